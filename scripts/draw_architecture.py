@@ -1,8 +1,8 @@
-"""Draw docs/architecture.svg: the rooms of the source in their layers, and the path of one image and of one cell.
+"""Draw docs/architecture.svg: the packages in their layers, and the paths of one image and of one cell through them.
 
     python scripts/draw_architecture.py
 
-Layers are read from the contract in pyproject.toml, words and ways from docs/architecture.md.
+The layers come from the import contract in pyproject.toml, the descriptions and paths from docs/architecture.md.
 """
 
 import argparse
@@ -23,21 +23,21 @@ _LETTER = 6.4  # average width of a small letter, pixels
 
 
 def read_packages() -> dict[str, str]:
-    """Return what each room is for, by its full name, in the order of the page."""
+    """Read the description of each package, by full name, in the order of the page."""
     return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
 def read_path_steps(subject: str) -> list[tuple[str, str]]:
-    """Return the steps of one image or one cell, as the page lists them: the module, and what happens there."""
+    """Read the steps of one image or one cell from the page: the module, and a description of the step."""
     section = PAGE.read_text().partition(f"## The path of one {subject}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)
 
 
 def read_layers() -> list[list[str]]:
-    """Return the full names of the rooms of each layer, top first."""
+    """Read the full names of the packages of each layer, top layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (own,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["roarbench"])
-    inner = [[f"roarbench.{room}" for room in re.findall(r"\w+", layer)] for layer in own]
+    inner = [[f"roarbench.{package}" for package in re.findall(r"\w+", layer)] for layer in own]
     return [inner[0], ["leaderboard"], ["toy"], *inner[1:]]
 
 
@@ -58,41 +58,35 @@ def draw_svg() -> str:
 
 
 def _draw_layer(layer: list[str], top: int, width: int) -> list[str]:
-    """Return a band over the whole width, with the boxes of its rooms on the left."""
+    """Draw a band over the whole width, with the boxes of the layer's packages on the left."""
     band = f'<rect x="{_MARGIN}" y="{top}" width="{width - 2 * _MARGIN}" height="{_LINE}" rx="5" fill="{_BAND}"/>'
-    each = (_BOXES - 4 - _GAP * (len(layer) - 1)) / len(layer)
-    return [
-        band,
-        *(
-            line
-            for place, room in enumerate(layer)
-            for line in _draw_package(room, _MARGIN + place * (each + _GAP), top, each)
-        ),
-    ]
+    box = (_BOXES - 4 - _GAP * (len(layer) - 1)) / len(layer)
+    boxes = [_draw_package(name, _MARGIN + number * (box + _GAP), top, box) for number, name in enumerate(layer)]
+    return [band, *(line for lines in boxes for line in lines)]
 
 
-def _draw_package(room: str, left: float, top: int, width: float) -> list[str]:
-    name, words = room.removeprefix("roarbench."), wrap(read_packages()[room], int((width - 16) / _LETTER))
+def _draw_package(package: str, left: float, top: int, width: float) -> list[str]:
+    name, lines = package.removeprefix("roarbench."), wrap(read_packages()[package], int((width - 16) / _LETTER))
     frame = f'x="{left:.0f}" y="{top}" width="{width:.0f}" height="{_LINE}" rx="5" fill="{_ROOM}" stroke="#9aa3b2"'
-    first = top + (19 if len(words) < 2 else 16)
+    first = top + (19 if len(lines) < 2 else 16)
     return [
         f"<rect {frame}/>",
         _draw_text(left + 8, first, name, 13, 'font-weight="bold"'),
-        *(_draw_text(left + 8, first + 15 + 13 * line, each, 11) for line, each in enumerate(words)),
+        *(_draw_text(left + 8, first + 15 + 13 * number, line, 11) for number, line in enumerate(lines)),
     ]
 
 
 def _draw_path(subject: str, left: int) -> list[str]:
-    """Return one way: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
-    levels = {room: number for number, layer in enumerate(read_layers()) for room in layer}
+    """Draw a path: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
+    levels = {package: number for number, layer in enumerate(read_layers()) for package in layer}
     colour, points, dots = _COLOURS[subject], [], []
-    for number, (module, words) in enumerate(read_path_steps(subject)):
+    for number, (module, description) in enumerate(read_path_steps(subject)):
         x, level = left + 22 + number * _STEP, levels[".".join(module.split(".")[:2])]
         y = _TOP + level * (_LINE + _GAP) + _LINE // 2
         points.append(f"{x},{y}")
-        said = f"<title>{escape(f'{module}: {words}')}</title>"
+        title = f"<title>{escape(f'{module}: {description}')}</title>"
         dots += [
-            f'<circle cx="{x}" cy="{y}" r="11" fill="{colour}">{said}</circle>',
+            f'<circle cx="{x}" cy="{y}" r="11" fill="{colour}">{title}</circle>',
             _draw_text(x, y + 4, str(number + 1), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
         ]
     return [
@@ -102,14 +96,14 @@ def _draw_path(subject: str, left: int) -> list[str]:
     ]
 
 
-def _draw_text(x: float, y: float, words: str, size: int, style: str = f'fill="{_FAINT}"') -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" {style}>{escape(words)}</text>'
+def _draw_text(x: float, y: float, text: str, size: int, style: str = f'fill="{_FAINT}"') -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" {style}>{escape(text)}</text>'
 
 
 def main() -> None:
     description = (__doc__ or "").split("\n")[0]
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("-o", "--output", type=Path, default=OUT, help="where to write it (default: %(default)s)")
+    parser.add_argument("-o", "--output", type=Path, default=OUT, help="file to write (default: %(default)s)")
     parser.parse_args().output.write_text(draw_svg())
 
 

@@ -34,26 +34,28 @@ IMAGES = 3
 
 
 def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
-    """Write the pictures of these suites, which have own-network gain."""
+    """Draw the maps of these suites, which have own-network gain, and write the pictures to a folder."""
     with ResultsStore.open(make_default_url(store), read_only=True) as stored:
-        found = [each for name in suites for each in read_suite_versions(stored, find_suite(name), store)]
-    for results in found:
+        versions = [version for name in suites for version in read_suite_versions(stored, find_suite(name), store)]
+    for results in versions:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)
         assert chosen, f"{store} has no images of {results.title}"
-        work = JobContext(Workspace(store), chosen.images, results.suite)
+        context = JobContext(Workspace(store), chosen.images, results.suite)
         measured = {name for name, _ in list_points_with_every_map_and_network(results, chosen.protocol, chosen.unit)}
         names = [name for name in results.suite.estimators_with_rank if name in measured]
-        first, second = (rank_images(work, chosen, names, number) for number in (0, 1))
+        first, second = (rank_images(context, chosen, names, number) for number in (0, 1))
         save_pictures(make_pictures(results, chosen, first, second), find_pictures_file(results, folder))
         print(f"{results.title}: {len(names)} rows, images {chosen.numbers.tolist()}", flush=True)
 
 
-def rank_images(work: JobContext, chosen: PicturedImages, names: Collection[str], number: int) -> dict[str, Rankings]:
-    """Rank the chosen test images alone by these estimators, for the explained network with this number."""
-    specs = [work.make_ranking_spec(find_estimator(name), chosen.unit, number) for name in names]
+def rank_images(
+    context: JobContext, chosen: PicturedImages, names: Collection[str], number: int
+) -> dict[str, Rankings]:
+    """Rank only the chosen test images by these estimators, for the explained network with this number."""
+    specs = [context.make_ranking_spec(find_estimator(name), chosen.unit, number) for name in names]
     planes: dict[str, NDArray[np.uint8]] = {}
     for image in chosen.numbers.tolist():
-        ranked, failed = rank_batch(work, specs, Split.TEST, image, image + 1)
+        ranked, failed = rank_batch(context, specs, Split.TEST, image, image + 1)
         assert not failed, failed
         for spec, (piece, _) in ranked.items():
             shape = len(chosen.images.test.labels), *piece.shape[1:]

@@ -1,11 +1,11 @@
-"""The first run on a GPU: eleven steps, each with what to expect and what to do where that is missed.
+"""Test roarbench on a GPU for the first time in eleven steps, each with its expected result and advice.
 
     make first-gpu                                # all steps, at most 40 minutes
     python scripts/first_gpu.py --out FOLDER      # the same; the report is FOLDER/report.md
-    python scripts/first_gpu.py --step NAME       # one step, printed
+    python scripts/first_gpu.py --step NAME       # print the result of one step
 
-Every step runs in a process of its own and ends by its limit, so that one that fails or hangs costs no other. Expected
-figures were measured on one H100 (docs/gpu.md), or are a plan's or published ones with their source.
+Each step runs in its own process with a time limit, so that a step that fails or hangs does not stop the others. The
+expected results were measured on one H100 (docs/gpu.md), or come from a plan or a published source.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from torch import nn
 from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
 from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock, name_device
 from roarbench.common.enums import Unit
-from roarbench.common.text import format_duration
+from roarbench.common.text import format_duration, format_markdown_table
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.recipe import Recipe
@@ -46,36 +46,35 @@ read_clock = choose_processor_or_gpu_clock(DEVICE)
 
 
 class Step(NamedTuple):
-    """Something to try: a function here, or a command of roarbench; `limit` in seconds."""
+    """A test of the machine."""
 
     name: str
-    limit: int
-    work: Callable[[], str] | tuple[str, ...]
-    expected: str
-    missed: str
+    limit: int  # seconds
+    work: Callable[[], str] | tuple[str, ...]  # a function of this file, or a command of roarbench; empty for pytest
+    expected: str  # expected result
+    missed: str  # advice if the result is worse
 
 
 class Size(NamedTuple):
-    """Size of the trainings that are timed."""
+    """Size of a timed training run."""
 
     network: str
     recipe: str
     side: int
     classes: int
     images: int
-    steps: int  # maximum steps; the second half is timed
+    steps: int  # maximum number of steps; only the second half is timed
 
 
-TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # for machines without a GPU, to test the steps themselves
-# 100 steps each with cold and with warm file cache
+TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # tests the steps themselves on machines without a GPU
 LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY
-WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training, and maximum seconds
-_WAIT_EVERY = 50  # steps between synchronisations of a timed training with the GPU
+WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training run, and maximum seconds
+_WAIT_EVERY = 50  # optimiser steps between synchronisations with the GPU
 COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
 def time_one_round(work: Callable[[], object], rounds: int) -> float:
-    """Measure the seconds of one round, after one that warms up."""
+    """Measure the mean seconds of a call, after a call that warms up."""
     work()
     start = read_clock()
     for _ in range(rounds):
@@ -89,30 +88,31 @@ def wait_for_gpu() -> None:
 
 
 def describe_machine_faults() -> str:
-    """Examine the machine as `roarbench doctor` does; return its lines that begin with !."""
-    faults = [each for each in examine_machine(find_report_folder()) if not each.good]
-    return "; ".join(f"! {each.what}: {each.found} ({each.advice})" for each in faults) or "no line that begins with !"
+    """Examine the machine as `roarbench doctor` does, and return the lines that begin with !."""
+    faults = [diagnosis for diagnosis in examine_machine(find_report_folder()) if not diagnosis.good]
+    lines = [f"! {diagnosis.what}: {diagnosis.found} ({diagnosis.advice})" for diagnosis in faults]
+    return "; ".join(lines) or "no line that begins with !"
 
 
 def find_report_folder() -> Path:
-    """Return the folder of the report, which is the store of all steps."""
+    """Return the folder of the report, which is also the store of all steps."""
     return Path(os.environ.get("ROARBENCH_STORE", "."))
 
 
 def time_convolution() -> str:
-    """Time a convolution forward and back in bfloat16, channels last."""
+    """Time the forward and backward pass of a convolution in bfloat16 with channels last."""
     count, side = (256, 56) if GPU else (2, 14)
     layer = nn.Conv2d(64, 64, 3, padding=1, device=DEVICE)
     images = torch.randn(count, 64, side, side, device=DEVICE).contiguous(memory_format=torch.channels_last)
     layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     images.requires_grad_()
 
-    def both_ways() -> None:
+    def run_both_passes() -> None:
         with torch.autocast(DEVICE.type, torch.bfloat16):
             layer(images).sum().backward()
 
     with let_cudnn_choose_kernels():
-        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / time_one_round(both_ways, 20)
+        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / time_one_round(run_both_passes, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
 
@@ -122,7 +122,7 @@ def time_pinned_copy() -> str:
 
 
 def time_random_reads() -> str:
-    """Time reading images of 224 pixels in no order from a file that is not in memory, as ImageNet's trainings do."""
+    """Time reading images of 224 pixels in random order from a file that is not in memory, as for ImageNet."""
     with map_random_pixels(224, 10_000 if GPU else 200) as (pixels, forget):
         forget()
         images = StreamedImages(pixels, None, FILL, Unit.SCALAR, torch.device("cpu"))
@@ -133,98 +133,99 @@ def time_random_reads() -> str:
 
 
 def time_training_from_files() -> str:
-    """Time steps of ImageNet's recipe on made-up pixels: from a file in memory, and from one that is not."""
-    size, found = LARGE, []
+    """Time training steps by ImageNet's recipe on random pixels, from a file in memory and from a file on disk."""
+    size, rates = LARGE, []
     with map_random_pixels(size.side, size.images) as (pixels, forget):
         width = -(-3 * size.side**2 // 8)
         removed = np.random.default_rng(1).integers(256, size=(size.images, width), dtype=np.uint8)
         images = StreamedImages(pixels, removed, FILL, Unit.SCALAR, DEVICE)
         for name, before_step in (("in memory", lambda: None), ("not in memory", forget)):
-            begun = begin_timed_training(size, images)
-            rate, done = measure_images_per_second(begun, seconds_at_most=120, before_step=before_step)
-            found.append(f"{rate:,.0f} images/s {name} ({done} of {begun.steps} steps)")
-            print(found[-1], file=sys.stderr, flush=True)  # keeps this result if the next measurement exceeds its time
-    return ", ".join(found)
+            training = begin_timed_training(size, images)
+            rate, done = measure_images_per_second(training, seconds_at_most=120, before_step=before_step)
+            rates.append(f"{rate:,.0f} images/s {name} ({done} of {training.steps} steps)")
+            print(rates[-1], file=sys.stderr, flush=True)  # keeps this result if the next measurement exceeds its time
+    return ", ".join(rates)
 
 
 def time_whole_training() -> str:
-    """Do one training of a suite's size and recipe on made-up images, as many of its epochs as fit."""
+    """Train with a suite's image size and recipe on random images for at most `WHOLE_SECONDS`."""
     suite = find_suite(WHOLE)
     record, recipe = suite.dataset_record, suite.recipe_record
     size = Size(suite.model, suite.recipe, record.size, record.classes, record.train_images, 0) if GPU else TINY
     recipe = recipe if GPU else find_recipe(TINY.recipe)
     inputs = draw_random_degraded_images((3, size.side, size.side), size.images, DEVICE)
-    begun = begin_training(size, inputs, recipe)
+    training = begin_training(size, inputs, recipe)
     start = time.perf_counter()
     with let_cudnn_choose_kernels():
-        while not begun.step or (begun.step < begun.steps and time.perf_counter() - start < WHOLE_SECONDS):
-            begun.do_optimiser_step()
-            if begun.step % _WAIT_EVERY == 0:
+        while not training.step or (training.step < training.steps and time.perf_counter() - start < WHOLE_SECONDS):
+            training.do_optimiser_step()
+            if training.step % _WAIT_EVERY == 0:
                 wait_for_gpu()
         wait_for_gpu()
-    taken, share = time.perf_counter() - start, begun.step / begun.steps
-    rate, loss = begun.step * begun._batch / taken, begun.losses[-1].item()
-    whole = "" if share == 1 else f"; a whole training would take {format_duration(taken / share)}"
+    seconds, share = time.perf_counter() - start, training.step / training.steps
+    rate, loss = training.step * training._batch / seconds, training.losses[-1].item()
+    whole = "" if share == 1 else f"; a whole training run would take {format_duration(seconds / share)}"
     epochs = f"{recipe.epochs * share:.1f} of {recipe.epochs:.1f} epochs"
-    return f"{epochs} in {format_duration(taken)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
+    return f"{epochs} in {format_duration(seconds)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
 
 
 def compare_training_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
-    store, found = find_report_folder(), []
+    store, comparisons = find_report_folder(), []
     for name in COMPARED:
-        found.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
-        print(found[-1], file=sys.stderr, flush=True)
-    return "; ".join(found)
+        comparisons.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
+        print(comparisons[-1], file=sys.stderr, flush=True)
+    return "; ".join(comparisons)
 
 
 def begin_timed_training(size: Size, inputs: Inputs) -> Training:
-    """Begin a training of at most so many steps, all at full size."""
+    """Begin a training run of at most `size.steps` steps, all with full image size and without warm-up."""
     recipe = find_recipe(size.recipe)
-    short = replace(recipe, sides=(1.0,), batch=min(recipe.batch, len(inputs)))
-    return begin_training(size, inputs, replace(short, epochs=size.steps * short.batch / len(inputs), warmup=0.0))
+    batch = min(recipe.batch, len(inputs))
+    epochs = size.steps * batch / len(inputs)
+    return begin_training(size, inputs, replace(recipe, sides=(1.0,), batch=batch, epochs=epochs, warmup=0.0))
 
 
 def begin_training(size: Size, inputs: Inputs, recipe: Recipe) -> Training:
-    """Begin a training by a recipe; the labels are as random as the images."""
+    """Begin a training run by a recipe; the labels are unrelated to the images."""
     model = build_network(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
     return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, recipe, 0)
 
 
 def measure_images_per_second(
-    begun: Training, seconds_at_most: float, before_step: Callable[[], None]
+    training: Training, seconds_at_most: float, before_step: Callable[[], None]
 ) -> tuple[float, int]:
-    """Train to the end or for so many seconds; return images a second in the second half of the steps, and how many."""
-    taken: list[float] = []
+    """Train until the end or the time limit; return the rate in the second half of the steps, and the steps taken."""
+    seconds: list[float] = []
     with let_cudnn_choose_kernels():
-        while begun.step < begun.steps and (sum(taken) < seconds_at_most or len(taken) < 2):
+        while training.step < training.steps and (sum(seconds) < seconds_at_most or len(seconds) < 2):
             before_step()
             start = read_clock()
-            begun.do_optimiser_step()
-            taken.append(read_clock() - start)
-    timed = taken[len(taken) // 2 :]
-    return len(timed) * begun._batch / sum(timed), len(taken)
+            training.do_optimiser_step()
+            seconds.append(read_clock() - start)
+    timed = seconds[len(seconds) // 2 :]
+    return len(timed) * training._batch / sum(timed), len(seconds)
 
 
 @contextmanager
 def map_random_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
-    """Write random pixels and map them; yield them with what drops their file from the system's memory."""
+    """Write random pixels to a file, map it, and yield the array and a function that drops the file from memory."""
     with tempfile.NamedTemporaryFile(dir=find_report_folder(), prefix=".first-gpu-") as file:
         generator = np.random.default_rng(0)
         for _ in range(count):
             file.write(generator.bytes(3 * side * side))
         file.flush()
         os.fsync(file.fileno())
-
         mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
 
         def forget() -> None:
-            mapped.madvise(mmap.MADV_DONTNEED)  # the system keeps pages that a process has mapped
+            mapped.madvise(mmap.MADV_DONTNEED)  # else the system would keep the pages that this process has mapped
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
         yield np.frombuffer(mapped, np.uint8).reshape(count, 3, side, side), forget
 
 
+_HEADS = ("step", "result", "expected", "if worse", "s")
 CIFAR10 = ("--max-images", "10000", "--seeds", "1", "--protocol", "roar", "--estimators", "grad")
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
@@ -254,7 +255,7 @@ STEPS = (
 
 
 def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:
-    """Run a step in a process of its own; return what it found, or how it ended, and its seconds."""
+    """Run a step in its own process; return its result or a description of its failure, and its seconds."""
     if callable(step.work):
         words = [sys.executable, __file__, "--step", step.name, "--out", str(store)]
     elif step.work:
@@ -268,31 +269,26 @@ def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:
         code, out, err = None, error.stdout or b"", error.stderr or b""
     else:
         code, out, err = done.returncode, done.stdout, done.stderr
-    took, (printed, told) = time.monotonic() - start, (part.decode(errors="replace") for part in (out, err))
-    (store / f"{step.name}.txt").write_text(printed + told)
-    return describe_step_end(step, code, printed, told), took
+    seconds, (output, errors) = time.monotonic() - start, (part.decode(errors="replace") for part in (out, err))
+    (store / f"{step.name}.txt").write_text(output + errors)
+    return describe_step_result(step, code, output, errors), seconds
 
 
-def describe_step_end(step: Step, code: int | None, printed: str, told: str) -> str:
-    """Return what a step found, from its exit code, None where it was stopped, and from what it printed."""
-    planned = [f"plan: {line.strip()}" for line in told.splitlines() if line.startswith("  time about")][:1]
+def describe_step_result(step: Step, code: int | None, output: str, errors: str) -> str:
+    """Describe a step's result from its exit code (None if it was stopped), standard output and standard error."""
+    planned = [f"plan: {line.strip()}" for line in errors.splitlines() if line.startswith("  time about")][:1]
     if code is None:
-        return "; ".join([f"not done after {step.limit} s", *(planned or told.strip().splitlines()[-1:])])
-    said = (printed.strip() or told.strip() or "it printed nothing").splitlines()[-1]
+        return "; ".join([f"not done after {step.limit} s", *(planned or errors.strip().splitlines()[-1:])])
+    last_line = (output.strip() or errors.strip() or "no output").splitlines()[-1]
     if code:
-        return f"failed ({code}): {said}"
-    return "; ".join(["done", *planned]) if planned else said
+        return f"failed ({code}): {last_line}"
+    return "; ".join(["done", *planned]) if planned else last_line
 
 
-def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
-    lines = [
-        f"# First run on {name_device(DEVICE)}",
-        "",
-        "| step | found | expected | if missed | s |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [f"| {one.name} | {said} | {one.expected} | {one.missed} | {took:.0f} |" for one, said, took in found]
-    path.write_text("\n".join(lines) + "\n")
+def write_report(results: list[tuple[Step, str, float]], path: Path) -> None:
+    heading = f"# First run on {name_device(DEVICE)}\n"
+    rows = [(step.name, result, step.expected, step.missed, f"{seconds:.0f}") for step, result, seconds in results]
+    path.write_text(f"{heading}\n{format_markdown_table(_HEADS, rows)}\n")
 
 
 def main() -> None:
@@ -307,13 +303,13 @@ def main() -> None:
         print(functions[arguments.step]())
         return
     if not GPU:
-        sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")
-    found: list[tuple[Step, str, float]] = []
+        sys.exit("torch finds no GPU on this machine; `roarbench doctor` explains why")
+    results: list[tuple[Step, str, float]] = []
     for step in STEPS:
-        found.append((step, *run_step_in_process(step, arguments.out)))
-        print(f"{step.name}: {found[-1][1]} (expected: {step.expected})", flush=True)
-        write_report(found, arguments.out / "report.md")
-    sys.exit(any(said.startswith(("failed", "not done")) for _, said, _ in found))
+        results.append((step, *run_step_in_process(step, arguments.out)))
+        print(f"{step.name}: {results[-1][1]} (expected: {step.expected})", flush=True)
+        write_report(results, arguments.out / "report.md")
+    sys.exit(any(result.startswith(("failed", "not done")) for _, result, _ in results))
 
 
 if __name__ == "__main__":

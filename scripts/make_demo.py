@@ -1,7 +1,7 @@
-"""Write the store that `make demo` shows: the published results, and pictures of the runs whose images are bundled.
+"""Write the store that `make demo` shows: the published results, and pictures of suites whose images are bundled.
 
-python scripts/make_demo.py FOLDER                  # results/ and demo/pictures
-python scripts/make_demo.py --pictures STORE demo   # new pictures, from a store with images and rankings
+python scripts/make_demo.py FOLDER                  # write the store, from results/ and demo/pictures
+python scripts/make_demo.py --pictures STORE demo   # write new pictures, from a store with images and rankings
 """
 
 import argparse
@@ -26,9 +26,9 @@ RESULTS, PICTURES = ROOT / "results", ROOT / "demo" / "pictures"
 
 
 def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
-    """Write published results, of all suites or those with these names, and the pictures to a folder.
+    """Write the published results of suites with these names (all if empty), and the pictures, to a folder.
 
-    The rows are those of the project that publishes them, so the board does not mark them as imported.
+    The records of the import are deleted, so that the board does not mark the project's own results as imported.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DEFAULT_FILE).unlink(missing_ok=True)
@@ -41,7 +41,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
                 import_results(store, RESULTS / file.path)
         with store.database.begin_write() as connection:
             connection.execute(delete(schema.imports))
-    (partial / DEFAULT_FILE).replace(folder / DEFAULT_FILE)  # closed, so no log of writes is beside it
+    (partial / DEFAULT_FILE).replace(folder / DEFAULT_FILE)  # a closed database has no write-ahead log beside it
     shutil.rmtree(partial)
     shutil.copytree(PICTURES, folder / PICTURES.name, dirs_exist_ok=True)
 
@@ -65,5 +65,5 @@ if __name__ == "__main__":
         write_pictures(arguments.pictures, arguments.folder)
     else:
         write_demo(arguments.folder)
-        time.sleep(SETTLED)  # else the cached page would be checked by opening the store
+        time.sleep(SETTLED)  # the page is cached only if the last write is this old (`read_sqlite_stamp`)
         cache_first_page(make_shown_store(make_default_url(arguments.folder), arguments.folder))

@@ -1,11 +1,10 @@
-"""Make a release ready: build sdist and wheel, try the wheel in bare environments, write the text of its tag.
+"""Prepare a release: build sdist and wheel, test the wheel in new environments, and write the text of the tag.
 
     python scripts/release.py [--out dist]
 
-The sdist is built from the files that git tracks and the wheel from the sdist, so that a file forgotten in either is
-missed here. Each environment is new, one for every Python of `PYTHONS` that is at hand; pip installs torch, torchvision
-and the wheel with the versions of constraints.txt. Ends with exit code 1 and one line at the first thing that is wrong.
-Nothing is tagged and nothing is uploaded.
+The sdist is built from the files that git tracks, and the wheel from the sdist, so that a file that either lacks is
+noticed. The wheel is installed in a new environment for each installed Python of `PYTHONS`, with the versions of
+constraints.txt. The program ends with exit code 1 and one line at the first error. It does not tag or upload anything.
 """
 
 import argparse
@@ -29,12 +28,12 @@ _BUILD = "import sys, setuptools.build_meta as build; getattr(build, sys.argv[1]
 
 
 class ReleaseError(Exception):
-    """Something about the release is wrong; the message says what."""
+    """Raised if the release cannot be made as it is."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist, wheel and the tag's text are kept")
+    parser.add_argument("--out", type=Path, default=Path("dist"), help="folder for sdist, wheel and tag text")
     out = parser.parse_args().out.resolve()
     try:
         version = read_common_version(ROOT)
@@ -47,7 +46,7 @@ def main() -> None:
             for python in find_installed_pythons():
                 programs = install_wheel(python, wheel, Path(folder, Path(python).name))
                 check_installed_programs(programs, version, Path(folder))
-                print(f"{Path(python).name}: installed; the toy's figure and the published rows are there", flush=True)
+                print(f"{Path(python).name}: installed; it draws the toy's figure and has published rows", flush=True)
         text = out / f"v{version}.txt"
         text.write_text(write_tag_text(ROOT, version, [wheel, out / f"roarbench-{version}.tar.gz"]), "utf-8")
         refuse_uncommitted_changes(ROOT)
@@ -57,7 +56,7 @@ def main() -> None:
 
 
 def read_common_version(root: Path) -> str:
-    """Return the version that pyproject.toml, CITATION.cff and the newest heading of CHANGELOG.md agree on."""
+    """Read the version from pyproject.toml; raise ReleaseError if CITATION.cff or CHANGELOG.md has another version."""
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     for name, pattern in (("CITATION.cff", r"(?m)^version: (\S+)$"), ("CHANGELOG.md", r"(?m)^## (\S+) - \S+$")):
         if (seen := _find_match(root / name, pattern)) != version:
@@ -66,47 +65,46 @@ def read_common_version(root: Path) -> str:
 
 
 def _find_match(path: Path, pattern: str) -> str:
-    found = re.search(pattern, path.read_text("utf-8"))
-    return found[1] if found else "none"
+    match = re.search(pattern, path.read_text("utf-8"))
+    return match[1] if match else "none"
 
 
 def write_tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
-    """Return the text of a release's tag: its day, its part of the changelog, the SHA-256 of what was built.
+    """Return the text of a release's tag: date, section of the changelog, and SHA-256 of each built file.
 
-    Raises ReleaseError if it has no day yet, or CITATION.cff has another one.
+    Raises ReleaseError if CHANGELOG.md has no date, or CITATION.cff has another date.
     """
-    changes = (root / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1]
-    day = changes.partition("\n")[0].rpartition(" - ")[2]
-    if day == "Unreleased":
+    section = (root / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1]
+    date = section.partition("\n")[0].rpartition(" - ")[2]
+    if date == "Unreleased":
         raise ReleaseError(
-            f"CHANGELOG.md says '{version} - Unreleased'; write the day, in CITATION.cff as date-released"
+            f"CHANGELOG.md says '{version} - Unreleased'; write the date there, and in CITATION.cff as date-released"
         )
-    if (seen := _find_match(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != day:
-        raise ReleaseError(f"CITATION.cff has date-released {seen}, CHANGELOG.md {day}; write the same in both")
-    plain = re.sub(r"(?m)^#+ ", "", changes.partition("\n")[2])  # git treats lines with a leading # as comments
-    sums = "\n".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files)
-    return f"roarbench {version}, {day}\n\n{plain.strip()}\n\n{sums}\n"
+    if (seen := _find_match(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != date:
+        raise ReleaseError(f"CITATION.cff has date-released {seen}, CHANGELOG.md {date}; write the same in both")
+    plain = re.sub(r"(?m)^#+ ", "", section.partition("\n")[2])  # git treats lines with a leading # as comments
+    checksums = "\n".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files)
+    return f"roarbench {version}, {date}\n\n{plain.strip()}\n\n{checksums}\n"
 
 
 def refuse_uncommitted_changes(root: Path) -> None:
-    """Raise ReleaseError where a tag would not have what was built."""
-    changed = run_program(["git", "status", "--porcelain"], root).splitlines()
-    if changed:
-        raise ReleaseError(f"{changed[0].strip()} is not committed; commit what belongs to the release")
+    """Raise ReleaseError if there are uncommitted changes, which the tag would lack."""
+    if changed := run_program(["git", "status", "--porcelain"], root).splitlines():
+        raise ReleaseError(f"{changed[0].strip()} is not committed; commit all changes that belong to the release")
 
 
 def find_installed_pythons() -> list[str]:
-    """Return the Pythons that are installed here, and print which of those that the package is for are not."""
-    found = {name: path for name in PYTHONS if (path := shutil.which(name)) and _can_run(path)}
-    if missing := [name for name in PYTHONS if name not in found]:
-        print(f"not at hand, so not tried: {', '.join(missing)}", flush=True)
-    if not found:
-        raise ReleaseError(f"no Python to try the wheel with; install one of {', '.join(PYTHONS)}")
-    return list(found.values())
+    """Return the paths of the installed Pythons of `PYTHONS`; print the names of the others."""
+    installed = {name: path for name in PYTHONS if (path := shutil.which(name)) and _can_run(path)}
+    if missing := [name for name in PYTHONS if name not in installed]:
+        print(f"not installed, so not tested: {', '.join(missing)}", flush=True)
+    if not installed:
+        raise ReleaseError(f"no Python to test the wheel with; install one of {', '.join(PYTHONS)}")
+    return list(installed.values())
 
 
 def _can_run(python: str) -> bool:
-    """Return whether a Python answers; pyenv has names for versions that are not switched on."""
+    """Return whether a Python runs; pyenv also lists versions that are not activated."""
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
@@ -120,10 +118,10 @@ def build_packages(root: Path, files: Iterable[str], folder: Path, out: Path) ->
     """Build an sdist from these files of the root and a wheel from the sdist; return the wheel's path.
 
     Args:
-        root: Of the source.
-        files: Relative paths; nothing else is copied.
-        folder: Empty, for what is needed between.
-        out: Where sdist and wheel are left.
+        root: Folder of the source.
+        files: Relative paths of the files to copy.
+        folder: Empty folder for temporary files.
+        out: Folder for sdist and wheel.
     """
     source, unpacked = folder / "source", folder / "unpacked"
     for name in files:
@@ -139,19 +137,19 @@ def build_packages(root: Path, files: Iterable[str], folder: Path, out: Path) ->
 
 
 def check_wheel_contents(wheel: Path, files: Iterable[str]) -> None:
-    """Raise ReleaseError unless the wheel has every file of the packages and no other."""
+    """Raise ReleaseError unless the wheel has exactly the files of the packages."""
     expected = {name for name in files if name.partition("/")[0] in PACKAGES}
     expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet|.*/suite\.toml)", name)}
     with ZipFile(wheel) as opened:
         packed = (re.sub(r"^[^/]*\.data/data/share/roarbench/", "", name) for name in opened.namelist())
-        found = {name for name in packed if ".dist-info/" not in name}
-    for words, names in (("lacks", expected - found), ("has, and git does not track,", found - expected)):
+        contained = {name for name in packed if ".dist-info/" not in name}
+    for verb, names in (("lacks", expected - contained), ("has, and git does not track,", contained - expected)):
         if names:
-            raise ReleaseError(f"the wheel {words} {', '.join(sorted(names))}; see package-data in pyproject.toml")
+            raise ReleaseError(f"the wheel {verb} {', '.join(sorted(names))}; see package-data in pyproject.toml")
 
 
 def install_wheel(python: str, wheel: Path, environment: Path) -> Path:
-    """Make a virtual environment with the wheel and what it needs; return the folder of its programs."""
+    """Create a virtual environment with the wheel and its dependencies; return the folder of its programs."""
     run_program([python, "-m", "venv", str(environment)], ROOT)
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "-c", "constraints.txt"]
     run_program([*pip, "torch", "torchvision"], ROOT)
@@ -160,10 +158,10 @@ def install_wheel(python: str, wheel: Path, environment: Path) -> Path:
 
 
 def check_installed_programs(programs: Path, version: str, folder: Path) -> None:
-    """Raise ReleaseError unless what is installed has this version, draws the toy's figure and has published rows."""
-    said = run_program([str(programs / "roarbench"), "--version"], folder)
-    if said.strip() != f"roarbench {version}":
-        raise ReleaseError(f"roarbench --version says {said.strip()}, expected roarbench {version}")
+    """Raise ReleaseError unless the installed package has this version, draws the toy's figure and has results."""
+    output = run_program([str(programs / "roarbench"), "--version"], folder)
+    if output.strip() != f"roarbench {version}":
+        raise ReleaseError(f"roarbench --version prints {output.strip()}, expected roarbench {version}")
     picture = folder / "toy.png"
     run_program([str(programs / "roarbench"), "toy", "-o", str(picture)], folder)
     if not picture.read_bytes().startswith(b"\x89PNG\r\n"):
@@ -174,11 +172,11 @@ def check_installed_programs(programs: Path, version: str, folder: Path) -> None
 
 
 def run_program(command: list[str], folder: Path) -> str:
-    """Run a command that sees no module of this tree, and return its standard output."""
+    """Run a command that cannot import modules of this source tree, and return its standard output."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "nothing was said").splitlines()[-1]
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise ReleaseError(f"{' '.join(command[:4])} … ended with {done.returncode}: {last}")
     return done.stdout
 

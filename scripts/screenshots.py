@@ -1,9 +1,10 @@
-"""Pictures of every page of the board, static and app, at the width of a desk and of a phone, two of them dark.
+"""Save a screenshot of every page of the leaderboard, of the static pages and the app, at two widths.
 
     python scripts/screenshots.py STORE FOLDER
 
-docs/board/ has four of those of build/demo, the store of `make demo`: the board of benchmark-imagenette64 at both
-widths, the app in the dark, and an estimator.
+The widths are those of a desktop and of a phone; two further screenshots have the dark theme. docs/board/ has four
+screenshots of build/demo, the store of `make demo`: the board of benchmark-imagenette64 at both widths, the app with
+the dark theme, and the page of an estimator.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from leaderboard.render import PAGES
 ROOT = Path(__file__).resolve().parents[1]
 CLI = (sys.executable, "-c", "from roarbench.cli.main import main; main()")
 WIDTHS = (1280, 390)
-TALLEST = 1600  # maximum height of a picture, pixels
+TALLEST = 1600  # maximum height of a screenshot in pixels
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -47,7 +48,7 @@ FLAGS = (
 
 @contextmanager
 def start_browser(*extra: str) -> Iterator[webdriver.Chrome]:
-    """Start a fresh Chromium that talks to nobody but the page."""
+    """Start Chromium with a new profile and without connections of its own."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = "/usr/bin/chromium"
@@ -63,7 +64,7 @@ def start_browser(*extra: str) -> Iterator[webdriver.Chrome]:
 
 @contextmanager
 def run_server(command: Sequence[str], cache: Path | None = None) -> Iterator[str]:
-    """Run a command that serves the app, on a free port of this machine; yield its address."""
+    """Run a command that serves the app on a free port of this machine, and yield the app's address."""
     port, own = find_free_port(), {"XDG_CACHE_HOME": str(cache)} if cache else {}
     process = subprocess.Popen(
         [*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | own
@@ -83,7 +84,7 @@ def find_free_port() -> int:
 
 
 def wait_for_app(port: int) -> None:
-    """Wait until the app answers; raise TimeoutError if it has not after a minute."""
+    """Wait until the app answers; raise TimeoutError after a minute without an answer."""
     for _ in range(300):
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
@@ -94,7 +95,7 @@ def wait_for_app(port: int) -> None:
 
 
 def save_screenshot(driver: webdriver.Chrome, address: str, width: int, path: Path, dark: bool = False) -> None:
-    """Save one page as a picture, as tall as it is."""
+    """Save a screenshot of the whole page as WebP, lossless or not, whichever is smaller; at most `TALLEST` high."""
     scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -106,7 +107,7 @@ def save_screenshot(driver: webdriver.Chrome, address: str, width: int, path: Pa
     )
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {**size, "height": min(TALLEST, max(400, height))})
     wait_until_drawn(driver)
-    driver.execute_async_script(_PICTURES)
+    driver.execute_async_script(_DECODE_IMAGES)
     picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     path.write_bytes(min((_encode_webp(picture, lossless=True), _encode_webp(picture, quality=60)), key=len))
 
@@ -118,16 +119,16 @@ def _encode_webp(picture: Image.Image, **options: Any) -> bytes:
 
 
 def wait_until_drawn(driver: webdriver.Chrome) -> None:
-    """Wait until the page stands: at once for a static one, for the app when its script has ended and all is drawn."""
+    """Wait until the app's script has ended and everything is drawn; static pages are drawn when they are loaded."""
     if driver.current_url.startswith("http"):
-        WebDriverWait(driver, 60).until(lambda d: d.execute_script(_STANDS))
+        WebDriverWait(driver, 60).until(lambda d: d.execute_script(_IS_DRAWN))
 
 
-_PICTURES = """
-const seen = [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight);
-Promise.all(seen.map((image) => image.decode())).then(() => requestAnimationFrame(() => setTimeout(arguments[0])));
+_DECODE_IMAGES = """
+const visible = [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight);
+Promise.all(visible.map((image) => image.decode())).then(() => requestAnimationFrame(() => setTimeout(arguments[0])));
 """
-_STANDS = """
+_IS_DRAWN = """
 const all = (name) => [...document.querySelectorAll(name)];
 return all("h1").length > 0
     && all("[data-test-script-state=notRunning]").length > 0
@@ -139,7 +140,7 @@ return all("h1").length > 0
 
 
 def list_static_pages(site: Path) -> list[Path]:
-    """List the pages of a site; one estimator's page stands for all of them."""
+    """List the pages of a site, with the page of only one estimator."""
     pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("method-")]
     return [*pages, *sorted(site.glob("method-*.html"))[:1]]
 
@@ -158,10 +159,8 @@ def main(store: Path, folder: Path) -> None:
         with run_server([*CLI, "leaderboard", "--store", str(store)]) as address:
             for name in PAGES:
                 for width in WIDTHS:
-                    asked = "&estimator=grad" * (name == "method")
-                    save_screenshot(
-                        driver, f"{address}/?page={name}{asked}", width, folder / f"app-{name}-{width}.webp"
-                    )
+                    view = f"{address}/?page={name}{'&estimator=grad' * (name == 'method')}"
+                    save_screenshot(driver, view, width, folder / f"app-{name}-{width}.webp")
             save_screenshot(driver, f"{address}/?page=board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 
 
@@ -169,5 +168,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     parser.add_argument("folder", type=Path)
-    asked = parser.parse_args()
-    main(asked.store.resolve(), asked.folder.resolve())
+    arguments = parser.parse_args()
+    main(arguments.store.resolve(), arguments.folder.resolve())

@@ -1,8 +1,8 @@
-"""Build the documentation site: every page of the repository, and reference pages made from the code.
+"""Build the documentation site from all pages of the repository and reference pages generated from the code.
 
-    python scripts/site_pages.py            # into build/site; stops at a broken link
+    python scripts/site_pages.py            # writes build/site; stops at a broken link
 
-The pages keep their places, so that one link works in the repository and on the site.
+The pages keep their paths, so that the same links work in the repository and on the site.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _LINK = re.compile(r"\]\(([^)#:]+)")
 
 
 def main() -> int:
-    """Stage the pages and build the site; the exit code of Zensical."""
+    """Write the pages to `PAGES`, build the site, and return the exit code of Zensical."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     stage_pages(PAGES)
@@ -67,13 +67,13 @@ def list_pages_and_linked_files() -> list[Path]:
 
 
 def convert_notebook(path: Path) -> str:
-    """Return a notebook as Markdown: its cells, each with what it showed when it was last executed."""
+    """Convert a notebook to Markdown: its cells, each with its stored results."""
     parts = []
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
-        for shown in (output for output in cell.get("outputs", ()) if output["output_type"] == "execute_result"):
-            data = {kind: "".join(lines).strip() for kind, lines in shown["data"].items()}
+        for result in (output for output in cell.get("outputs", ()) if output["output_type"] == "execute_result"):
+            data = {kind: "".join(lines).strip() for kind, lines in result["data"].items()}
             if "image/png" in data:
                 parts.append(f"![picture](data:image/png;base64,{data['image/png']})")
                 continue
@@ -83,17 +83,17 @@ def convert_notebook(path: Path) -> str:
 
 
 def make_index_page(folder: str, title: str) -> str:
-    found = sorted(path for path in (ROOT / folder).rglob("*.md") if path.parent != ROOT / folder or title != "Studies")
+    pages = sorted(path for path in (ROOT / folder).rglob("*.md") if path.parent != ROOT / folder or title != "Studies")
     lines = (
         f"- [{path.read_text('utf-8').splitlines()[0].lstrip('# ')}]({path.relative_to(ROOT / folder)})"
-        for path in found
+        for path in pages
     )
     return "\n".join([f"# {title}\n", *lines, ""])
 
 
 def make_commands_page() -> str:
     group = typer.main.get_command(app)
-    parts = ["# Commands\n\nMade from the program. Exit codes: 0 done, 1 a run failed, 2 the caller's mistake.\n"]
+    parts = ["# Commands\n\nExit codes: 0 success, 1 a run failed, 2 wrong input.\n"]
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         options = ((param.opts, param) for param in command.params if getattr(param, "help", None))
         rows = [f"| `{', '.join(names)}` | {format_table_cell(param.help)} |" for names, param in options]
@@ -103,11 +103,11 @@ def make_commands_page() -> str:
 
 
 def make_python_page() -> str:
-    """Return a page of the public names of `roarbench`, from their docstrings."""
+    """Return a page with the signature and docstring of each public name of `roarbench`."""
     parts = ["# Python\n", f"{inspect.getdoc(roarbench)}\n"]
     for name in roarbench.__all__:
-        thing = getattr(roarbench, name)
-        parts.append(f"## {name}\n\n    {name}{inspect.signature(thing)}\n\n{inspect.getdoc(thing)}\n")
+        item = getattr(roarbench, name)
+        parts.append(f"## {name}\n\n    {name}{inspect.signature(item)}\n\n{inspect.getdoc(item)}\n")
     return "\n".join(parts)
 
 

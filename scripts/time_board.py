@@ -1,11 +1,11 @@
-"""What showing a store costs: that of `make demo`, and one of 200 estimators in 5 suites.
+"""Measure time and memory of showing a store: the store of `make demo`, and a store of 200 estimators in 5 suites.
 
     python scripts/time_board.py [ESTIMATORS]
 
-The large store is noise in the shape of results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images.
-Prints JSON: processor seconds (user and system) and peak memory of the export, the table, the CSV of all rows and the
-app's first view, each in a process of its own; by the clock, in Chromium, seconds from an address to its rows and from
-a search to its row. docs/performance.md has the numbers of one machine.
+The large store has random results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images. The program prints
+JSON: processor seconds (user and system) and peak memory of the export, the table, the CSV of all rows and the app's
+first view, each in its own process; and, in Chromium, wall seconds from opening a page to its rows and from a search to
+its row. docs/performance.md has the numbers of one machine.
 """
 
 import argparse
@@ -44,6 +44,7 @@ ORIGIN = Provenance("0", {}, {})
 
 
 def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
+    """Add suites with this number of estimators to the catalogues of this process."""
     names = [f"made-{number:03}" for number in range(estimators - 2)]
     ESTIMATORS.update({name: Estimator(name, f"base-{name[-1]}", "base", "made up for a timing") for name in names})
     block = Block(ROAR, ("random", "sobel", *names), PAPER_LEVELS, SEEDS)
@@ -66,20 +67,20 @@ def fill_store(folder: Path, suites: list[SuiteSpec]) -> None:
 
 def _make_result(suite: SuiteSpec, point: PlannedRun, generator: np.random.Generator) -> RunResult:
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
-    answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
+    bits = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
     run = build_run(suite, point, "da7a" * 8, None)
-    return RunResult(run, int(answers.sum()), IMAGES, pack_correctness(answers), 1.0, ORIGIN, weights=run.reference)
+    return RunResult(run, int(bits.sum()), IMAGES, pack_correctness(bits), 1.0, ORIGIN, weights=run.reference)
 
 
 def measure_in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
-    """Return processor seconds and peak memory of a call in a process that has imported nothing else."""
+    """Measure processor seconds and peak memory of a call in a new process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(_measure_call, call, values).result()
 
 
 def _measure_call(call: Callable[..., None], values: Sequence[Any]) -> dict[str, Any]:
     start = time.process_time()
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+    with Path(os.devnull).open("w") as null, redirect_stdout(null):
         call(*values)
     (peak,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return {"processor_seconds": time.process_time() - start, "peak_mib": int(peak.split()[1]) // 1024}
@@ -95,14 +96,14 @@ def run_command(estimators: int, *words: str) -> None:
 
 
 def show_first_page(estimators: int, folder: Path) -> None:
-    """Show the app's first page as a visitor of a fresh server gets it."""
+    """Run the app's first page as the first visitor of a new server sees it."""
     from streamlit.testing.v1 import AppTest
 
     install_made_up_suites(estimators)
     os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((make_default_url(folder), str(folder)))
-    shown = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
-    assert not shown.exception, shown.exception
-    assert any("<tbody" in getattr(part, "value", "") for part in shown.get("html"))
+    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
+    assert not app.exception, app.exception
+    assert any("<tbody" in getattr(part, "value", "") for part in app.get("html"))
 
 
 def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
@@ -114,11 +115,11 @@ def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
 
 
 def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:
-    """Measure by the clock what a visitor waits for: static pages, a search there, and an app that runs for 6 s."""
+    """Measure the wall time of views of a static page, of a search there, and of views of an app after 6 s."""
     from screenshots import find_free_port, start_browser, wait_for_app
 
     with start_browser() as driver, tempfile.TemporaryDirectory() as cache:
-        static, found = time_site_visit(driver, site, suite)
+        static, search = time_site_visit(driver, site, suite)
         server = get_context("spawn").Process(
             target=serve_app, args=(estimators, folder, port := find_free_port(), cache)
         )
@@ -127,7 +128,7 @@ def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[s
         time.sleep(6)
         app = [_time_loading(driver, f"http://127.0.0.1:{port}/") for _ in range(4)]
         server.terminate()
-    return {"static, views": static, "static, search": found, "app, views": app}
+    return {"static, views": static, "static, search": search, "app, views": app}
 
 
 def time_site_visit(driver: Any, site: Path, suite: str) -> tuple[list[float], float]:
@@ -155,20 +156,21 @@ def _time_wait(driver: Any, condition: str) -> float:
 
 
 def measure_commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
-    """Measure what shows a store; `suite` is NAME@VERSION."""
+    """Measure the commands that show a store; `suite` is NAME@VERSION."""
     store = ("--store", str(folder))
     with tempfile.TemporaryDirectory() as name:
         site, rows = Path(name, "site"), Path(name, "rows.csv")
-        words = {
+        commands = {
             "table": ("table", "--suite", suite, *store),
             "csv": ("export", str(rows), *store),
             "pages": ("leaderboard", "--export", str(site), *store),
         }
-        found = {what: measure_in_fresh_process(run_command, estimators, *each) for what, each in words.items()}
-        found["pages"] |= {"files": len(list(site.iterdir())), "bytes": sum(x.stat().st_size for x in site.iterdir())}
-        found["csv"] |= {"bytes": rows.stat().st_size}
-        found["seconds by the clock"] = time_visits(estimators, folder, site, suite)
-    return {**found, "app, first view": measure_in_fresh_process(show_first_page, estimators, folder)}
+        costs = {name: measure_in_fresh_process(run_command, estimators, *words) for name, words in commands.items()}
+        sizes = [path.stat().st_size for path in site.iterdir()]
+        costs["pages"] |= {"files": len(sizes), "bytes": sum(sizes)}
+        costs["csv"] |= {"bytes": rows.stat().st_size}
+        costs["wall seconds"] = time_visits(estimators, folder, site, suite)
+    return {**costs, "app, first view": measure_in_fresh_process(show_first_page, estimators, folder)}
 
 
 def main(estimators: int) -> None:

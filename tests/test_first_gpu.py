@@ -100,7 +100,7 @@ def test_whole_training_step_runs_epochs_that_fit_time_limit(seconds, said, monk
     monkeypatch.setattr(first_gpu, "WHOLE_SECONDS", seconds)
     found = first_gpu.time_whole_training()
     assert found.startswith(said) and "images/s, loss " in found
-    assert ("a whole training would take" in found) is (seconds == 0)
+    assert ("a whole training run would take" in found) is (seconds == 0)
 
 
 def test_whole_training_step_expects_planned_time_of_suite():

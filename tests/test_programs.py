@@ -58,7 +58,7 @@ def test_every_break_is_usable_and_unusable_break_states_reason():
     for changes, why in (
         ({"file": "roarbench/nothing.py"}, "no file roarbench/nothing.py"),
         ({"text": "nothing of the kind"}, "0 times, expected once"),
-        ({"into": "MISSING = ("}, "would be no Python"),
+        ({"into": "MISSING = ("}, "would not be valid Python"),
         ({"tests": ("tests/common/test_text.py::test_nothing",)}, "no test tests/common/test_text.py::test_nothing"),
     ):
         assert why in explain_unusable_break(sound._replace(**changes))
