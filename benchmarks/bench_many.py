@@ -1,9 +1,9 @@
-"""Small networks, many at once: trainings per minute with 1, 2, 4, 8 processes on one device.
+"""Measure training runs of a small network per minute with 1, 2, 4 and 8 processes on one device.
 
-Each worker of the engine is a process of its own that trains the network of the suite `cifar10` by its recipe, on
-made-up images. On a GPU the processes share it; with NVIDIA's MPS (`nvidia-cuda-mps-control -d` beforehand) their
-kernels run side by side. There each number is taken with networks as they are, and compiled, as `--compile` has it; all
-are given as times one process that does not compile. On a processor --images and --epochs make it small.
+Each worker of the engine is a process that trains the network of the suite `cifar10` by its recipe, on random images.
+All processes share the GPU; with NVIDIA's MPS (`nvidia-cuda-mps-control -d` beforehand) their kernels run concurrently.
+On a GPU, each number of processes is measured without and with compilation (`--compile`). Speeds are also printed as
+multiples of the speed of one process without compilation. On a CPU, use small values of --images and --epochs.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_many.py [--images 50000] [--epochs 15] [--at-once 1 2 4 8]
 """
@@ -31,7 +31,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 
 @lru_cache(maxsize=1)
 def make_images(images: int) -> DegradedImages:
-    """Make random images, half of the features removed, once in each worker."""
+    """Draw random images with half of the features removed, once in each worker."""
     return draw_random_degraded_images((3, 32, 32), images, choose_device())
 
 
@@ -43,20 +43,21 @@ def train_once(images: int, epochs: float, seed: int, compiling: bool) -> None:
     fit(model, make_images(images), torch.arange(images) % 10, NORM, recipe, seed)
 
 
-def measure_trainings_per_minute(at_once: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
-    """Measure the trainings in a minute, when each worker has done one that warms up."""
-    with LocalEngine(at_once, list_gpu_ids()[:1]) as engine:
-        run_trainings(engine, [(images, 1.0, 0, compiling)] * at_once)
+def measure_trainings_per_minute(workers: int, trainings: int, images: int, epochs: float, compiling: bool) -> float:
+    """Measure training runs per minute, after a training run in each worker that warms up."""
+    with LocalEngine(workers, list_gpu_ids()[:1]) as engine:
+        run_trainings(engine, [(images, 1.0, 0, compiling)] * workers)
         start = time.perf_counter()
         run_trainings(engine, [(images, epochs, seed, compiling) for seed in range(trainings)])
         return 60 * trainings / (time.perf_counter() - start)
 
 
-def run_trainings(engine: LocalEngine, todo: list[tuple[int, float, int, bool]]) -> None:
-    left, running = list(todo), 0
-    while left or running:
-        while left and engine.idle:
-            engine.start_job(Job(f"training {len(left)}", train_once, left.pop()))
+def run_trainings(engine: LocalEngine, arguments: list[tuple[int, float, int, bool]]) -> None:
+    """Call `train_once` with each tuple of arguments."""
+    waiting, running = list(arguments), 0
+    while waiting or running:
+        while waiting and engine.idle:
+            engine.start_job(Job(f"training {len(waiting)}", train_once, waiting.pop()))
             running += 1
         for outcome in engine.wait(1.0):
             running -= 1
@@ -79,11 +80,11 @@ def main() -> None:
                 at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling
             )
             first = first or rate
-            how = ", compiled" if compiling else ""
-            print(f"  {at_once} at once{how}: {rate:.2f} trainings per minute, {rate / first:.2f} times", flush=True)
+            mode = ", compiled" if compiling else ""
+            print(f"  {at_once} at once{mode}: {rate:.2f} trainings per minute, {rate / first:.2f} times", flush=True)
 
 
 if __name__ == "__main__":
-    import bench_many  # workers unpickle jobs by module name, and the running program is `__main__`
+    import bench_many  # workers import this module by name, because they cannot import `__main__`
 
     bench_many.main()

@@ -1,8 +1,8 @@
-"""How fast a network trains, as images per second and against the limits of the device, measured first.
+"""Measure the limits of the device, and how fast a network trains, in images per second.
 
-On a GPU: ResNet-50 at 224 pixels by the recipe imagenet@1, whose steps of 4,096 images are read in 16 parts. On a
-processor: the network and the recipe of the suite `quick` at 64 pixels, one core. Seconds are wall time on a GPU,
-processor time on a processor. A GPU also trains the small network, without and with CUDA graphs.
+On a GPU, ResNet-50 at 224 pixels is trained by the recipe imagenet@1, whose batches of 4,096 images are read in 16
+parts; the small network is also trained without and with CUDA graphs. On a CPU, the network of the suite `quick` is
+trained by its recipe at 64 pixels on one core. Seconds are wall time on a GPU and processor time on a CPU.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py
 """
@@ -41,7 +41,7 @@ T = 0.5
 
 
 def measure_device_limits() -> dict[str, float]:
-    """Measure what the device can do: bytes read and written by a copy, and products of bfloat16 matrices."""
+    """Measure the device's limits: bytes read and written by a copy, and products of bfloat16 matrices."""
     data = torch.ones((4 if GPU else 1) * 2**28, dtype=torch.uint8, device=DEVICE)
     target = torch.empty_like(data)
     side = 8192 if GPU else 1024
@@ -62,7 +62,7 @@ def draw_random_images() -> tuple[Tensor, np.ndarray]:
 
 
 def write_and_map(path: Path, array: np.ndarray) -> np.ndarray:
-    """Return the same, memory-mapped."""
+    """Save an array to a file, and return the memory-mapped array."""
     np.save(path, array)
     mapped: np.ndarray = np.load(path, mmap_mode="c")
     return mapped
@@ -76,7 +76,7 @@ def measure_training_rate(inputs: Inputs) -> float:
 
 
 def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
-    """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
+    """Measure the time to degrade a batch, and to augment and normalise it, as shares of a training step."""
     generator = torch.Generator().manual_seed(0)
     index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
     images, step = inputs.batch(index), RECIPE.batch / rate
@@ -88,10 +88,10 @@ def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
 
 
 def measure_replay(steps: int = 200) -> dict[str, float]:
-    """Measure the seconds of a step of `resnet-quick` without and with CUDA graphs, alternately; the better of two."""
+    """Measure the seconds of a training step of `resnet-quick` without and with CUDA graphs; the better of two each."""
     inputs, labels = draw_random_degraded_images((3, 64, 64), 1024, DEVICE), torch.arange(1024) % 10
     recipe = replace(find_recipe("quick@2"), epochs=100, sides=(1.0,))
-    found: list[float] = []
+    seconds: list[float] = []
     with train.let_cudnn_choose_kernels():
         for replaying in (False, True, False, True):
             with patch.object(train, "is_replayable", return_value=replaying):
@@ -99,11 +99,11 @@ def measure_replay(steps: int = 200) -> dict[str, float]:
                 training = train.Training(model, inputs, labels, NORM, recipe, 0)
             for _ in range(10):  # cuDNN chooses kernels, and a graph is captured
                 training.do_optimiser_step()
-            found.append(time_seconds(training.do_optimiser_step, steps))
-    without, replayed = min(found[::2]), min(found[1::2])
+            seconds.append(time_seconds(training.do_optimiser_step, steps))
+    without, replayed = min(seconds[::2]), min(seconds[1::2])
     return {
-        "resnet-quick launched by Python, s a step": without,
-        "replayed, s a step": replayed,
+        "resnet-quick without CUDA graphs, s per step": without,
+        "resnet-quick with CUDA graphs, s per step": replayed,
         "ratio": without / replayed,
     }
 
@@ -116,22 +116,22 @@ def read_peak_memory() -> int:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
-    found = measure_device_limits()
+    measured = measure_device_limits()
     pixels, planes = draw_random_images()
     bits = torch.from_numpy(find_removed_bits(planes, T, Order.MORF, LAYOUT))
     fill = torch.tensor(NORM.mean)
-    held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
-    found["training from memory, images/s"] = rate = measure_training_rate(held)
-    found |= measure_preparation_share(held, rate)
+    images = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
+    measured["training from memory, images/s"] = rate = measure_training_rate(images)
+    measured |= measure_preparation_share(images, rate)
     with tempfile.TemporaryDirectory() as folder:
         mapped, removed = (write_and_map(Path(folder, f"{part.shape[1]}.npy"), part.numpy()) for part in (pixels, bits))
         streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)
-        found["training from files, images/s"] = measure_training_rate(streamed)
-    found |= measure_replay() if GPU else {}
-    found["peak memory, GB"] = read_peak_memory() / 1e9
-    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
-    for what, value in found.items():
-        print(f"  {value:12.4g}  {what}")
+        measured["training from files, images/s"] = measure_training_rate(streamed)
+    measured |= measure_replay() if GPU else {}
+    measured["peak memory, GB"] = read_peak_memory() / 1e9
+    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images per step")
+    for name, value in measured.items():
+        print(f"  {value:12.4g}  {name}")
 
 
 if __name__ == "__main__":

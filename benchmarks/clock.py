@@ -1,4 +1,4 @@
-"""Time as benchmarks of one device take it: by the wall on a GPU, by the processor on a processor."""
+"""Measure seconds on the benchmarks' device: wall time on a GPU, processor time on a CPU."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ GPU = DEVICE.type == "cuda"
 
 
 def time_seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    """Measure the seconds of one round, after one that warms up."""
+    """Measure the mean seconds of a call, after a call that warms up."""
     work()
     clock = choose_processor_or_gpu_clock(DEVICE)
     start = clock()

@@ -1,11 +1,11 @@
-"""Peak memory of a worker in each stage, at several numbers of training images, beside the images themselves.
+"""Measure the peak memory of a worker in each stage of a suite, for several numbers of training images.
 
     OMP_NUM_THREADS=1 python benchmarks/memory.py [--images 10000 30000 50000] [--size 16]
 
-Generated images, one epoch, the stages of ROAR and of matched gain for `grad`; each stage in a process of its own.
-*Files* decodes as many JPEG files of 64 x 64, in a folder for each class, which is how photographs come.
-*Own* is memory that only this process has, at its peak, above what it had when the stage began; *mapped* are pages of
-files, which the system drops when it needs them. Both are looked at every 5 ms.
+The stages are those of ROAR and matched gain for `grad` on generated images, with one epoch of training; each stage
+runs in its own process. The stage `files` decodes the same number of JPEG files of 64 x 64 pixels from class folders.
+The table has the peaks of two kinds of memory, read every 5 ms: *own* is the process's own memory beyond its memory at
+the start of the stage; *mapped* are pages of files, which the system drops when it needs memory.
 """
 
 import argparse
@@ -38,13 +38,13 @@ from roarbench.store.workspace import Workspace
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")
-_LOOK = 0.005  # seconds between readings
+_INTERVAL = 0.005  # seconds between readings
 _CLASSES, _SIDE = ("one", "two"), 64  # classes and side of the JPEG files
 _RECIPE = "planted-brief@1(epochs=1)"
 
 
 class Peak(NamedTuple):
-    """Most memory of a stage, bytes: its own beyond what it began with, and mapped files."""
+    """Memory of a process or peak memory of a stage in bytes: its own memory, and mapped files."""
 
     own: int
     mapped: int
@@ -52,29 +52,30 @@ class Peak(NamedTuple):
 
 def read_resident_memory() -> Peak:
     lines = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
-    held = {words[0]: int(words[1]) * 1024 for words in lines if words[0] in ("RssAnon:", "RssFile:")}
-    return Peak(held["RssAnon:"], held["RssFile:"])
+    sizes = {words[0]: int(words[1]) * 1024 for words in lines if words[0] in ("RssAnon:", "RssFile:")}
+    return Peak(sizes["RssAnon:"], sizes["RssFile:"])
 
 
 def measure_peak(work: Callable[[], object]) -> Peak:
-    """Do some work; return the most memory that this process had, looked at before, every 5 ms, and after."""
-    found, over = [read_resident_memory()], threading.Event()
+    """Call a function, and return the peak memory of this process from readings before, every 5 ms, and after."""
+    readings, done = [read_resident_memory()], threading.Event()
 
-    def look() -> None:
-        while not over.wait(_LOOK):
-            found.append(read_resident_memory())
+    def read_repeatedly() -> None:
+        while not done.wait(_INTERVAL):
+            readings.append(read_resident_memory())
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=read_repeatedly, daemon=True)
     thread.start()
     work()
-    over.set()
+    done.set()
     thread.join()
-    found.append(read_resident_memory())
-    return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
+    readings.append(read_resident_memory())
+    own = max(reading.own for reading in readings) - readings[0].own
+    return Peak(own, max(reading.mapped for reading in readings))
 
 
 def make_suite(images: int, size: int) -> SuiteSpec:
-    """Return ROAR and matched gain of one estimator on so many generated images."""
+    """Make a suite with ROAR and matched gain of one estimator on this number of generated images."""
     data = replace(find_dataset("planted"), name="memory", train_images=images, test_images=TEST, size=size)
     blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(MATCHED, ("random", "grad"), (0.5,), 1))
     return SuiteSpec(
@@ -91,12 +92,12 @@ def make_suite(images: int, size: int) -> SuiteSpec:
 
 
 def make_photographs_record(folder: Path, images: int, size: int) -> DatasetRecord:
-    found = replace(make_user_dataset_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
-    return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
+    record = replace(make_user_dataset_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
+    return replace(record, train_split="train", test_split="test", train_images=images, test_images=TEST)
 
 
 def write_photographs(folder: Path, images: int) -> None:
-    """Write JPEG files of noise into `train` and `test`, with a folder for each class."""
+    """Write JPEG files of random noise to `train` and `test`, with a folder for each class."""
     noise = np.random.default_rng(0).integers(256, size=(_SIDE, _SIDE, 3), dtype=np.uint8)
     content = BytesIO()
     Image.fromarray(noise).save(content, "JPEG")
@@ -114,7 +115,7 @@ def find_stage(step: Step) -> str:
 
 
 def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
-    """Do a stage whose needs are there; return its peak."""
+    """Run a stage after the earlier stages, and return its peak memory."""
     torch.set_num_threads(1)
     suite, workspace = make_suite(images, size), Workspace(folder)
     if stage == "files":
@@ -124,15 +125,14 @@ def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
     if stage == "decode":
         return measure_peak(lambda: decode_dataset(suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
-    work = JobContext(workspace, open_decoded(decoded), suite)
-    runs = [build_run(suite, point, work.images.fingerprint, None) for point in list_planned_runs(suite)]
-    return measure_peak(
-        partial(perform_jobs, [step.job for step in build_job_graph(work, runs) if find_stage(step) == stage])
-    )
+    context = JobContext(workspace, open_decoded(decoded), suite)
+    runs = [build_run(suite, point, context.images.fingerprint, None) for point in list_planned_runs(suite)]
+    jobs = [step.job for step in build_job_graph(context, runs) if find_stage(step) == stage]
+    return measure_peak(partial(perform_jobs, jobs))
 
 
 def perform_jobs(jobs: list[Job]) -> None:
-    """Do jobs one after the other; raise RunError if one fails."""
+    """Run jobs one after the other; raise the error of the first job that fails."""
     for job in jobs:
         _, error, _ = perform_job(job)
         if error:
@@ -140,7 +140,7 @@ def perform_jobs(jobs: list[Job]) -> None:
 
 
 def measure_table_row(images: int, size: int, stages: Sequence[str]) -> list[str]:
-    """Return the peaks of these stages at so many images, in MB, as cells of the table."""
+    """Measure the peaks of these stages for a number of images, in MB, as cells of the table."""
     spawn = multiprocessing.get_context("spawn")
     cells = [f"{images:,}", f"{images * 3 * size**2 / 1e6:.0f}"]
     with tempfile.TemporaryDirectory() as folder:
@@ -155,14 +155,14 @@ def measure_table_row(images: int, size: int, stages: Sequence[str]) -> list[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, nargs="+", default=[10_000, 30_000, 50_000])
-    parser.add_argument("--size", type=int, default=16, help="pixels a side")
-    stages = "in their order; each but the first two needs those before it"
+    parser.add_argument("--size", type=int, default=16, help="width and height in pixels")
+    stages = "stages in their order; each stage needs the earlier stages, except the first two"
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help=stages)
     arguments = parser.parse_args()
     lines = [measure_table_row(images, arguments.size, arguments.stages) for images in arguments.images]
     print(
         format_markdown_table(
-            ["training images", "their MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines
+            ["training images", "their size, MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines
         )
     )
 

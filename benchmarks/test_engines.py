@@ -1,8 +1,8 @@
-"""What an engine adds to a job, from the call that submits it to its outcome, and for many at once.
+"""Measure the overhead of an engine per job, from its start to its outcome, for one job and for 200 jobs.
 
     pytest benchmarks/test_engines.py -o addopts= --benchmark-only --benchmark-columns=min,median,mean,max
 
-A job here returns what it is given: the answers to 10,000 test images, as a run does.
+Each job returns its argument, an array as large as the correctness of 10,000 test images, which a run returns.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from roarbench.common.local_workers import LocalEngine
 
 WORKERS = 2
 # `pos` returns equal values; an array of zeros would also pass for `neg`
-ANSWERS = (np.arange(10_000) % 2).astype(np.int8)
+BITS = (np.arange(10_000) % 2).astype(np.int8)
 pytestmark = pytest.mark.filterwarnings("default")  # Ray's own modules leave resources open
 
 
@@ -36,28 +36,28 @@ def start_ray_engine(folder: Path) -> AbstractContextManager[Any]:
 
 @pytest.fixture(scope="module", params=[start_local_engine, start_ray_engine])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with request.param(tmp_path_factory.mktemp("store")) as made:
-        while made.idle < WORKERS:
-            made.wait(1.0)
-        run_jobs(made, WORKERS)  # each worker has then imported torch
-        yield made
+    with request.param(tmp_path_factory.mktemp("store")) as started:
+        while started.idle < WORKERS:
+            started.wait(1.0)
+        run_jobs(started, WORKERS)  # makes each worker import torch
+        yield started
 
 
 def run_jobs(engine: Any, count: int) -> list[JobOutcome]:
-    """Do so many jobs, as the scheduler does: whenever a worker is idle it gets the next one."""
-    begun, ended = 0, list[JobOutcome]()
-    while len(ended) < count:
-        while engine.idle and begun < count:
-            engine.start_job(Job(str(begun), pos, (ANSWERS,)))
-            begun += 1
-        ended += engine.wait(1.0)
-    return ended
+    """Run this number of jobs as the scheduler does: each idle worker gets the next job."""
+    started, outcomes = 0, list[JobOutcome]()
+    while len(outcomes) < count:
+        while engine.idle and started < count:
+            engine.start_job(Job(str(started), pos, (BITS,)))
+            started += 1
+        outcomes += engine.wait(1.0)
+    return outcomes
 
 
 def assert_returned(outcomes: list[JobOutcome], count: int) -> None:
-    """Check that so many jobs ended, each once, without error, and gave what they were given."""
-    ended = {each.name: (each.error, np.array_equal(each.value, ANSWERS)) for each in outcomes}
-    assert (len(outcomes), ended) == (count, {str(number): (None, True) for number in range(count)})
+    """Check that each of `count` jobs ended once, without an error, and returned its argument."""
+    results = {outcome.name: (outcome.error, np.array_equal(outcome.value, BITS)) for outcome in outcomes}
+    assert (len(outcomes), results) == (count, {str(number): (None, True) for number in range(count)})
 
 
 @pytest.mark.parametrize(("count", "rounds", "warming"), [(1, 200, 10), (200, 3, 1)])

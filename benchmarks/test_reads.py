@@ -1,6 +1,6 @@
-"""Reading 224 x 224 images in no order from a file that is not in memory: by page faults, and asked for ahead.
+"""Compare two ways of reading 224 x 224 images in random order from disk: page faults, and prefetching.
 
-pytest benchmarks/test_reads.py --benchmark-only      # 300 MB in the temporary folder
+pytest benchmarks/test_reads.py --benchmark-only      # writes 300 MB to the temporary folder
 """
 
 import mmap
@@ -38,14 +38,14 @@ def count_bytes_read() -> int:
 
 
 @pytest.mark.benchmark(group="random reads")
-@pytest.mark.parametrize("way", ["page faults", "asked for ahead"])
+@pytest.mark.parametrize("way", ["page faults", "prefetching"])
 def test_random_read_time(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
+    """Time the reading; `extra_info` has the bytes read from disk, divided by the bytes of the images."""
     if way == "page faults":
         monkeypatch.setattr(streamed_degraded_images, "_find_memory_map", lambda array: None)
-    read: list[int] = []
+    bytes_read: list[int] = []
 
-    def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
+    def open_images() -> tuple[tuple[StreamedImages], dict[str, str]]:
         drop_from_page_cache(pixels)  # mapped pages stay in memory, so each round opens its own map
         with pixels.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
@@ -55,8 +55,8 @@ def test_random_read_time(benchmark: Any, pixels: Path, way: str, monkeypatch: p
     def read_all(images: StreamedImages) -> None:
         before = count_bytes_read()
         assert sum(map(len, images.read(torch.split(INDEX, 256)))) == len(INDEX)
-        read.append(count_bytes_read() - before)
+        bytes_read.append(count_bytes_read() - before)
         del images._pixels
 
-    benchmark.pedantic(read_all, setup=opened, rounds=5)
-    benchmark.extra_info["times the bytes"] = round(float(np.median(read)) / (len(INDEX) * np.prod(SHAPE)), 2)
+    benchmark.pedantic(read_all, setup=open_images, rounds=5)
+    benchmark.extra_info["times the bytes"] = round(float(np.median(bytes_read)) / (len(INDEX) * np.prod(SHAPE)), 2)

@@ -1,8 +1,7 @@
-"""How long a process sorts the features of 64 images at 64 pixels, 100 times: `pytest benchmarks/test_sorts.py`.
+"""Time a process that sorts the features of 64 images of 64 x 64 pixels 100 times: `pytest benchmarks/test_sorts.py`.
 
-Each time is that of a process that NumPy started in: as it chooses, and as
-`roarbench.common.process_settings.avoid_avx512_sorts_in_children` lets workers start. On a processor other than Zen 4
-both are the same.
+NumPy chooses the kernel of the sort, or `process_settings.avoid_avx512_sorts_in_children` forbids AVX-512, as for
+workers. On processors other than Zen 4, both times are equal.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
-"""How long a person waits for commands that train nothing: `pytest benchmarks/test_start_up.py --benchmark-only`.
+"""Measure the wall time of commands that train nothing: `pytest benchmarks/test_start_up.py --benchmark-only`.
 
-Wall time of whole processes, beside that of a Python that does nothing, which no command can be faster than. What they
-should take: `--help` 0.4 s, `suites` and `estimators` 1 s, `table` on a store of 10,000 rows 1.5 s.
+For comparison, the time of a Python process that does nothing is measured, which is the minimum of every command. The
+goals are 0.4 s for `--help`, 1 s for `suites` and `estimators`, and 1.5 s for `table` on a store of 10,000 rows.
 """
 
 import subprocess
@@ -25,7 +25,7 @@ def run_command(*words: str) -> str:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store that holds the rows of `quick` and as many others as make 10,000."""
+    """Return a store with 10,000 rows, among them the published rows of `quick`."""
     folder = tmp_path_factory.mktemp("rows")
     run_command("import", str(SHIPPED), "--store", str(folder))
     with ResultsStore.open(make_default_url(folder)) as results:

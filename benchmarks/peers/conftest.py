@@ -1,7 +1,7 @@
-"""What a user would otherwise do, timed beside roarbench in one run: processor seconds, one after the other in turns.
+"""Compare the processor time of roarbench with the time of the other tools that a user would otherwise choose (peers).
 
-Each peer is written as well as if it were to win, and says what it follows. At the end of a run the table is printed,
-each figure with its bar:
+The code of each peer is as fast as we could make it, and its docstring names its source. At the end of the run, a table
+is printed with each ratio and its goal:
 
     OMP_NUM_THREADS=1 pytest benchmarks/peers --benchmark-only
 """
@@ -18,7 +18,7 @@ _FIGURES = pytest.StashKey[list[Figure]]()
 
 @pytest.fixture
 def timer(benchmark: Any, request: pytest.FixtureRequest) -> Generator[PairedTimer, None, None]:
-    """Lend what times and keeps; everything is computed by one thread."""
+    """Yield a timer that collects the rows of the table; torch uses one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield PairedTimer(benchmark, request.config.stash.setdefault(_FIGURES, []))
@@ -27,7 +27,7 @@ def timer(benchmark: Any, request: pytest.FixtureRequest) -> Generator[PairedTim
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if figures := config.stash.get(_FIGURES, []):
-        terminalreporter.section("against what a user would otherwise do")
-        terminalreporter.write_line("| figure | against | times | must reach | | measured |\n|---|---|---|---|---|---|")
+        terminalreporter.section("roarbench against other tools")
+        terminalreporter.write_line("| task | against | times as fast | goal | | measured |\n|---|---|---|---|---|---|")
         for figure in figures:
             terminalreporter.write_line(figure.markdown_row)

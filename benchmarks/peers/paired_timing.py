@@ -1,4 +1,4 @@
-"""Two ways of doing the same, timed in turns, and the line of the table that says how they compare."""
+"""Time roarbench and another tool in turns, and format the comparison as a row of the table."""
 
 import os
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Figure(NamedTuple):
-    """One line of the table: how many times better, and how many times it should be."""
+    """One row of the table: how many times as fast roarbench is (`ratio`), and the goal (`bar`)."""
 
     name: str
     against: str
@@ -16,12 +16,12 @@ class Figure(NamedTuple):
 
     @property
     def markdown_row(self) -> str:
-        reached = "reached" if self.ratio >= self.bar else "falls short"
+        reached = "reached" if self.ratio >= self.bar else "missed"
         return f"| {self.name} | {self.against} | {self.ratio:.2f} | {self.bar:g} | {reached} | {self.detail} |"
 
 
 def read_core_seconds() -> float:
-    """Return processor seconds of this process and of those that it waited for, in steps of 10 ms."""
+    """Read the processor seconds of this process and its ended child processes, in steps of 10 ms."""
     return sum(os.times()[:4])
 
 
@@ -32,7 +32,7 @@ def measure_core_seconds(work: Callable[[], object]) -> float:
 
 
 class PairedTimer:
-    """Times two ways of doing the same and keeps how they compare."""
+    """Timer of roarbench and a peer, which collects the rows of the table."""
 
     def __init__(self, benchmark: Any, figures: list[Figure]) -> None:
         self._benchmark, self._figures = benchmark, figures
@@ -40,11 +40,11 @@ class PairedTimer:
     def time_in_turns(
         self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2
     ) -> tuple[float, float]:
-        """Return the fewest core-seconds of each, timed in turns; ours are pytest-benchmark's, too."""
-        took: list[float] = []
+        """Time both in turns, ours with pytest-benchmark, and return the fewest core-seconds of each."""
+        peer_seconds: list[float] = []
         self._benchmark._timer = read_core_seconds
-        self._benchmark.pedantic(ours, setup=lambda: took.append(measure_core_seconds(peer)), rounds=rounds)
-        return self._benchmark.stats.stats.min, min(took)
+        self._benchmark.pedantic(ours, setup=lambda: peer_seconds.append(measure_core_seconds(peer)), rounds=rounds)
+        return self._benchmark.stats.stats.min, min(peer_seconds)
 
     def add_figure(self, figure: Figure) -> None:
         self._benchmark.extra_info[figure.name] = figure._asdict()

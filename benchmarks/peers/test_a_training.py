@@ -1,8 +1,8 @@
-"""One training on degraded images by a plain PyTorch loop.
+"""Compare a training run on degraded images with a plain PyTorch loop.
 
-It follows public code of ROAR and ROAD (Rong et al. 2022): a Dataset that reads an image's map from disk, sorts it and
-replaces its most important features, and a DataLoader with workers in front of a float32 loop. Files are float32
-arrays that are memory-mapped, which is faster than a file for each map, and networks run channels last.
+The loop follows public code of ROAR and ROAD (Rong et al. 2022): a Dataset reads an image's map from disk, sorts it and
+replaces the most important features; a DataLoader with workers feeds a float32 training loop. The maps are in one
+memory-mapped float32 array, which is faster than a file per map, and networks use the channels-last format.
 """
 
 from dataclasses import replace
@@ -36,7 +36,7 @@ FEW = 8  # images compared after preprocessing
 
 
 class RoarDataset(Dataset[tuple[Tensor, int]]):
-    """Images without their most important features, each map read and sorted when its image is asked for."""
+    """Images without their most important features; each map is read and sorted when its image is requested."""
 
     def __init__(self, folder: Path, labels: Tensor, t: float = T) -> None:
         self._t = t
@@ -50,14 +50,14 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
         return len(self._labels)
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
-        """Return an image, degraded, moved by up to 1/16, mirrored or not, and normalised; and its class."""
-        most = find_largest_shift(SIDE)
-        edged = pad(self.degrade(number)[None], (most,) * 4, mode="reflect")[0]
-        y, x = torch.randint(2 * most + 1, (2,)).tolist()
-        moved = edged[:, y : y + SIDE, x : x + SIDE]
+        """Return a degraded image, shifted by up to 1/16, flipped at random and normalised, and its class."""
+        largest = find_largest_shift(SIDE)
+        padded = pad(self.degrade(number)[None], (largest,) * 4, mode="reflect")[0]
+        y, x = torch.randint(2 * largest + 1, (2,)).tolist()
+        shifted = padded[:, y : y + SIDE, x : x + SIDE]
         if torch.rand(()) < 0.5:
-            moved = moved.flip(2)
-        return self.normalise(moved), self._labels[number]
+            shifted = shifted.flip(2)
+        return self.normalise(shifted), self._labels[number]
 
     def normalise(self, image: Tensor) -> Tensor:
         return (image - self._mean) / self._std
@@ -76,7 +76,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
 
 
 def train_by_plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
-    """Train by the recipe on images degraded at t; return the last loss."""
+    """Train by the recipe on images degraded at level t; return the final loss."""
     torch.manual_seed(0)
     model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -93,8 +93,8 @@ def train_by_plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float =
             if (size := compute_image_side(recipe, step, steps, SIDE)) != SIDE:
                 images = interpolate(images, size=(size, size), mode="area")
             optimiser.zero_grad()
-            said = model(images.contiguous(memory_format=torch.channels_last))
-            loss = cross_entropy(said, classes, label_smoothing=recipe.smoothing)
+            logits = model(images.contiguous(memory_format=torch.channels_last))
+            loss = cross_entropy(logits, classes, label_smoothing=recipe.smoothing)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             step += 1
@@ -102,7 +102,7 @@ def train_by_plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float =
 
 
 def read_degraded_images(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
-    """Return the same images from bit-planes; untouched at t = 0."""
+    """Return the same images, degraded by bit-planes; untouched at t = 0."""
     planes = np.load(folder / "planes.npy", mmap_mode="r")
     removed = torch.from_numpy(find_removed_bits(planes, t, Order.MORF, layout)) if t else None
     pixels = torch.from_numpy(np.load(folder / "pixels.npy", mmap_mode="c"))
@@ -110,13 +110,13 @@ def read_degraded_images(folder: Path, layout: Layout, t: float = T) -> Degraded
 
 
 def train_by_roarbench(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
-    """Train on the same images; return the last loss."""
+    """Train on the same images; return the final loss."""
     model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     return fit(model, read_degraded_images(folder, layout, t), labels, NORM, recipe, seed=0)
 
 
 def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
-    """Write images, their maps and the rankings of these; return labels, int64 (n,), and how planes are laid out."""
+    """Write random images, maps and the maps' rankings; return labels, int64 (n,), and the layout of the bit-planes."""
     rng, layout = np.random.default_rng(0), Layout(SHAPE, Unit.SCALAR, (0.1, 0.5, 0.9))
     maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
     np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
@@ -143,4 +143,4 @@ def test_a_training(timer: PairedTimer, tmp_path: Path) -> None:
     )
     detail = f"{mine:.1f} against {plain:.1f} core-s, {IMAGES:,} images, {RECIPE.epochs:g} epochs"
     against = f"plain PyTorch loop, DataLoader with {WORKERS} workers, maps from disk"
-    timer.add_figure(Figure("a training of quick's network", against, plain / mine, 4, detail))
+    timer.add_figure(Figure("a training run of quick's network", against, plain / mine, 4, detail))

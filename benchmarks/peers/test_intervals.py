@@ -1,4 +1,4 @@
-"""A board by `scipy.stats.bootstrap`: the same numbers, intervals, verdicts and places, beside ours."""
+"""Compare `compute_board` with `scipy.stats.bootstrap`, which gives the same numbers, intervals, verdicts and ranks."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -21,18 +21,18 @@ Floats = NDArray[np.floating]
 
 ESTIMATORS = ("random", "sobel", *(f"e{index}" for index in range(18)))
 SEEDS, IMAGES, DRAWS, CONFIDENCE = 5, 10_000, 2000, 0.95
-LUCK = 0.01  # standard deviation of accuracy between trainings
+TRAINING_NOISE = 0.01  # standard deviation of accuracy between training runs
 AT_ONCE = 4  # draws per batch; 1 to 20 are equally fast
 
 
 def make_correctness() -> Correctness:
-    """Make answers of rows that remove more and more of what counts, each training with its luck."""
+    """Draw the correctness of rows of increasing quality, with noise for each training run."""
     generator = np.random.default_rng(0)
     correct = {}
     for name, t in (UNTOUCHED, *product(ESTIMATORS, PAPER_LEVELS)):
         quality = 0.05 * max(0, ESTIMATORS.index(name) - 4) / len(ESTIMATORS) if t else 0.0
-        chance = 0.9 - 0.5 * t - quality + LUCK * generator.standard_normal((SEEDS, 1))
-        correct[name, t] = generator.random((SEEDS, IMAGES), dtype=np.float32) < chance
+        accuracy = 0.9 - 0.5 * t - quality + TRAINING_NOISE * generator.standard_normal((SEEDS, 1))
+        correct[name, t] = generator.random((SEEDS, IMAGES), dtype=np.float32) < accuracy
     return Correctness(ESTIMATORS, PAPER_LEVELS, correct)
 
 
@@ -40,26 +40,25 @@ class JudgedRows(NamedTuple):
     """Numbers of a board."""
 
     estimates: Mapping[str, Floats]  # values and half-widths of their intervals, (2, ...), by field name of `Row`
-    verdicts: NDArray[np.bool_]  # significant difference from Random and from Sobel, bool (2, rows)
-    places: NDArray[np.int64]  # best and worst rank, (2, rows)
+    verdicts: NDArray[np.bool_]  # whether rows differ significantly from Random and from Sobel, (2, rows)
+    ranks: NDArray[np.int64]  # best and worst rank, (2, rows)
 
 
-def judge_by_scipy(given: Correctness) -> JudgedRows:
+def judge_by_scipy(scores: Correctness) -> JudgedRows:
     """Judge all rows as `compute_board` does (docs/statistics.md), by one `bootstrap` over the images.
 
-    The images are drawn for all cells together: one sample of shape (cells, images), which is much faster than a paired
-    sample for each cell, of bytes, four times as fast as of float32. Everything else on a board is linear in the
-    accuracies of its cells, and is worked out for all draws at once.
+    The images are drawn for all cells together. One sample of shape (cells, images) is much faster than a paired sample
+    for each cell, and a sample of bytes is four times as fast as a sample of float32. All other numbers of a board are
+    linear in the accuracies of its cells, and are computed for all draws at once.
     """
-    counts = np.stack([bits.sum(0, dtype=np.uint8) for bits in given.correct.values()])
+    counts = np.stack([bits.sum(0, dtype=np.uint8) for bits in scores.correct.values()])
 
     def accuracy(drawn: NDArray[np.uint8], axis: int) -> Floats:
-        found: Floats = drawn.mean(axis=axis, dtype=np.float32) / SEEDS
-        return found
+        return np.asarray(drawn.mean(axis=axis, dtype=np.float32) / SEEDS)
 
     options = {"vectorized": True, "method": "percentile", "n_resamples": DRAWS, "batch": AT_ONCE}
     drawn = bootstrap((counts,), accuracy, axis=1, rng=np.random.default_rng(0), **options).bootstrap_distribution
-    true, whole = draw_training_noise(given)
+    true, whole = draw_training_noise(scores)
     values = (counts.mean(1) / SEEDS)[:, None]  # the first column is the measured data
     curves = np.hstack([values, drawn + true])
     rows, gains = select_row_curves(curves), compute_gains(curves)
@@ -76,21 +75,21 @@ def judge_by_scipy(given: Correctness) -> JudgedRows:
     )
 
 
-def draw_training_noise(given: Correctness) -> tuple[Floats, Floats]:
-    """Draw what other trainings would change in each cell, (cells, draws), without and with the noise of single images.
+def draw_training_noise(scores: Correctness) -> tuple[Floats, Floats]:
+    """Draw the deviations of each cell due to training runs, (cells, draws), without and with image noise.
 
-    The variance between trainings is pooled over cells, and drawn by its degrees of freedom.
+    The variance between training runs is pooled over cells, and drawn with its degrees of freedom.
     """
     generator = np.random.default_rng(1)
-    every = np.stack(list(given.correct.values())).astype(np.float32)
-    variance = float(every.mean(2).var(1, ddof=1).mean())
-    # variance of one image's correctness over trainings: residual plus variance between trainings
-    within = every.var(1, ddof=1).mean()
+    cells = np.stack(list(scores.correct.values())).astype(np.float32)
+    variance = float(cells.mean(2).var(1, ddof=1).mean())
+    # variance of one image's correctness over training runs: residual plus variance between training runs
+    within = cells.var(1, ddof=1).mean()
     noise = float(within - variance) / IMAGES
-    freedom = len(every) * (SEEDS - 1)
-    found = variance * freedom / generator.chisquare(freedom, DRAWS)
-    mean = generator.standard_normal((len(every), DRAWS)) / np.sqrt(SEEDS)
-    true = np.maximum(0.0, found - noise)
+    freedom = len(cells) * (SEEDS - 1)
+    drawn = variance * freedom / generator.chisquare(freedom, DRAWS)
+    mean = generator.standard_normal((len(cells), DRAWS)) / np.sqrt(SEEDS)
+    true = np.maximum(0.0, drawn - noise)
     return np.sqrt(true) * mean, np.sqrt(true + noise) * mean
 
 
@@ -99,39 +98,38 @@ def select_row_curves(curves: Floats) -> Floats:
 
 
 def compute_gains(curves: Floats) -> Floats:
-    found = 100 * np.tensordot(compute_trapezoid_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
-    below: Floats = found[0] - found
-    return below
+    areas = 100 * np.tensordot(compute_trapezoid_weights((0.0, *PAPER_LEVELS))[1:], select_row_curves(curves), (0, 1))
+    return np.asarray(areas[0] - areas)
 
 
 def measure_half_widths(drawn: Floats) -> Floats:
-    """Return values and half the widths of their intervals; the values are the first of the draws, on the last axis."""
-    far = np.abs(drawn[..., 1:] - drawn[..., :1])
-    return np.stack([drawn[..., 0], np.quantile(far, CONFIDENCE, axis=-1)])
+    """Return values and half the widths of their intervals; the last axis of `drawn` has the value, then its draws."""
+    deviations = np.abs(drawn[..., 1:] - drawn[..., :1])
+    return np.stack([drawn[..., 0], np.quantile(deviations, CONFIDENCE, axis=-1)])
 
 
 def find_significant(gains: Floats) -> NDArray[np.bool_]:
-    """Test each row against Random and Sobel, adjusted for all."""
-    others = np.stack([gains, gains - gains[1]])
-    far = np.abs(others[..., 1:] - others[..., :1])
-    p = (1 + (far >= np.abs(others[..., :1])).sum(-1)) / (1 + DRAWS)
+    """Test each row against Random and Sobel; the p values are adjusted for all tests."""
+    differences = np.stack([gains, gains - gains[1]])
+    deviations = np.abs(differences[..., 1:] - differences[..., :1])
+    p = (1 + (deviations >= np.abs(differences[..., :1])).sum(-1)) / (1 + DRAWS)
     tested = np.ones(p.shape, bool)
     tested[0, 0] = tested[1, 1] = False
-    found = np.zeros(p.shape, bool)
-    found[tested] = false_discovery_control(p[tested]) <= FALSE_DISCOVERIES
-    return found
+    significant = np.zeros(p.shape, bool)
+    significant[tested] = false_discovery_control(p[tested]) <= FALSE_DISCOVERIES
+    return significant
 
 
 def compute_ranks(gains: Floats) -> NDArray[np.int64]:
-    """Return best and worst places by Romano and Wolf's step-down over all pairs."""
+    """Compute best and worst ranks by Romano and Wolf's step-down procedure over all pairs."""
     one, two = np.triu_indices(len(gains), 1)
     pairs = gains[one] - gains[two]
-    far, size = np.abs(pairs[:, 1:] - pairs[:, :1]), np.abs(pairs[:, 0])
-    scale = np.quantile(far, CONFIDENCE, axis=1)
-    far /= scale[:, None]
+    deviations, size = np.abs(pairs[:, 1:] - pairs[:, :1]), np.abs(pairs[:, 0])
+    scale = np.quantile(deviations, CONFIDENCE, axis=1)
+    deviations /= scale[:, None]
     apart = np.zeros(len(pairs), bool)
     while not apart.all():
-        new = ~apart & (size > np.quantile(far[~apart].max(0), CONFIDENCE) * scale)
+        new = ~apart & (size > np.quantile(deviations[~apart].max(0), CONFIDENCE) * scale)
         if not new.any():
             break
         apart |= new
@@ -141,31 +139,33 @@ def compute_ranks(gains: Floats) -> NDArray[np.int64]:
     return np.stack([1 + above, len(gains) - below])
 
 
-def extract_judged_rows(found: Board) -> JudgedRows:
-    rows = found.rows
-    of_rows = ("differences", "gain", "predicted")
-    numbers = {name: [getattr(row, name) for row in rows] for name in of_rows}
-    numbers["accuracies"] = [rows[0].clean, *(each for row in rows for each in row.accuracies)]
+def extract_judged_rows(board: Board) -> JudgedRows:
+    rows = board.rows
+    numbers = {name: [getattr(row, name) for row in rows] for name in ("differences", "gain", "predicted")}
+    numbers["accuracies"] = [rows[0].clean, *(accuracy for row in rows for accuracy in row.accuracies)]
     ends = {name: np.array(estimates, np.float64) for name, estimates in numbers.items()}
-    halves = {name: np.stack([each[..., 0], (each[..., 2] - each[..., 1]) / 2]) for name, each in ends.items()}
-    words = [[c is not None and c.verdict is not Verdict.SAME for c in (row.vs_random, row.vs_sobel)] for row in rows]
-    places = [(row.place.low, row.place.high) for row in rows if row.place]
-    return JudgedRows(halves, np.array(words).T, np.array(places).T)
+    halves = {name: np.stack([end[..., 0], (end[..., 2] - end[..., 1]) / 2]) for name, end in ends.items()}
+    verdicts = [
+        [test is not None and test.verdict is not Verdict.SAME for test in (row.vs_random, row.vs_sobel)]
+        for row in rows
+    ]
+    ranks = [(row.place.low, row.place.high) for row in rows if row.place]
+    return JudgedRows(halves, np.array(verdicts).T, np.array(ranks).T)
 
 
 def test_intervals(timer: PairedTimer) -> None:
-    given = make_correctness()
-    ours, same = extract_judged_rows(compute_board(given, ROAR, Bootstrap(DRAWS))), judge_by_scipy(given)
+    scores = make_correctness()
+    ours, theirs = extract_judged_rows(compute_board(scores, ROAR, Bootstrap(DRAWS))), judge_by_scipy(scores)
     for name, (value, half) in ours.estimates.items():
-        expected, wide = same.estimates[name]
+        expected, expected_half = theirs.estimates[name]
         np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)
         # a 95 % quantile of 2,000 draws has a relative standard error of 2.4 %; the tolerance is five standard errors
         # of a difference
-        np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
-    assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
-    assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
-    mine, theirs = timer.time_in_turns(
-        lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: judge_by_scipy(given), rounds=3
+        np.testing.assert_allclose(half, expected_half, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
+    assert (ours.verdicts == theirs.verdicts).mean() > 0.9, "verdicts near the threshold may differ"
+    assert np.abs(ours.ranks - theirs.ranks).max() <= 1, "pairs near the threshold may differ"
+    mine, scipy = timer.time_in_turns(
+        lambda: compute_board(scores, ROAR, Bootstrap(DRAWS)), lambda: judge_by_scipy(scores), rounds=3
     )
-    detail = f"{mine:.2f} against {theirs:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
-    timer.add_figure(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))
+    detail = f"{mine:.2f} against {scipy:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
+    timer.add_figure(Figure("bootstrap and rank intervals", "scipy.stats.bootstrap", scipy / mine, 20, detail))

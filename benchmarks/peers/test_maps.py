@@ -1,4 +1,4 @@
-"""The paper's 18 maps by captum, one estimator after the other, and the bare passes that they cannot do without."""
+"""Compare the paper's 18 maps with captum, one estimator after the other, and with the necessary passes alone."""
 
 import resource
 import warnings
@@ -47,7 +47,7 @@ def build_small_network() -> nn.Module:
 
 
 def build_short_network() -> nn.Module:
-    """Return the same network as maps called `float32-stem` and `bf16-stem` are made by it."""
+    """Build the same network with a separate stem, as for the maps `float32-stem` and `bf16-stem`."""
     short = split_stem(fold_batchnorm(build_small_network()))
     assert isinstance(short, SplitStem)
     return short
@@ -58,14 +58,14 @@ def make_batch(n: int) -> Batch:
     return Batch(images, torch.arange(n) % 10, torch.arange(n))
 
 
-def compute_captum_map(row: Estimator, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
-    """Return maps as captum's tutorials make them: an attribution, in a NoiseTunnel where it is over noisy copies.
+def compute_captum_map(row: Estimator, model: nn.Module, batch: Batch, at_once: int, copies: int) -> Tensor:
+    """Compute maps as in captum's tutorials: an attribution, in a NoiseTunnel if it averages over noisy copies.
 
-    Gradients without graphs of parameters, and as many images and copies at once as `at_once` and `copies` say; one
-    standard deviation for all images, since captum takes no other.
+    `at_once` images and `copies` noisy copies are computed at once. All images have the same standard deviation of the
+    noise, because captum allows no other.
     """
     kinds: dict[str, Callable[[nn.Module], Any]] = {"grad": Saliency, "gb": GuidedBackprop, "ig": IntegratedGradients}
-    made, found = kinds[row.base](model), []
+    attribution, parts = kinds[row.base](model), []
     options: dict[str, Any] = {"abs": False} if row.base == "grad" else {}
     if row.base == "ig":
         options = {
@@ -75,35 +75,35 @@ def compute_captum_map(row: Estimator, model: nn.Module, given: Batch, at_once: 
             "internal_batch_size": IMAGES_PER_PASS,
         }
     if row.form in TUNNELS:
-        made = NoiseTunnel(made)
+        attribution = NoiseTunnel(attribution)
         options |= {"nt_samples": SAMPLES, "nt_samples_batch_size": copies}
         options |= {"stdevs": 1.0, "nt_type": TUNNELS[row.form]}
-    for start in range(0, len(given.ids), at_once):
-        images, targets = given.images[start : start + at_once], given.targets[start : start + at_once]
-        found.append(made.attribute(images, target=targets, **options).detach())
-    maps = torch.cat(found)
+    for start in range(0, len(batch.ids), at_once):
+        images, targets = batch.images[start : start + at_once], batch.targets[start : start + at_once]
+        parts.append(attribution.attribute(images, target=targets, **options).detach())
+    maps = torch.cat(parts)
     return maps**2 if row.form in SQUARED else maps
 
 
 def make_captum_call(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
-    """Return a call that makes these maps for a few images, one after the other, each kind at its best batch."""
-    given = make_batch(BY_CAPTUM)
+    """Return a function that computes these maps for a few images, each with its fastest batch size."""
+    batch = make_batch(BY_CAPTUM)
 
-    def seconds(row: Estimator, choice: tuple[int, int]) -> float:
-        compute_captum_map(row, model, given, *choice)
-        return measure_core_seconds(lambda: compute_captum_map(row, model, given, *choice))
+    def measure_map(row: Estimator, size: tuple[int, int]) -> float:
+        compute_captum_map(row, model, batch, *size)
+        return measure_core_seconds(lambda: compute_captum_map(row, model, batch, *size))
 
-    best: dict[tuple[str, bool], tuple[int, int]] = {}  # best batch: images and copies
+    best: dict[tuple[str, bool], tuple[int, int]] = {}  # fastest images and copies at once, by base and whether noisy
     for row in rows:
         noisy = row.form in TUNNELS
         if (row.base, noisy) not in best:
-            choices = product(AT_ONCE, COPIES if noisy and row.base != "ig" else (1,))
-            best[row.base, noisy] = min(choices, key=partial(seconds, row))
-    return lambda: [compute_captum_map(row, model, given, *best[row.base, row.form in TUNNELS]) for row in rows]
+            sizes = product(AT_ONCE, COPIES if noisy and row.base != "ig" else (1,))
+            best[row.base, noisy] = min(sizes, key=partial(measure_map, row))
+    return lambda: [compute_captum_map(row, model, batch, *best[row.base, row.form in TUNNELS]) for row in rows]
 
 
 def run_bare_passes(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backward: int) -> None:
-    """Do so many passes and nothing else: gradients of the target's logit for a batch in channels-last order."""
+    """Run these numbers of passes: gradients of the targets' logits for a batch in channels-last format."""
     images = images.contiguous(memory_format=torch.channels_last)
     for number in range(forward):
         inputs = images.detach().requires_grad_()
@@ -114,12 +114,12 @@ def run_bare_passes(model: nn.Module, images: Tensor, targets: Tensor, forward: 
             torch.autograd.grad(total, inputs)
 
 
-def measure_largest_distance_to_captum(model: nn.Module, short: nn.Module, given: Batch) -> float:
-    """Return how far captum's maps without chance are from ours by `short` at most, in shares of the largest value."""
-    plain = [each for each in ALL if each.form not in TUNNELS]
+def measure_largest_distance_to_captum(model: nn.Module, short: nn.Module, batch: Batch) -> float:
+    """Return the largest difference between captum's and our maps without noise, divided by the map's largest value."""
+    plain = [estimator for estimator in ALL if estimator.form not in TUNNELS]
     distances = []
-    for name, mine in compute_importance_maps(plain, short, given, BLACK).items():
-        theirs = compute_captum_map(find_estimator(name), model, given, BY_CAPTUM, 1)
+    for name, mine in compute_importance_maps(plain, short, batch, BLACK).items():
+        theirs = compute_captum_map(find_estimator(name), model, batch, BY_CAPTUM, 1)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         distances.append((mine - theirs).abs().max() / theirs.abs().max())
     return torch.stack(distances).max().item()  # NaN if any distance is NaN
@@ -129,8 +129,8 @@ def test_the_18_maps(timer: PairedTimer) -> None:
     model, short, ours = build_small_network(), build_short_network(), make_batch(IMAGES_PER_PASS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
-        for each in (model, short):
-            distance = measure_largest_distance_to_captum(model, each, make_batch(2))
+        for network in (model, short):
+            distance = measure_largest_distance_to_captum(model, network, make_batch(2))
             assert distance <= 1e-5  # rounding of float32 sums over 25 points
         one_by_one = make_captum_call(ALL, model)
         mine, theirs = timer.time_in_turns(
@@ -138,7 +138,7 @@ def test_the_18_maps(timer: PairedTimer) -> None:
         )
     add_figure_of_maps(timer, "18 maps, float32, folded, stem once", mine, theirs, 6)
     add_figure_of_maps(
-        timer, "18 maps, float32, the network as it is", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
+        timer, "18 maps, float32, unchanged network", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
     )
     if can_use_bf16(Precision.BF16, torch.device("cpu")):
         add_figure_of_maps(
@@ -149,30 +149,30 @@ def test_the_18_maps(timer: PairedTimer) -> None:
         )
 
 
-def time_all_maps(model: nn.Module, given: Batch, precision: Precision) -> float:
-    compute_importance_maps(ALL[:1], model, given, BLACK, precision)
-    return measure_core_seconds(lambda: compute_importance_maps(ALL, model, given, BLACK, precision))
+def time_all_maps(model: nn.Module, batch: Batch, precision: Precision) -> float:
+    compute_importance_maps(ALL[:1], model, batch, BLACK, precision)
+    return measure_core_seconds(lambda: compute_importance_maps(ALL, model, batch, BLACK, precision))
 
 
 def add_figure_of_maps(timer: PairedTimer, name: str, mine: float, captum: float, bar: float) -> None:
-    """Add a line to the table: core-seconds of ours for `IMAGES_PER_PASS` images, of captum's for `BY_CAPTUM`."""
-    each, other = mine / IMAGES_PER_PASS, captum / BY_CAPTUM
-    detail = f"{1000 * each:.0f} against {1000 * other:.0f} core-ms an image"
-    timer.add_figure(Figure(name, "captum in float32, one by one at its best batch", other / each, bar, detail))
+    """Add a row to the table; `mine` are core-seconds for `IMAGES_PER_PASS` images, `captum` for `BY_CAPTUM` images."""
+    ours, theirs = mine / IMAGES_PER_PASS, captum / BY_CAPTUM
+    detail = f"{1000 * ours:.0f} against {1000 * theirs:.0f} core-ms per image"
+    timer.add_figure(Figure(name, "captum in float32, one by one at its best batch", theirs / ours, bar, detail))
 
 
 def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
-    """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
-    model, given, count = build_small_network(), make_batch(IMAGES_PER_PASS), count_passes(ALL)
+    """Our maps, apart from drawing noise, take at most 1.15 times as long as the necessary passes alone."""
+    model, batch, count = build_small_network(), make_batch(IMAGES_PER_PASS), count_passes(ALL)
     counting = CountingPasses(model).eval()
     compute_importance_maps(ALL, counting, make_batch(2), BLACK)
     assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
     mine, passed = timer.time_in_turns(
-        lambda: compute_importance_maps(ALL, model, given, BLACK),
-        lambda: run_bare_passes(model, given.images, given.targets, *count),
+        lambda: compute_importance_maps(ALL, model, batch, BLACK),
+        lambda: run_bare_passes(model, batch.images, batch.targets, *count),
         rounds=1,
     )
-    noise = measure_core_seconds(lambda: [draw_normal_noise(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
+    noise = measure_core_seconds(lambda: [draw_normal_noise(batch.images, batch.ids, j, SEED) for j in range(SAMPLES)])
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {IMAGES_PER_PASS} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
@@ -180,7 +180,7 @@ def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
 
 
 def build_large_network() -> nn.Module:
-    """Return a network of the size that engineers explain, for photographs of 224 pixels."""
+    """Build a network of a usual size for photographs of 224 pixels."""
     return build_network("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
 
 
@@ -189,20 +189,20 @@ def make_photographs(n: int) -> Batch:
     return Batch(images, torch.arange(n), torch.arange(n))
 
 
-def compute_ig_by_roarbench(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
-    ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
-    return [compute_importance_maps(ig, model, given.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
+def compute_ig_by_roarbench(model: nn.Module, batch: Batch, at_once: int) -> list[Tensor]:
+    ig, starts = [find_estimator("ig")], range(0, len(batch.ids), at_once)
+    return [compute_importance_maps(ig, model, batch.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in starts]
 
 
-def compute_ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
+def compute_ig_by_captum(model: nn.Module, batch: Batch, at_once: int) -> list[Tensor]:
     ig = find_estimator("ig")
     return [
-        compute_captum_map(ig, model, given.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))
+        compute_captum_map(ig, model, batch.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(batch.ids))
     ]
 
 
 def send_measurements(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:
-    """Send core-seconds of an image, peak memory in GB and the first map: of a process that does nothing else."""
+    """Send core-seconds per image, peak memory of this process in GB, and the first map."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     model = build_large_network().requires_grad_(False)
@@ -224,22 +224,22 @@ def measure_in_own_process(make: Callable[..., list[Tensor]], n: int, at_once: i
 
 
 def test_integrated_gradients_at_224_pixels(timer: PairedTimer) -> None:
-    """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
+    """Captum uses its best number of points at once; each tool runs in its own process, so memory is not shared."""
     numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
     at_once = 2**30 // (4 * numbers)  # same rule as `choose_cpu_explanation_batch_size`
-    found: list[tuple[float, float, Any]] = []
+    measured: list[tuple[float, float, Any]] = []
     timer.time_in_turns(
-        lambda: found.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),
-        lambda: found.append(
+        lambda: measured.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),
+        lambda: measured.append(
             min(
                 (measure_in_own_process(compute_ig_by_captum, 2, points) for points in (5, IG_STEPS)), key=itemgetter(0)
             )
         ),
         rounds=1,
     )
-    theirs, mine = found
+    theirs, mine = measured
     assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 near its kinks
-    detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s an image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
+    detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s per image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
     timer.add_figure(
         Figure("integrated gradients at 224 pixels", "captum at its best batch", theirs[0] / mine[0], 1, detail)
     )

@@ -1,10 +1,10 @@
-"""All of `quick` by the plain pipeline: one part of each kind measured, and multiplied by how many the suite has.
+"""Compare the whole suite `quick` with a plain pipeline: time one unit of each kind of work, and multiply by its count.
 
-The plain pipeline is captum, estimator by estimator and reference by reference, float32 maps on disk, and a DataLoader
-that sorts a map whenever its image is read, in front of a float32 network. Ours does the same parts in the same run. A
-part is an image for one reference, an image and ranking, a training image of one epoch, or a scored image; the numbers
-of them are those of `roarbench plan`. Left out of both: decoding, the controls' maps, the references' answers to the
-images that are ranked, joining and starting.
+The plain pipeline uses captum for one estimator and one explained network at a time, writes float32 maps to disk, and
+trains and scores float32 networks with a DataLoader that sorts a map whenever its image is read. Units of work are an
+image explained for one network, an image ranked, an image in one epoch of training, and a scored image; `roarbench
+plan` counts them. Both sides leave out decoding, maps of controls, predictions on the images to explain, and starting
+processes.
 """
 
 import warnings
@@ -39,32 +39,32 @@ AT_A_TIME = choose_scoring_batch_size(64)
 
 
 class PipelinePart(NamedTuple):
-    """A kind of part: how many `quick` has, how many are done here by each, and how each does them."""
+    """A kind of work in a suite."""
 
     name: str
-    number: float
-    done: tuple[int, int]
+    number: float  # units of work in `quick`
+    done: tuple[int, int]  # units of work per call of `ours` and of `plain`
     ours: Callable[[], object]
     plain: Callable[[], object]
 
 
 class ScoredImages(training.RoarDataset):
-    """The same images, neither moved nor mirrored."""
+    """Degraded images without augmentation."""
 
     def __getitem__(self, number: int) -> tuple[Tensor, int]:
         return self.normalise(self.degrade(number)), self._labels[number]
 
 
 def list_explaining_estimators() -> list[Estimator]:
-    found = {point.cell.estimator_of_stored_ranking for point in list_planned_runs(SUITE)}
-    return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
+    ranked = {point.cell.estimator_of_stored_ranking for point in list_planned_runs(SUITE)}
+    return sorted((row for row in ranked if row and not row.control), key=lambda row: row.id)
 
 
 def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
     loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=training.WORKERS)
     with torch.inference_mode():
-        found = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
-    return torch.cat(found)
+        parts = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
+    return torch.cat(parts)
 
 
 def write_rankings(folder: Path, layout: Layout) -> None:
@@ -76,23 +76,23 @@ def write_rankings(folder: Path, layout: Layout) -> None:
 
 
 def write_maps(folder: Path) -> None:
-    """Write the maps as they are; they are sorted when they are read."""
+    """Write the maps unchanged; the plain pipeline sorts them when they are read."""
     np.save(folder / "again.npy", np.load(folder / "maps.npy"))
 
 
 def list_pipeline_parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[PipelinePart]:
-    """Return the parts of `quick`, the network of each in evaluation mode, in channels-last order."""
+    """List the kinds of work in `quick`; networks are in evaluation mode and channels-last format."""
     rows, model = list_explaining_estimators(), build_small_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     data = SUITE.dataset_record
     images = (data.train_images + data.test_images) * SUITE.references
-    short, given = fold_batchnorm(model), make_batch(IMAGES_PER_PASS)
+    short, batch = fold_batchnorm(model), make_batch(IMAGES_PER_PASS)
     epochs, once = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
     return [
         PipelinePart(
             f"maps of {len(rows)} estimators",
             images,
             (IMAGES_PER_PASS, BY_CAPTUM),
-            partial(compute_importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
+            partial(compute_importance_maps, rows, short, batch, BLACK, SUITE.maps.precision),
             make_captum_call(rows, model),
         ),
         PipelinePart(
@@ -128,7 +128,7 @@ def list_pipeline_parts(folder: Path, labels: Tensor, layout: Layout, work: Work
 
 
 def test_all_of_quick(timer: PairedTimer, tmp_path: Path) -> None:
-    """Measure each part; their table is printed with `-s`."""
+    """Measure each kind of work; `pytest -s` shows their table."""
     labels, layout = training.write_images_and_maps(tmp_path)
     work = count_work(SUITE, list_planned_runs(SUITE))
     assert (RECIPE.name, len(list_explaining_estimators())) == (SUITE.recipe_record.name, 5)
@@ -136,20 +136,20 @@ def test_all_of_quick(timer: PairedTimer, tmp_path: Path) -> None:
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum warns at each guided backprop
-        found = list_pipeline_parts(tmp_path, labels, layout, work)
-        for part in found[:-1]:
-            ways = zip((part.ours, part.plain), part.done, strict=True)
-            each = np.array(
-                [min(measure_core_seconds(way), measure_core_seconds(way)) / done for way, done in ways]
-            )  # faster of two calls
-            print(f"| {part.name} | {part.number:,.0f} | {1000 * each[0]:.3f} | {1000 * each[1]:.3f} |")
-            totals += part.number * each
-    scoring = found[-1]
-    answers, same = scoring.ours(), scoring.plain()
-    assert isinstance(answers, Tensor) and isinstance(same, Tensor)
-    assert (answers == same).float().mean() > 0.99, "the same network on the same images, rounded differently"
+        *parts, scoring = list_pipeline_parts(tmp_path, labels, layout, work)
+        for part in parts:
+            calls = zip((part.ours, part.plain), part.done, strict=True)
+            # the faster of two calls
+            seconds = np.array(
+                [min(measure_core_seconds(call), measure_core_seconds(call)) / done for call, done in calls]
+            )
+            print(f"| {part.name} | {part.number:,.0f} | {1000 * seconds[0]:.3f} | {1000 * seconds[1]:.3f} |")
+            totals += part.number * seconds
+    our_predictions, plain_predictions = scoring.ours(), scoring.plain()
+    assert isinstance(our_predictions, Tensor) and isinstance(plain_predictions, Tensor)
+    assert (our_predictions == plain_predictions).float().mean() > 0.99, "only rounding differs"
     mine, theirs = timer.time_in_turns(scoring.ours, scoring.plain, rounds=1)
     print(f"| {scoring.name} | {scoring.number:,} | {1000 * mine / IMAGES:.3f} | {1000 * theirs / IMAGES:.3f} |")
     totals += scoring.number * np.array([mine, theirs]) / IMAGES
-    detail = f"{totals[0] / 60:.0f} against {totals[1] / 60:.0f} core-minutes, from the parts above"
+    detail = f"{totals[0] / 60:.0f} against {totals[1] / 60:.0f} core-minutes, computed from the kinds of work"
     timer.add_figure(Figure("all of `quick`", "plain pipeline with captum", totals[1] / totals[0], 10, detail))
