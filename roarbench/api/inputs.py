@@ -199,15 +199,23 @@ class Preprocessing:
             photographs: Paths of files, or Pillow images.
 
         Raises:
-            CallerError: A file is not an image, or is damaged.
+            CallerError: The list is empty or not a list, or a file is not an image, or is damaged.
         """
+        if isinstance(photographs, str | Path | PIL.Image.Image):
+            raise CallerError(f"photographs are {describe_type(photographs)}; write [photograph] for a single one")
+        listed = list(photographs) if isinstance(photographs, Iterable) else []
+        if not listed:
+            seen = "an empty list" if isinstance(photographs, Iterable) else describe_type(photographs)
+            raise CallerError(f"photographs are {seen}; expected a list of paths or Pillow images")
         mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
-        return np.stack([(self._prepare_photograph(photograph) - mean) / std for photograph in photographs])
+        return np.stack([(self._prepare_photograph(photograph) - mean) / std for photograph in listed])
 
     def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
         record = make_user_dataset_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
-        if not isinstance(photograph, str | Path):
+        if not isinstance(photograph, str | Path | PIL.Image.Image):
+            raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
+        if isinstance(photograph, PIL.Image.Image):
             if is_high_depth_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return crop_to_pixels(photograph, record)

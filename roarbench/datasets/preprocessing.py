@@ -88,6 +88,9 @@ def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpola
 
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
     """Raise CallerError for settings that `resize_and_centre_crop` does not support."""
+    for name, pixels in (("resize", resize), ("crop", size)):
+        if not isinstance(pixels, int) or pixels < 1:
+            raise CallerError(f"{name} is {pixels!r}, expected a whole number of pixels, 1 or more")
     if resize < size:
         raise CallerError(
             f"resize is {resize}, but the square to cut out has {size} pixels per side; write resize = {size} or more"

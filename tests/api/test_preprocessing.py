@@ -78,6 +78,12 @@ def test_preprocessing_range_resolves_ambiguous_moments(file):
         (lambda path: roarbench.Preprocessing(9, 8, "box", [0.5], [0.5], range=0), "has range 0; expected the largest"),
         (lambda path: make_preprocessing(9, 8)([path]), "notes.txt is unreadable; leave it out"),
         (lambda path: make_preprocessing(9, 8)(["/nowhere"]), "cannot read /nowhere: No such"),
+        (lambda path: make_preprocessing(9, 8)(str(path)), r"photographs are a str; write \[photograph\] for a single"),
+        (lambda path: make_preprocessing(9, 8)([]), "photographs are an empty list; expected a list of paths or"),
+        (lambda path: make_preprocessing(9, 8)(None), "photographs are None; expected a list of paths or"),
+        (lambda path: make_preprocessing(9, 8)([PIXELS]), "a photograph is an ndarray; expected a path or a Pillow"),
+        (lambda path: make_preprocessing(9, 0), "crop is 0, expected a whole number of pixels, 1 or more"),
+        (lambda path: make_preprocessing("9", 8), "resize is '9', expected a whole number of pixels"),
     ],
 )
 def test_preprocessing_rejects_invalid_arguments_or_files(tmp_path, call, words):
