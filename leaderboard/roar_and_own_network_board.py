@@ -162,7 +162,7 @@ def _make_questions(both: CombinedTable) -> list[Question]:
         ),
         Question(
             protocol,
-            protocol.gain,
+            protocol.gain_name,
             "Does the map explain this network?",
             NETWORK_KINDS,
             scored,
@@ -182,7 +182,7 @@ def _make_matched_gain_question(board: BoardContents) -> Question:
         if row.started
     }
     asks = "Does the map show evidence in the image?"
-    return Question(board.protocol, board.protocol.gain, asks, KINDS, answers, board.incomplete_levels_text)
+    return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.incomplete_levels_text)
 
 
 def _make_roar_answer(row: Row) -> Answer:

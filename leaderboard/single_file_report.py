@@ -82,7 +82,7 @@ def describe_methods(table: SuiteTable) -> str:
     explained = f"{format_count(suite.references, 'network')} ({suite.architecture_names}) {origin}"
     return (
         f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
-        f"{protocol.gain or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
+        f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
         f"{explained} {'was' if suite.references == 1 else 'were'} explained{accuracy}. "
         f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "

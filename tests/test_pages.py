@@ -45,7 +45,7 @@ def test_architecture_page_names_existing_modules_and_files():
 
 
 def describe_protocol(of):
-    return f"`{of.name}`", of.question, of.limits, of.use
+    return f"`{of.name}`", of.question, of.known_failures, of.purpose
 
 
 def describe_data_set(of):

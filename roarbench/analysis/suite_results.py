@@ -131,13 +131,13 @@ class SuiteResults:
 
     def has_started(self, protocol: Protocol) -> bool:
         """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
-        kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
+        kind, second = (protocol.order, protocol.retrain), protocol.twin_kind and f"~{protocol.twin_kind}"
         cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
         return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
 
     def list_started_protocols(self) -> list[Protocol]:
         """Return the protocols with results."""
-        begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.made_of or (shown,))))
+        begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.computed_from or (shown,))))
         return [protocol for protocol in begun if self.list_units(protocol)]
 
     @cached_property
@@ -188,12 +188,12 @@ class SuiteResults:
         return self._scores[key]
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
-        parts = protocol.made_of or (protocol,)
+        parts = protocol.computed_from or (protocol,)
         rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
         if not levels or protocol.scores_all_network_pairs:  # correctness per image has no meaning for these protocols
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
-        if protocol.made_of:
+        if protocol.computed_from:
             both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
             own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
@@ -224,7 +224,7 @@ class SuiteResults:
     ) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
         rows, levels = self.suite.list_protocol_rows_and_levels(protocol, unit, fill)
-        for part in protocol.made_of or (protocol,):
+        for part in protocol.computed_from or (protocol,):
             chosen = self.included_levels.get((part, unit), levels)
             levels = tuple(t for t in levels if t in chosen)
         return rows, levels
@@ -306,7 +306,7 @@ class SuiteResults:
     def _collect_curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
         """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
-        for part in protocol.made_of or (protocol,):
+        for part in protocol.computed_from or (protocol,):
             for (name, _), seeds in self.find_results(part, unit, fill or self.suite.find_fill(protocol)).items():
                 rows[name] += seeds.values()
         clean = rows.pop(CLEAN, [])
@@ -316,7 +316,7 @@ class SuiteResults:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
         used = [*self._untouched_results_of_headline_protocol, *self.references.values()]
         for protocol, unit in product(protocols, Unit):
-            for part in protocol.made_of or (protocol,):
+            for part in protocol.computed_from or (protocol,):
                 for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
                     used += seeds.values()
         return used
@@ -373,7 +373,7 @@ def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoin
     mixed = set(scores.inconsistent)
     for name, t in scores.correct:
         other_row = protocol.make_paired_twin_id(name) if protocol.paired else RANDOM
-        against = name if t == 0 or protocol.made_of else other_row
+        against = name if t == 0 or protocol.computed_from else other_row
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:

@@ -1,4 +1,4 @@
-"""Define runs as frozen records, which are made before anything is computed.
+"""Define runs and trained networks as frozen records, which exist before anything is computed.
 
 A *cell* is a point of an estimator's accuracy curve; a *run* is a cell with a seed and everything else that determines
 the outcome. A run's key is the hash of its record, so a stored run is never repeated, and a run with a changed setting
@@ -18,7 +18,7 @@ from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.recipes import find_recipe
 
-CLEAN = "none"  # estimator of the cell at t = 0, without removal
+CLEAN = "none"  # value of `Cell.estimator` at t = 0, where nothing is removed
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Run:
     # seed of initialisation, batch order and augmentation, and of the rankings of `random-redrawn`, which are drawn
     # during training. Other rankings do not depend on this seed
     seed: int
-    recipe: str  # `name@version` of the training recipe; the reference's recipe for runs without retraining
+    recipe: str  # `name@version` of the scored network's training recipe
     data: str  # fingerprint of the decoded images and labels
     estimator: str  # fingerprint of the estimator and its parameters
     reference: str  # key of the explained network; empty if neither ranking nor score depends on a network
@@ -71,7 +71,7 @@ class Run:
     given: str = ""
     # requested settings of the explained network's maps; float32 for runs without such maps
     maps: MapNumerics = MapNumerics.FLOAT32
-    # key of the common network, or of a scored reference that is not the explained one; empty for other runs
+    # key of the common network, or of the scored network if the map explains another network; empty for other runs
     network: str = ""
 
     @cached_property
@@ -105,8 +105,8 @@ class CommonNetworkSpec(Keyed):
     data: str  # fingerprint of the decoded images and labels
     model: str
     recipe: str  # `name@version` of the training recipe
-    # fingerprints of the controls whose masks the training uses; masks of the paper's levels, and masks that remove
-    # nothing, are used equally often
+    # fingerprints of the controls whose masks the training uses; masks of each of the paper's levels and masks that
+    # remove nothing are used equally often
     families: tuple[str, ...]
     order: Order  # end of the rankings that is removed
     unit: Unit
@@ -116,22 +116,25 @@ class CommonNetworkSpec(Keyed):
 
 
 def hash_fine_tuned_network(common: str, rankings: str) -> str:
-    """Return the key of a fine-tuned network: `common` is the common network's key, `rankings` a checksum."""
+    """Return the key of a network that was fine-tuned from the common network with key `common`.
+
+    `rankings` is the checksum of the rankings whose masks the fine-tuning uses.
+    """
     return hash_value({"common": common, "rankings": rankings})
 
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
-    """Return the run that is stored as these JSON values; raise CallerError if another version has stored them."""
+    """Return the run from its stored JSON values; raise CallerError if this version does not know one of the values."""
     cell = dict(values["cell"])
     try:
         cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
     except ValueError as error:
-        seen = f"this version cannot read a run: {error}"
-        raise CallerError(f"{seen}; use the version of roarbench that stored the run") from None
+        remedy = "use the version of roarbench that stored the run"
+        raise CallerError(f"this version cannot read a run: {error}; {remedy}") from None
     maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 
 def select_missing_runs(runs: Iterable[Run], done: set[str]) -> list[Run]:
-    """Return the runs whose keys are not in `done`, in order."""
+    """Return the runs whose keys are not among the keys `done`, in order."""
     return [run for run in runs if run.key not in done]

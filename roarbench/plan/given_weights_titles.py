@@ -1,4 +1,4 @@
-"""Make titles of given weights, which consist of a name and a checksum. Nothing here imports torch."""
+"""Make titles of given weights, `NAME@CHECKSUM`. Nothing here imports torch."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Define all protocols: each one's order of removal, its scored network, and the texts that describe it.
+"""Define all protocols: the order of removal, the scored network, and texts that describe the protocol.
 
 ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is from Shah, Jain, Netrapalli, NeurIPS
 2021. Decision 39 in docs/decisions gives the reasons for matched gain.
@@ -24,22 +24,23 @@ class Protocol:
     name: str  # value of `--protocol`
     order: Order  # end of the ranking that is removed first
     retrain: ScoredNetwork  # the scored network
-    # kind of twin whose masks score each image a second time; these masks follow another image's map, and the gain is
-    # the difference of both scores. Empty for protocols with one score per image
-    against: str = ""
-    # two protocols from whose runs this protocol is computed: the score is correctness under the first minus
-    # correctness under the second, for the same estimator, level and seed. Empty for protocols with runs of their own
-    made_of: tuple["Protocol", ...] = ()
-    title: str  # name in a sentence
-    tab: str  # short name, for tabs of the web page
-    question: str  # the question about an estimator, one sentence
-    method: str  # the procedure, a sentence without full stop
-    dot: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
-    gain: str = "gain over Random"  # name of the gain in a sentence; empty if the protocol has no gain
-    meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # meaning of the gain, in sentences
-    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; any other gain is a reason to doubt a table
-    limits: str  # known failures of the protocol
-    use: str  # purpose of the protocol
+    # kind of twin whose masks, made from another image's map, score each image a second time; the gain is the
+    # difference of the two scores. Empty for protocols with one score per image
+    twin_kind: str = ""
+    # two protocols: the score is correctness under the first minus correctness under the second, for the same
+    # estimator, level and seed. Empty for protocols with runs of their own
+    computed_from: tuple["Protocol", ...] = ()
+    title: str  # name in sentences
+    tab_name: str  # short name, for a tab of the web page
+    question: str  # question that the protocol answers about an estimator
+    method: str  # procedure, in the imperative, without a full stop
+    dot_meaning: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
+    gain_name: str = "gain over Random"  # name of the gain in sentences; empty if the protocol has no gain
+    gain_meaning: str = "Gain: the area between Random's accuracy curve and the row's."
+    # controls whose gain should be 0; a significant gain of one of them is a reason to doubt a table
+    zero_gain_controls: tuple[str, ...] = ()
+    known_failures: str
+    purpose: str
 
     @property
     def trains(self) -> bool:
@@ -58,25 +59,23 @@ class Protocol:
 
     @property
     def paired(self) -> bool:
-        """Return whether each image is scored twice, under its own mask and under a mask from another image's map."""
-        return bool(self.against)
-
-    @property
-    def has_gain_at_each_level(self) -> bool:
-        """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
-        return (
-            self.retrain is ScoredNetwork.COMMON or self.paired or bool(self.made_of) or self.scores_all_network_pairs
-        )
+        """Return whether each image is scored under its own mask, and again under a mask from another image's map."""
+        return bool(self.twin_kind)
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction, so that rows are compared with 0."""
-        return self.paired or bool(self.made_of) or self.scores_all_network_pairs
+        return self.paired or bool(self.computed_from) or self.scores_all_network_pairs
+
+    @property
+    def has_gain_at_each_level(self) -> bool:
+        """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
+        return self.random_is_zero or self.retrain is ScoredNetwork.COMMON
 
     @property
     def gain_axis(self) -> str:
         """Return the label of an axis of gains."""
-        return f"{self.gain}, points"
+        return f"{self.gain_name}, points"
 
     @property
     def curve_axis(self) -> str:
@@ -85,7 +84,7 @@ class Protocol:
 
     def make_paired_twin_id(self, estimator: str) -> str:
         """Return the id of the twin whose masks score each image a second time."""
-        return f"{estimator}~{self.against}"
+        return f"{estimator}~{self.twin_kind}"
 
 
 ROAR = Protocol(
@@ -93,197 +92,200 @@ ROAR = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.IMAGES,
     title="ROAR",
-    tab="ROAR (2019)",
+    tab_name="ROAR (2019)",
     question="Does accuracy fall when the network is retrained without the top-ranked features?",
-    method="remove the most important features, then train a new network on what is left",
-    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
-    "removed and a *new network* is trained on what is left. 0 = Random.",
-    limits="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond the "
-    "removed pixels; redundant features replace each other",
-    use="To compare with the paper; together with `mask-only` and blurred twins",
+    method="remove the most important features, then train a new network on the remaining features",
+    dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
+    "are removed and a *new network* is trained on the rest. 0 = Random.",
+    known_failures="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond "
+    "the removed pixels; redundant features replace each other",
+    purpose="To compare with the paper; together with `mask-only` and blurred twins",
 )
 KAR = replace(
     ROAR,
     name="kar",
     order=Order.LERF,
     title="KAR",
-    tab="Keep and retrain",
+    tab_name="Keep and retrain",
     question="Does accuracy stay high when the network is retrained on the top-ranked features alone?",
-    method="remove the least important features, then train a new network on what is left",
-    dot="Each dot: how much higher accuracy is than with a random ranking when only the most important features are "
-    "kept and a *new network* is trained on them. 0 = Random.",
-    limits="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
-    use="With `roar`, to see whether both orders agree",
+    method="remove the least important features, then train a new network on the remaining features",
+    dot_meaning="Each dot: how much higher accuracy is than with a random ranking when only the most important "
+    "features are kept and a *new network* is trained on them. 0 = Random.",
+    known_failures="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
+    purpose="With `roar`, to see whether both orders agree",
 )
 DIFFROAR = Protocol(
     name="diffroar",
     order=Order.LERF,
     retrain=ScoredNetwork.IMAGES,
-    made_of=(KAR, ROAR),
+    computed_from=(KAR, ROAR),
     title="DiffROAR",
-    tab="DiffROAR",
+    tab_name="DiffROAR",
     question="Does a new network learn more from the features ranked first than from those ranked last?",
     method="subtract accuracy without the most important features (ROAR) from accuracy without the least important "
     "ones (KAR), both after retraining; no other network is trained",
-    dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
-    "removed, both after retraining. 0 = both ends of the ranking are worth the same.",
-    gain="DiffROAR",
-    meaning="Gain: accuracy under KAR (the columns of accuracy) minus accuracy under ROAR. KAR removes the least "
+    dot_meaning="Each dot: accuracy with the least important features removed minus accuracy with the most important "
+    "ones removed, both after retraining. 0 = both ends of the ranking are worth the same.",
+    gain_name="DiffROAR",
+    gain_meaning="Gain: accuracy under KAR (the columns of accuracy) minus accuracy under ROAR. KAR removes the least "
     "important features, ROAR as many of the most important ones, and both retrain a network. The gain is 0 for "
     "Random, and for any ranking whose two ends are worth the same.",
-    limits="As `roar` and `kar`: masks may reveal the class",
-    use="If there are no controls; to compare with Shah et al. 2021",
+    known_failures="As `roar` and `kar`: masks may reveal the class",
+    purpose="If there are no controls; to compare with Shah et al. 2021",
 )
 MASK_ONLY = Protocol(
     name="mask-only",
     order=Order.MORF,
     retrain=ScoredNetwork.MASKS,
     title="Mask-only",
-    tab="What masks alone tell",
+    tab_name="What masks alone tell",
     question="Do the masks reveal the class without any image?",
     method="train a network on removal masks alone, which show where features were removed but nothing of the image",
-    dot="Each dot: accuracy of networks trained on removal masks alone, which show *where* features were removed but "
-    "nothing of the image. There is no gain and no rank; a lower accuracy means that masks reveal the class less.",
-    gain="",
-    meaning="",
-    limits="There is no gain; a network that also sees the image may ignore the mask",
-    use="To check a verdict of `roar` or `kar`",
+    dot_meaning="Each dot: accuracy of networks trained on removal masks alone, which show *where* features were "
+    "removed but nothing of the image. There is no gain and no rank; a lower accuracy means that masks reveal the "
+    "class less.",
+    gain_name="",
+    gain_meaning="",
+    known_failures="There is no gain; a network that also sees the image may ignore the mask",
+    purpose="To check a verdict of `roar` or `kar`",
 )
 MORF = Protocol(
     name="morf",
     order=Order.MORF,
     retrain=ScoredNetwork.NONE,
     title="MoRF",
-    tab="Without retraining",
+    tab_name="Without retraining",
     question="Does the explained network lose accuracy without the top-ranked features?",
-    method="remove the most important features and score the reference as it is, not retrained",
-    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
-    "removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
-    limits="Damaged images are unlike the training images; smooth and scattered masks harm the network differently",
-    use="To find errors in seconds; measures faithfulness to one network, not to the data",
+    method="remove the most important features and score the explained network, without retraining it",
+    dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
+    "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
+    known_failures="Damaged images are unlike the training images; smooth and scattered masks harm the network "
+    "differently",
+    purpose="To find errors in seconds; measures faithfulness to one network, not to the data",
 )
 LERF = replace(
     MORF,
     name="lerf",
     order=Order.LERF,
     title="LeRF",
-    tab="The rest, without retraining",
+    tab_name="The rest, without retraining",
     question="Does the explained network keep its accuracy on the top-ranked features alone?",
-    method="remove the least important features and score the reference as it is, not retrained",
-    dot="Each dot: how much higher accuracy is than with a random ranking when the least important features are "
-    "removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
-    limits="As `morf`",
-    use="With `morf`",
+    method="remove the least important features and score the explained network, without retraining it",
+    dot_meaning="Each dot: how much higher accuracy is than with a random ranking when the least important features "
+    "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
+    known_failures="As `morf`",
+    purpose="With `morf`",
 )
 OWN_NETWORK = Protocol(
     name="own-network",
     order=Order.MORF,
     retrain=ScoredNetwork.SIBLINGS,
     title="Own-network gain",
-    tab="This network or another?",
+    tab_name="This network or another?",
     question="Does the map explain this network rather than a different one trained on the same classes?",
-    method="score every explained network, not retrained, on images without the features that the map of each network "
-    "ranks first, and compare how many predictions change after removal by a network's own map and by another's",
-    dot="Two explained networks give four scores: each is tested after removal by its own map and by the other's. Each "
-    "dot: how many more predictions change with a network's *own* map than with *another's*, in points. 0 = the map "
-    "shows nothing that is specific to its network.",
-    gain="own-network gain",
-    meaning="Gain: predictions that change with the own map, minus with another network's. Both numbers are in percent "
-    "of the predictions; a map that is the same for all networks has a gain of 0.",
-    limits="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms only one "
-    "network has a high gain; damaged images are unlike the training images",
-    use="To test whether a map explains its network",
+    method="score every explained network, without retraining it, on images without the features that the map of each "
+    "network ranks first, and compare how many predictions change after removal by a network's own map and by "
+    "another's",
+    dot_meaning="Two explained networks give four scores: each is tested after removal by its own map and by the "
+    "other's. Each dot: how many more predictions change with a network's *own* map than with *another's*, in points. "
+    "0 = the map shows nothing that is specific to its network.",
+    gain_name="own-network gain",
+    gain_meaning="Gain: predictions that change with the own map, minus with another network's. Both numbers are in "
+    "percent of the predictions; a map that is the same for all networks has a gain of 0.",
+    known_failures="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms "
+    "only one network has a high gain; damaged images are unlike the training images",
+    purpose="To test whether a map explains its network",
 )
 OWN_NETWORK_LERF = replace(
     OWN_NETWORK,
     name="own-network-lerf",
     order=Order.LERF,
     title="Own-network LeRF gain",
-    tab="The rest, this network or another?",
+    tab_name="The rest, this network or another?",
     question="Does the map show which features this network, rather than a different one, does not need?",
-    method="score every explained network, not retrained, on images without the features that the map of each network "
-    "ranks last, and compare how many predictions stay the same with a network's own map and with another's",
-    dot="Two explained networks give four scores: each is tested without the features that its own map ranks last, and "
-    "without those that the other's ranks last. Each dot: how many more predictions *stay the same* with a network's "
-    "*own* map, in points. 0 = the map shows nothing that is specific to its network.",
-    meaning="Gain: predictions kept with the own map, minus with another network's map. Features that the map ranks "
-    "last are removed. Both numbers are in percent of the predictions; a map that is the same for all networks has a "
-    "gain of 0.",
-    limits="As `own-network`",
-    use="With `own-network`",
+    method="score every explained network, without retraining it, on images without the features that the map of each "
+    "network ranks last, and compare how many predictions stay the same with a network's own map and with another's",
+    dot_meaning="Two explained networks give four scores: each is tested without the features that its own map ranks "
+    "last, and without those that the other's ranks last. Each dot: how many more predictions *stay the same* with a "
+    "network's *own* map, in points. 0 = the map shows nothing that is specific to its network.",
+    gain_meaning="Gain: predictions kept with the own map, minus with another network's map. Features that the map "
+    "ranks last are removed. Both numbers are in percent of the predictions; a map that is the same for all networks "
+    "has a gain of 0.",
+    known_failures="As `own-network`",
+    purpose="With `own-network`",
 )
 AUGMENTED = Protocol(
     name="augmented",
     order=Order.MORF,
     retrain=ScoredNetwork.COMMON,
     title="Augmented",
-    tab="More than Random?",
+    tab_name="More than Random?",
     question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
     method=f"{_ON_COMMON}, and compare its accuracy under the row's own masks, which remove the most important "
     "features, with that under Random's",
-    dot="Each dot: how much further accuracy falls with an estimator's mask than with a random one, for one network "
-    "trained on damaged images. 0 = Random.",
-    meaning="Gain: the area between the accuracy curves of Random's masks and the row's. Both are scored by one "
+    dot_meaning="Each dot: how much further accuracy falls with an estimator's mask than with a random one, for one "
+    "network trained on damaged images. 0 = Random.",
+    gain_meaning="Gain: the area between the accuracy curves of Random's masks and the row's. Both are scored by one "
     "network, trained with exchanged masks of the controls and tuned with exchanged masks of the row.",
-    limits="Smooth masks lower accuracy more than scattered masks, whatever they remove",
-    use="For many estimators, or gains at single levels; with `matched`",
+    known_failures="Smooth masks lower accuracy more than scattered masks, whatever they remove",
+    purpose="For many estimators, or gains at single levels; with `matched`",
 )
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
     retrain=ScoredNetwork.COMMON,
-    against=MATCHED_IMAGE,
+    twin_kind=MATCHED_IMAGE,
     title="Matched gain",
-    tab="What can only a network know?",
+    tab_name="What can only a network know?",
     question="Is the map more specific to its image than |x - fill| is?",
     method=f"{_ON_COMMON}, and compare its accuracy under an image's own mask with that under a mask that follows "
     "another image's map and changes the image as much",
-    dot="A mask removes the features that an estimator ranks first. Each dot: how much further accuracy falls with an "
-    "image's *own* mask than with a mask that follows the map of *another* image and changes this image as much. 0 = "
-    f"the map shows nothing about this image beyond its contrast; {_ROUGHER}.",
-    gain="matched gain",
-    meaning="Gain: accuracy under a matched mask minus accuracy under the image's own mask. Both are scored by one "
-    "network. The matched mask follows the row's map of another image and changes the image as much: it removes as "
+    dot_meaning="A mask removes the features that an estimator ranks first. Each dot: how much further accuracy falls "
+    "with an image's *own* mask than with a mask that follows the map of *another* image and changes this image as "
+    f"much. 0 = the map shows nothing about this image beyond its contrast; {_ROUGHER}.",
+    gain_name="matched gain",
+    gain_meaning="Gain: accuracy under a matched mask minus accuracy under the image's own mask. Both are scored by "
+    "one network. The matched mask follows the row's map of another image and changes the image as much: it removes as "
     "many features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| "
     f"alone, should have gain 0; but {_ROUGHER}.",
-    zeros=("random", "random-blurred", "centre", "deviation"),
-    limits="The true map has gain 0 if important features are in the same place in every image, or if importance is a "
-    "function of |x - fill|; smooth maps that ignore the image have a gain of about one point",
-    use="To test whether a map beats every control that sees at most the network's predicted class",
+    zero_gain_controls=("random", "random-blurred", "centre", "deviation"),
+    known_failures="The true map has gain 0 if important features are in the same place in every image, or if "
+    "importance is a function of |x - fill|; smooth maps that ignore the image have a gain of about one point",
+    purpose="To test whether a map beats every control that sees at most the network's predicted class",
 )
 ROAR_EXCHANGED = Protocol(
     name="roar-exchanged",
     order=Order.MORF,
     retrain=ScoredNetwork.EXCHANGED,
     title="ROAR exchanged",
-    tab="ROAR, masks exchanged",
+    tab_name="ROAR, masks exchanged",
     question="Does accuracy fall without the top-ranked features when training masks are exchanged between images?",
     method="train a new network on images with other images' removal masks, and test it on images with their own masks",
-    dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
-    "removed and a *new network* is trained on images with other images' masks. 0 = Random.",
-    limits="Masks hide an image's own evidence only at test time; a network may learn that a class is more likely "
-    "if its evidence is hidden",
-    use="If mask-only networks have high accuracy",
+    dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
+    "are removed and a *new network* is trained on images with other images' masks. 0 = Random.",
+    known_failures="Masks hide an image's own evidence only at test time; a network may learn that a class is more "
+    "likely if its evidence is hidden",
+    purpose="If mask-only networks have high accuracy",
 )
 
 
-def _compute_position(protocol: Protocol) -> tuple[bool, int, int, str]:
-    """Return a sort key: protocols are listed by scored network, then by order of removal."""
-    networks, ends = list(ScoredNetwork), list(Order)
-    return bool(protocol.made_of), networks.index(protocol.retrain), ends.index(protocol.order), protocol.name
+def _make_sort_key(protocol: Protocol) -> tuple[bool, int, int, str]:
+    """Return a key that sorts protocols by scored network, then by order of removal; computed protocols come last."""
+    network, order = list(ScoredNetwork).index(protocol.retrain), list(Order).index(protocol.order)
+    return bool(protocol.computed_from), network, order, protocol.name
 
 
-_DECLARED = (
+_UNSORTED = (
     *(ROAR, KAR, DIFFROAR, MASK_ONLY, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF, AUGMENTED, MATCHED),
     ROAR_EXCHANGED,
 )
-SHOWN = {protocol.name: protocol for protocol in sorted(_DECLARED, key=_compute_position)}  # protocols with tables
-PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.made_of}  # protocols with runs
+SHOWN = {protocol.name: protocol for protocol in sorted(_UNSORTED, key=_make_sort_key)}  # protocols with tables
+PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.computed_from}  # protocols with runs
 
 
 def find_protocol(name: str) -> Protocol:
     """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
-    if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
+    if name in SHOWN and (parts := [part.name for part in SHOWN[name].computed_from]):
         seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
         raise CallerError(f"{seen}; run these protocols, then `roarbench table --protocol {name}` shows the results")
     if name not in PROTOCOLS:
@@ -292,7 +294,9 @@ def find_protocol(name: str) -> Protocol:
 
 
 def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
-    """Return the kind of network that is scored at t = 0, and its fill; None for networks that see only masks."""
-    if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
-        return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
+    """Return the kind of network that is scored at t = 0 and the fill of its cell; None if networks see only masks."""
+    if retrain is ScoredNetwork.MASKS:
+        return None
+    if retrain is ScoredNetwork.COMMON:
+        return retrain, fill
     return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"

@@ -11,11 +11,11 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.recipe import Augmentation, Decay, Optimiser, Recipe
 
 _FINE_TUNING_EPOCHS = 1.0
-_FINE_TUNING_RATE = 1 / 8  # peak learning rate of the tuning, divided by that of the common network's training
+_FINE_TUNING_RATE = 1 / 8  # peak learning rate of fine-tuning, divided by the peak of the common network's training
 
 
 def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
-    """Make a recipe of Hooker et al. 2019, table 1: a ResNet-50, a number of steps, a learning rate per 256 images.
+    """Make a recipe of Hooker et al. 2019, table 1, from its number of steps and its learning rate per 256 images.
 
     No current GPU holds the activations of 4,096 images, so each batch is computed in chunks of 256 images
     (docs/decisions/0015).
@@ -57,7 +57,7 @@ _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 def _make_fast_version_of_recipe(
     name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation
 ) -> Recipe:
-    """Make a short version of another recipe: fewer epochs, small images first, a higher learning rate."""
+    """Make a recipe with fewer epochs, small images first and a higher learning rate than the recipe `name`."""
     small = _make_small_recipe(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
     return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
 
@@ -112,7 +112,7 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
 class RecipeSetting(NamedTuple):
-    """A setting that can be changed in a recipe's title."""
+    """A setting of a recipe that users can change."""
 
     expected: str  # description of the allowed values
     read: Callable[[Any], object]  # converts a value; raises ValueError, TypeError or OverflowError if it is invalid
@@ -125,7 +125,7 @@ def _make_range_setting(kind: type[float] | type[int], least: float, most: float
         number = kind(value)
         if not least <= number <= most or number != float(value):  # comparisons with NaN are false
             raise ValueError
-        return kind(_format_value(number))  # rounds to the precision of titles
+        return kind(_format_value(number))  # rounded to the precision of titles
 
     return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
@@ -164,7 +164,7 @@ SETTINGS = {  # in the order of titles
     "momentum": _make_range_setting(float, 0, 0.9999),
     "weight_decay": _make_range_setting(float, 0, 10),
     "smoothing": _make_range_setting(float, 0, 0.9),
-    # fractions of the image side: the training run has one part of equal length for each; titles join them by `+`
+    # fractions of the image side; the training run is divided into equally long parts, one for each fraction
     "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_sides),
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
@@ -186,14 +186,14 @@ def find_recipe(title: str) -> Recipe:
 
 
 def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
-    """Return a recipe with changed settings, which its title lists; `values` has names of `SETTINGS` as keys."""
+    """Return a recipe with these values of `SETTINGS`; the title of the new recipe lists the changed settings."""
     for key in values:
         if key not in SETTINGS:
             raise UnknownName("setting of a recipe", key, SETTINGS)
-    read = {key: _read_setting(key, values[key]) for key in SETTINGS if key in values}
-    other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
-    changes = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
-    changed: Recipe = replace(recipe, **other, changes=f"({changes})" if changes else "")  # type: ignore[arg-type]
+    valid = {key: _read_setting(key, values[key]) for key in SETTINGS if key in values}
+    changes = {key: value for key, value in valid.items() if value != getattr(recipe, key)}
+    listed = ",".join(f"{key}={_format_value(value)}" for key, value in changes.items())
+    changed: Recipe = replace(recipe, **changes, changes=f"({listed})" if listed else "")  # type: ignore[arg-type]
     if changed.warmup >= changed.epochs:
         seen = f"{changed.title} has a warmup of {changed.warmup:g} epochs and {changed.epochs:g} epochs in all"
         raise CallerError(f"{seen}; write a warmup below epochs")
@@ -230,6 +230,6 @@ def make_fine_tuning_recipe(recipe: Recipe) -> Recipe:
 
 
 def express_fine_tuning_in_epochs(recipe: Recipe) -> float:
-    """Return the cost of fine-tuning a common network, in epochs of a training run by this recipe."""
+    """Return the cost of fine-tuning a common network once, in epochs of a training run by this recipe."""
     tuning = make_fine_tuning_recipe(recipe)
     return tuning.epochs * tuning.mean_relative_image_area / recipe.mean_relative_image_area

@@ -167,7 +167,9 @@ class SuiteSpec:
 
     def find_fill(self, protocol: Protocol) -> str:
         """Return the fill of a protocol's tables: the fill of its first block, or the mean if it has no block."""
-        return next((block.fill for block in self.blocks if block.protocol in (protocol, *protocol.made_of)), "mean")
+        return next(
+            (block.fill for block in self.blocks if block.protocol in (protocol, *protocol.computed_from)), "mean"
+        )
 
     def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
@@ -178,7 +180,7 @@ class SuiteSpec:
         estimators and levels that both have.
         """
         rows, levels, fill = [], [], fill or self.find_fill(protocol)
-        for part in protocol.made_of or (protocol,):
+        for part in protocol.computed_from or (protocol,):
             cells = (part, unit, fill)
             blocks = [block for block in self.blocks if (block.protocol, block.unit, block.fill) == cells]
             rows.append(dict.fromkeys(name for block in blocks for name in block.estimators))

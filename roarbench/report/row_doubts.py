@@ -69,7 +69,8 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
 def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:
     rival = find_display_name(comparison.hardest_control)
     side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
-    over = f"the row’s {protocol.gain} minus the control’s is {format_interval(comparison.margin_over_hardest)} points"
+    margin = format_interval(comparison.margin_over_hardest)
+    over = f"the row’s {protocol.gain_name} minus the control’s is {margin} points"
     short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
     use = describe_control_use_of_network(comparison.hardest_control)
     return Doubt(short, f"{side} {rival.full_name}, which {use}: {over}.", grave=True)
@@ -80,7 +81,7 @@ def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
         comparison = row.get_twin_comparison(kind)
         if kind != OTHER_REFERENCE and comparison and comparison.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
-            gain = f"The row’s {protocol.gain} minus that of its twin ({short}) is {format_interval(over)} points"
+            gain = f"The row’s {protocol.gain_name} minus that of its twin ({short}) is {format_interval(over)} points"
             sign = "<" if comparison.verdict is Verdict.WORSE else SAME
             yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
 
@@ -93,7 +94,7 @@ def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) ->
             yield Doubt(
                 short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
             )
-    places = {(part.retrain, part.order) for part in protocol.made_of or (protocol,)}
+    places = {(part.retrain, part.order) for part in protocol.computed_from or (protocol,)}
     runs = results.by_estimator.get(name, ())
     made = [run for point, run in runs if (point.cell.retrain, point.cell.order) in places]
     changed = sum("dirty" in result.provenance.code_version for result in made)

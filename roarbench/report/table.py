@@ -119,7 +119,9 @@ class SuiteTable:
         comparisons = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
         if find_estimator(row.estimator).is_model_free_control or not all(map(_is_better, comparisons)):
             return ()
-        gains_of_zeros = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
+        gains_of_zeros = (
+            other.gain.value for other in self.board.rows if other.estimator in protocol.zero_gain_controls
+        )
         if any(gain is not None and gain > (row.gain.value or 0) for gain in gains_of_zeros):
             return ()
         return (CONTROLS, UNTRAINED) if _is_better(row.get_twin_comparison("untrained")) else (CONTROLS,)
@@ -220,7 +222,7 @@ class SuiteTable:
     @cached_property
     def estimators_with_results(self) -> frozenset[str]:
         """Return the estimators with at least one result under the protocol."""
-        protocols = self.board.protocol.made_of or (self.board.protocol,)
+        protocols = self.board.protocol.computed_from or (self.board.protocol,)
         results = (self.suite_results.find_results(protocol, self.unit, self.fill) for protocol in protocols)
         return frozenset(name for points in results for name, _ in points)
 
@@ -287,7 +289,11 @@ def _is_better(comparison: Comparison | None) -> bool:
 def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
     """Return whether a row is a control whose gain should be 0 but differs from Random's gain (Random: from 0)."""
     comparison = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
-    return row.estimator in protocol.zeros and comparison is not None and comparison.verdict is not Verdict.SAME
+    return (
+        row.estimator in protocol.zero_gain_controls
+        and comparison is not None
+        and comparison.verdict is not Verdict.SAME
+    )
 
 
 def make_suite_table(
@@ -315,7 +321,7 @@ def make_suite_table(
 
 def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
     """Return the results with this fill as the suite's first fill, because tables use the first fill."""
-    suite, measured = suite_results.suite, protocol.made_of or (protocol,)
+    suite, measured = suite_results.suite, protocol.computed_from or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in measured)
     fill = find_recorded_fill_name(fill)
     if fill not in fills:
@@ -329,7 +335,7 @@ def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) 
 
 def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
     available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
-    measured = " and ".join(part.name for part in protocol.made_of)
+    measured = " and ".join(part.name for part in protocol.computed_from)
     needs = f" (made of {measured} at one level)" if measured else ""
     return CallerError(f"suite '{suite.name}' has no {protocol.name}{needs} with unit {unit}; it has: {available}")
 
@@ -371,5 +377,5 @@ def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, 
 
 def find_default_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
     """Return the default unit of a protocol's tables: the unit of the suite's first block of this protocol."""
-    measured = (protocol.made_of or (protocol,))[0]
+    measured = (protocol.computed_from or (protocol,))[0]
     return next((block.unit for block in suite.blocks if block.protocol == measured), Unit.SCALAR)

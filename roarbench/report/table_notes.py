@@ -27,7 +27,7 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     rank, and name the `source` of all other notes.
     """
     board = table.board
-    gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
+    gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         intervals = "At chance: these numbers test the installation only."
     elif not board.images:
@@ -95,7 +95,7 @@ def _explain_no_images(table: SuiteTable) -> str:
 
 def _describe_done_runs(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
-    protocols = (protocol, *protocol.made_of)
+    protocols = (protocol, *protocol.computed_from)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
     points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
     done = sum(point in results.results for point in points)
@@ -203,8 +203,8 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not table.has_gains_and_ranks:
         return f"{scope} {resamples}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
-        return f"{protocol.meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
-    notes = [f"{protocol.meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
+        return f"{protocol.gain_meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
+    notes = [f"{protocol.gain_meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
             f"The spread between {board.references} references was estimated from "
