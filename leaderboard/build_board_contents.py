@@ -10,7 +10,7 @@ from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.row_doubts import CHANGED_CODE, LONGEST, RUN_ELSEWHERE, Doubt, list_row_doubts
+from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board import RANDOM, Row
@@ -133,7 +133,7 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         return
     lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
-    inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST)
+    inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
     if reason := inconsistency or chance or next(lacking, ""):
         yield Doubt("no rank", f"No rank: {reason}.")
 

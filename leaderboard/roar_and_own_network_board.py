@@ -126,9 +126,9 @@ def make_paired_board(both: CombinedTable, matched_board: BoardContents | None =
         slug=make_slug(results),
         title=results.title,
         headline=write_combined_headline(
-            both.own.rows, both.roar.rows, results.suite.added, both.roar.incomplete_levels_text
+            both.own_network.rows, both.roar.rows, results.suite.added, both.roar.incomplete_levels_text
         ),
-        facts=list_facts(both.own, names, gains, both.roar.board.images),
+        facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, features) for name in names),
@@ -147,7 +147,7 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
 
 
 def _make_questions(both: CombinedTable) -> list[Question]:
-    roar, own = both.roar, both.own
+    roar, own = both.roar, both.own_network
     retrained = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
     scored = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
     protocol = own.board.protocol

@@ -1,6 +1,6 @@
 """Format the accuracies with and without retraining as text, and as a chart like figure 2 of the paper."""
 
-from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve
+from roarbench.report.curve_panels import Chart, PanelCurve, XLabel
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # width of a column, in characters
@@ -38,7 +38,7 @@ def make_chart(result: ToyResult) -> Chart:
     )
     ordered = sorted(result.curves, key=lambda curve: curve.retrain)
     curves = tuple(_make_plot_curve(curve, result.levels) for curve in ordered)
-    return Chart("Does removing features find the informative ones?", caption, AxisLabel.REMOVED, curves)
+    return Chart("Does removing features find the informative ones?", caption, XLabel.REMOVED, curves)
 
 
 def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> PanelCurve:

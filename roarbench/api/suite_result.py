@@ -199,7 +199,9 @@ class SuiteResult:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
         table = whole.table(protocol, unit)
         if isinstance(table, CombinedTable):
-            return TwoDifferences(_compare_within_table(table.roar, *rows), _compare_within_table(table.own, *rows))
+            return TwoDifferences(
+                _compare_within_table(table.roar, *rows), _compare_within_table(table.own_network, *rows)
+            )
         difference = _compare_within_table(table, *rows)
         return difference or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
 

@@ -102,10 +102,10 @@ def archive(
     with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
         if chosen.built_in and not yes:
-            raise CallerError(f"{chosen.words} comes with roarbench; add --yes to take it off the boards anyway")
+            raise CallerError(f"{chosen.description} comes with roarbench; add --yes to take it off the boards anyway")
         archived = archive_rows(results.database, chosen.keys, why)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    err.print(f"taken off the boards: {counts} of {chosen.words}; `run-info` still shows them", soft_wrap=True)
+    err.print(f"taken off the boards: {counts} of {chosen.description}; `run-info` still shows them", soft_wrap=True)
 
 
 def reproduce(

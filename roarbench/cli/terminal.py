@@ -91,7 +91,7 @@ def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes:
     from roarbench.report.roar_and_own_network_table import CombinedTable, format_text, render
     from roarbench.report.table_notes import suggest_diagnose
 
-    tables = (table.roar, table.own) if isinstance(table, CombinedTable) else (table,)
+    tables = (table.roar, table.own_network) if isinstance(table, CombinedTable) else (table,)
     hint = next(filter(None, map(suggest_diagnose, tables)), None)
     advice = append_proposed_command(hint) if hint else ""
     if format != "text":

@@ -20,6 +20,7 @@ from roarbench.analysis.paper_claims import (
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
+from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.stats.board import ONE_NETWORK, RANDOM
@@ -52,10 +53,10 @@ def _collect_mean_accuracies(
 
 
 class ClaimNumbers(NamedTuple):
-    """Numbers on which claims are tested, and a function that returns a row's draws at a level; level 0 is the gain."""
+    """Accuracies on which claims are tested, and a function from a row and a level to draws; level 0 means the gain."""
 
     tables: AccuracyTables
-    draws: Callable[[str, float], Sample | None]
+    get_draws: Callable[[str, float], Sample | None]
 
 
 def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
@@ -79,21 +80,21 @@ def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
     """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
     results, unit = draws.suite_results, draws.unit
     levels = results.list_included_levels(OWN_NETWORK, unit)
-    known = not results.at_chance_warning
-    gains = compute_own_network_gains(results, OWN_NETWORK, unit, draws.bootstrap) if known else {}
-    drawn = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
-    drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
-    curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
+    at_chance = results.at_chance_warning
+    gains = {} if at_chance else compute_own_network_gains(results, OWN_NETWORK, unit, draws.bootstrap)
+    samples = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
+    samples |= {(name, 0.0): gain.gain for name, gain in gains.items()}
+    curves = {name: {t: -samples[name, t].value for t in levels} for name in gains}
     return ClaimNumbers(
         AccuracyTables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
-        lambda name, t: drawn.get((name, t)),
+        lambda name, t: samples.get((name, t)),
     )
 
 
 def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, if given, on a suite's results.
+    """Return every claim with its verdict on the paper's numbers (`published`) and, if given, on a suite's results.
 
-    The verdict on the suite's ROAR results is under `ours`; `own_network` is added if the suite has own-network gain.
+    The key `ours` has the verdict on the suite's ROAR results, and `own_network` that on its own-network gains.
     """
     published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
@@ -108,30 +109,20 @@ def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     for name, measured in measures.items():
         significant = find_significant_claim_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record[name] = _make_verdict_record(
-                claim, measured, significant, testable=name == "ours" or claim.own_network_testable
-            )
+            if name == "ours" or claim.own_network_testable:
+                finding = claim.test(measured.tables, significant)
+                cells = count_significant_cells(claim, measured, significant)
+            else:
+                finding, cells = ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ()), None
+            record[name] = finding._asdict() | {"significant": cells}
     return records
-
-
-def _make_verdict_record(
-    claim: Claim, measured: ClaimNumbers, significant: set[ComparedPair], testable: bool
-) -> dict[str, Any]:
-    if not testable:
-        return ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())._asdict() | {"significant": None}
-    cells = count_significant_cells(claim, measured, significant)
-    return claim.test(measured.tables, significant)._asdict() | {"significant": cells}
 
 
 def make_results_title(draws: SuiteDraws) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
-    suite_results = draws.suite_results
-    title = suite_results.title + (f", {ONE_NETWORK}" if _has_one_network(draws) else "")
-    return ". ".join(filter(None, (title, suite_results.at_chance_warning)))
-
-
-def _has_one_network(draws: SuiteDraws) -> bool:
-    return len(draws.roar.scores.explained_networks) == 1
+    has_one_network = len(draws.roar.scores.explained_networks) == 1
+    title = draws.suite_results.title + (f", {ONE_NETWORK}" if has_one_network else "")
+    return ". ".join(filter(None, (title, draws.suite_results.at_chance_warning)))
 
 
 def count_significant_cells(
@@ -144,34 +135,32 @@ def count_significant_cells(
 
 
 def find_significant_claim_pairs(measured: ClaimNumbers) -> set[ComparedPair]:
-    """Return the pairs that differ significantly, adjusted for the pairs of all claims; empty without intervals."""
+    """Return the pairs of cells that differ significantly, adjusted for all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(measured.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measured, pair))}
     return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
 
 
 def _subtract_draws(measured: ClaimNumbers, pair: ComparedPair) -> Sample | None:
-    one, other = (measured.draws(name, pair.t) for name in (pair.estimator, pair.control))
-    return one.subtract(other) if one and other else None
+    estimator, control = (measured.get_draws(name, pair.t) for name in (pair.estimator, pair.control))
+    return estimator.subtract(control) if estimator and control else None
 
 
 def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
     """Format the claims of `list_claim_verdicts` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {results_title}"] if results_title else []
-    texts = {"published": "published", "ours": "ours", "own_network": "own-network"}
-    width = max((len(words) for name, words in texts.items() if any(name in row for row in records)), default=0)
-    for row in records:
-        lines.append(f"{row['text']} ({row['where']})")
-        lines += [f"  {words:{width}}  {_describe_verdict(row[name])}" for name, words in texts.items() if name in row]
+    kinds = [kind for kind in ("published", "ours", "own_network") if any(kind in record for record in records)]
+    width = max(map(len, kinds), default=0)
+    for record in records:
+        lines.append(f"{record['text']} ({record['where']})")
+        lines += [f"  {kind.replace('_', '-'):{width}}  {_describe_verdict(record[kind])}" for kind in kinds]
     return "\n".join(lines)
 
 
 def _describe_verdict(record: dict[str, Any]) -> str:
     finding = ClaimFinding(**{name: value for name, value in record.items() if name != "significant"})
-    shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
-    against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-    words = f"{finding}; exceptions: {against}" if shown else str(finding)
-    if not (settled := record.get("significant")):
-        return words
-    agree, differ = settled["agree"], settled["differ"]
-    return f"{words}; significant cells (adjusted for all cells): {agree} agree with the claim, {differ} contradict it"
+    text = f"{finding}; exceptions: {list_some(finding.exceptions)}" if finding.exceptions else str(finding)
+    if not (cells := record.get("significant")):
+        return text
+    counts = f"{cells['agree']} agree with the claim, {cells['differ']} contradict it"
+    return f"{text}; significant cells (adjusted for all cells): {counts}"

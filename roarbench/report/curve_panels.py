@@ -1,7 +1,4 @@
-"""Draw the paper's figure: accuracy against level, one panel per base estimator, and controls in every panel.
-
-The module takes plain numbers, so curves from any source can be drawn (Hooker et al. 2019, figures 4 and 5).
-"""
+"""Draw accuracy against level like figure 4 of Hooker et al. 2019: a panel per base estimator, controls in each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +27,9 @@ LABEL_INCHES = 1.35 * FONT_POINTS / 72  # distance between the middles of two la
 INK = "#222222"
 # Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale for lines; only controls are black
 COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#0072B2", "#D55E00")
-# estimator ids without their base; each of these forms has its own colour and marker
+# forms of estimators (ids without the base) that have a fixed colour and marker
 FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")
-# metadata to leave out, by file ending, because equal pictures would differ in these values
+# metadata to leave out, by file ending, so that equal figures give equal files
 FORMATS: dict[str, dict[str, None]] = {
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
@@ -47,7 +44,7 @@ TITLE_POINTS = FONT_POINTS + 3
 
 @dataclass(frozen=True)
 class PanelCurve:
-    """Accuracies of one estimator."""
+    """The curve of one estimator: accuracies, or differences of accuracies, against levels."""
 
     estimator: str  # id, shown as label at the end of the line
     family: str  # base estimator (`grad`, `gb`, `ig`, …); a family shares a panel
@@ -60,13 +57,13 @@ class PanelCurve:
 
     @property
     def last_point(self) -> tuple[float, float] | None:
-        """Return the last point, (t, accuracy); None without points."""
+        """Return the last point, (t, accuracy); None if all accuracies are missing."""
         present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
         return present[-1] if present else None
 
 
 class Style(NamedTuple):
-    """Style of a curve; curves differ in colour and in marker, so that they can be distinguished in grey."""
+    """Style of a curve; curves differ in colour and in marker, so a print in grey distinguishes them."""
 
     color: str  # a colour of matplotlib
     marker: str
@@ -110,14 +107,14 @@ def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
 
 def draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
-    look = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
-    axes.plot(curve.levels, np.array(curve.accuracy, float), **look, label=f"{curve.estimator} (published)")
+    thin = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
+    axes.plot(curve.levels, np.array(curve.accuracy, float), **thin, label=f"{curve.estimator} (published)")
 
 
-def label_ends(
+def label_curve_ends(
     axes: Axes, measured: Sequence[PanelCurve], published: Sequence[PanelCurve], styles: dict[str, Style]
 ) -> None:
-    """Write each name once at the right of the panel, linked to its curve's end; axis limits must be set before."""
+    """Write each name once at the right of the panel, joined to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
     ends = [(name, curve.last_point) for name, curve in curves.items() if curve.last_point]
@@ -125,16 +122,18 @@ def label_ends(
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes are in no figure"
     inches = axes.get_position().height * figure.get_figheight()
-    heights = spread_labels([accuracy for _, (_, accuracy) in ends], LABEL_INCHES * (high - low) / inches, low, high)
-    beside = edge + 0.05 * (edge - left)
+    heights = spread_label_positions(
+        [accuracy for _, (_, accuracy) in ends], LABEL_INCHES * (high - low) / inches, low, high
+    )
+    label_x = edge + 0.05 * (edge - left)
     for (name, (t, accuracy)), height in zip(ends, heights, strict=True):
         colour, marker, _ = styles[name]
         face = colour if curves[name] in measured else "white"
-        axes.plot([t, beside], [accuracy, height], color=colour, linewidth=0.7, alpha=0.8, clip_on=False)
-        axes.plot([beside], [height], color=colour, marker=marker, markersize=4.2, markerfacecolor=face, clip_on=False)
+        axes.plot([t, label_x], [accuracy, height], color=colour, linewidth=0.7, alpha=0.8, clip_on=False)
+        axes.plot([label_x], [height], color=colour, marker=marker, markersize=4.2, markerfacecolor=face, clip_on=False)
         axes.annotate(
             name,
-            (beside, height),
+            (label_x, height),
             xytext=(6, 0),
             textcoords="offset points",
             va="center_baseline",
@@ -145,21 +144,21 @@ def label_ends(
         )
 
 
-def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_label_positions(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Return positions in [low, high] at least `gap` apart, in the order of the wanted positions and nearest to them.
 
     The sum of squared distances is smallest: after i * gap is subtracted from the i-th position, the problem is an
     isotonic regression, which is clipped to the bounds. Ties keep their order; positions that do not fit exceed `high`.
     """
     order = np.argsort(wanted, kind="stable")
-    steps = gap * np.arange(len(wanted))
-    eased = isotonic_regression(np.asarray(wanted, dtype=float)[order] - steps).x
+    offsets = gap * np.arange(len(wanted))
+    fitted = isotonic_regression(np.asarray(wanted, dtype=float)[order] - offsets).x
     positions = np.empty(len(wanted))
-    positions[order] = np.clip(eased, low, max(low, high - gap * (len(wanted) - 1))) + steps
-    return [float(position) for position in positions]
+    positions[order] = np.clip(fitted, low, max(low, high - gap * (len(wanted) - 1))) + offsets
+    return list(map(float, positions))
 
 
-class AxisLabel(StrEnum):
+class XLabel(StrEnum):
     """Label of the horizontal axis; with either label, points are drawn at t."""
 
     REMOVED = "removed, t"
@@ -172,13 +171,13 @@ class Chart:
 
     title: str
     caption: str  # description of levels, seeds, images, unit, fill value and bands
-    axis: AxisLabel  # horizontal axis
+    x_label: XLabel
     curves: tuple[PanelCurve, ...]
     # published curves: dashed, with open markers; labels only for names without a measured curve
     published: tuple[PanelCurve, ...] = ()
     # accuracy minus accuracy of mask-only networks, in separate panels below
     above_masks: tuple[PanelCurve, ...] = ()
-    height: str = ACCURACY  # label of the vertical axis
+    y_label: str = ACCURACY
 
     @property
     def curves_with_points(self) -> tuple[PanelCurve, ...]:
@@ -201,7 +200,7 @@ def check_picture_path(path: Path) -> None:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, reproducibly; CallerError for another ending or a missing folder."""
+    """Write a figure as PNG, SVG or PDF; raise CallerError as `check_picture_path` does."""
     check_picture_path(path)
     ending = path.suffix.lower()
     write = partial(figure.savefig, format=ending[1:], dpi=160, metadata=FORMATS[ending])
@@ -210,16 +209,16 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def make_figure(chart: Chart) -> Figure:
-    """Draw the chart, one axes per family in the curves' order; CallerError without points."""
+    """Draw the chart with a panel per family, in the curves' order; CallerError without points."""
     if not chart.curves_with_points:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [chart]
     if chart.above_masks:
-        blocks += [replace(chart, height="accuracy above masks alone", curves=chart.above_masks, published=())]
+        blocks += [replace(chart, y_label="accuracy above masks alone", curves=chart.above_masks, published=())]
     figure, panels = _make_figure_with_panels(chart, blocks)
     styles = choose_styles(chart.curves_with_points)
-    places = ((block, family) for block in blocks for family in block.families)
-    for (block, family), axes in zip(places, panels, strict=True):
+    families = ((block, family) for block in blocks for family in block.families)
+    for (block, family), axes in zip(families, panels, strict=True):
         _set_up_axes(axes, chart, block, family)
         measured = _select_family_and_controls(block.curves, family)
         published = _select_family_and_controls(block.published, family)
@@ -227,7 +226,7 @@ def make_figure(chart: Chart) -> Figure:
             draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
             draw_measured_curve(axes, curve, styles[curve.estimator])
-        label_ends(axes, measured, published, styles)
+        label_curve_ends(axes, measured, published, styles)
     return figure
 
 
@@ -236,27 +235,27 @@ def _select_family_and_controls(curves: Sequence[PanelCurve], family: str) -> li
 
 
 def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
-    """Place title, panels and notes in inches, with room for all labels."""
-    panels_of = max(len(block.families) for block in blocks)
-    columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # for example four panels in two rows of two
+    """Place title, panels and notes, with room for all labels; lengths are in inches."""
+    most_panels = max(len(block.families) for block in blocks)
+    columns = ceil(most_panels / ceil(most_panels / PANELS_PER_ROW))  # for example four panels in two rows of two
     cells = _arrange_panels(blocks, columns)
     rows = cells[-1][0] + 1
-    members = (
+    curves_by_panel = (
         _select_family_and_controls(block.curves_with_points, family) for block in blocks for family in block.families
     )
-    most = max(len({curve.estimator for curve in curves}) for curves in members)
-    panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
-    labels = 0.45 + max(
+    most_labels = max(len({curve.estimator for curve in curves}) for curves in curves_by_panel)
+    panel_height = max(PANEL_HEIGHT, most_labels * LABEL_INCHES)
+    label_width = 0.45 + max(
         _estimate_text_width(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.curves_with_points
     )
-    left, between, margin = 0.7, 0.8, 0.15
-    words = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
-    width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)
+    left, gap, margin = 0.7, 0.8, 0.15
+    longest_word = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
+    width = max(left + columns * (PANEL_WIDTH + label_width), longest_word + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
-    heading = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
+    top = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
     notes = _wrap(_format_notes(chart), width - 2 * margin, FONT_POINTS)
-    below = 0.65 + len(notes) * LINE_INCHES
-    height = heading + rows * panel_height + (rows - 1) * between + below
+    bottom = 0.65 + len(notes) * LINE_INCHES
+    height = top + rows * panel_height + (rows - 1) * gap + bottom
 
     figure = Figure(figsize=(width, height), facecolor="white")
     x, y = margin / width, margin / height
@@ -264,14 +263,15 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     figure.text(x, y, "\n".join(notes), fontsize=FONT_POINTS, color="#555555", va="bottom", parse_math=False)
     panels = []
     for row, column in cells:
-        x = left + column * (PANEL_WIDTH + labels)
-        y = below + (rows - 1 - row) * (panel_height + between)
+        x = left + column * (PANEL_WIDTH + label_width)
+        y = bottom + (rows - 1 - row) * (panel_height + gap)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
         panels[-1].tick_params(labelleft=column == 0)
     return figure, panels
 
 
 def _arrange_panels(blocks: Sequence[Chart], columns: int) -> list[tuple[int, int]]:
+    """Return row and column of each panel; each block starts a new row."""
     cells: list[tuple[int, int]] = []
     for block in blocks:
         row = cells[-1][0] + 1 if cells else 0
@@ -282,28 +282,28 @@ def _arrange_panels(blocks: Sequence[Chart], columns: int) -> list[tuple[int, in
 def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
-    axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
+    axes.set_xlabel(chart.x_label, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
-        axes.set_ylabel(block.height, fontsize=FONT_POINTS, color=INK)
+        axes.set_ylabel(block.y_label, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.curves_with_points for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
-    axes.set_xticks(ticks, [f"{1 - t if chart.axis is AxisLabel.KEPT else t:.3g}" for t in ticks])
-    room = 0.03 * max(levels[-1] - levels[0], 0.1)
-    axes.set_xlim(levels[0] - room, levels[-1] + room)
-    axes.set_ylim(*_compute_limits(block.curves_with_points))
-    form = "{:.4g} %" if chart.height == ACCURACY else "{:+.4g}"
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda fraction, _: form.format(100 * fraction).replace("+0", "0")))
+    axes.set_xticks(ticks, [f"{1 - t if chart.x_label is XLabel.KEPT else t:.3g}" for t in ticks])
+    margin = 0.03 * max(levels[-1] - levels[0], 0.1)
+    axes.set_xlim(levels[0] - margin, levels[-1] + margin)
+    axes.set_ylim(*_compute_y_limits(block.curves_with_points))
+    template = "{:.4g} %" if chart.y_label == ACCURACY else "{:+.4g}"
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: template.format(100 * value).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=FONT_POINTS - 0.5, colors="#555555", length=2.5)
 
 
-def _compute_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
+def _compute_y_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
     values = [value for curve in curves for row in (curve.accuracy, curve.low, curve.high) for value in row]
     shown = [value for value in values if value is not None]
-    room = 0.05 * max(max(shown) - min(shown), 0.02)
-    return min(shown) - room, max(shown) + room
+    margin = 0.05 * max(max(shown) - min(shown), 0.02)
+    return min(shown) - margin, max(shown) + margin
 
 
 def _format_notes(chart: Chart) -> str:

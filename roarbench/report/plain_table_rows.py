@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from roarbench.analysis.quantus_and_probability_drop import ProbabilityDrop
@@ -15,8 +14,8 @@ from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.verdicts import ControlComparison
 
-_ENDS = {"": "value", "_low": "low", "_high": "high"}  # suffixes of the names of a number and of its interval's ends
-_OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
+_ENDS = {"": "value", "_low": "low", "_high": "high"}  # from suffixes of JSON keys to fields of an estimate
+_NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 
 
 def format_json(table: SuiteTable) -> str:
@@ -25,13 +24,13 @@ def format_json(table: SuiteTable) -> str:
 
 
 def write_rows_as_json(shared: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write an object of the shared values and the list `rows`, with one line for each row."""
-    compact = partial(json.dumps, separators=(",", ":"))
-    return f'{compact(shared)[:-1]},"rows":[\n' + ",\n".join(map(compact, rows)) + "\n]}"
+    """Write a JSON object with the shared values and the list `rows`, one line per row."""
+    write_compactly = partial(json.dumps, separators=(",", ":"))
+    return f'{write_compactly(shared)[:-1]},"rows":[\n' + ",\n".join(map(write_compactly, rows)) + "\n]}"
 
 
 def list_shared_values(table: SuiteTable) -> dict[str, Any]:
-    """Return the values that a table's rows share; missing values are None."""
+    """Return the values that a table's rows share, by JSON key; missing values are None."""
     suite_results, board = table.suite_results, table.board
     return {
         **suite_results.identity,
@@ -47,7 +46,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
-        **{name: getattr(board, name) for name in (*_OF_REFERENCES, "family", "detectable")},
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family", "detectable")},
         "chance": table.chance,
         "hash": table.runs_hash,
     }
@@ -55,14 +54,19 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
 
 def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row as plain values: accuracies are fractions, gains are in points."""
-    position = row.place
+    rank, protocol = row.place, table.board.protocol
     levels = (0.0, *table.board.levels)
-    curve = {str(t): estimate.value for t, estimate in zip(levels, (row.clean, *row.accuracies), strict=True)}
+    curve = {str(t): accuracy.value for t, accuracy in zip(levels, (row.clean, *row.accuracies), strict=True)}
+    optional: dict[str, Any] = _make_probability_fields(table, row) if protocol.stores_predicted_probability else {}
+    if protocol.scores_all_network_pairs:
+        optional["permutation_p"] = row.network and row.network.permutation
+    if table.metrics:
+        optional["quantus"] = table.get_quantus_scores(row)
     return {
         "estimator": row.estimator,
-        "place": position.place if position else None,
-        "place_low": position.low if position else None,
-        "place_high": position.high if position else None,
+        "place": rank.place if rank else None,
+        "place_low": rank.low if rank else None,
+        "place_high": rank.high if rank else None,
         "added": row.estimator in table.suite_results.suite.added,
         "verdict": _find_verdict(table, row),
         "verdict_sobel": row.vs_sobel.verdict if row.vs_sobel else None,
@@ -81,13 +85,8 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "curve": curve,
         **_make_above_mask_fields(table, row),
         **_make_level_gain_fields(table, row),
-        **(_make_probability_fields(table, row) if table.board.protocol.stores_predicted_probability else {}),
-        **(
-            {"permutation_p": row.network and row.network.permutation}
-            if table.board.protocol.scores_all_network_pairs
-            else {}
-        ),
-    } | ({"quantus": table.get_quantus_scores(row)} if table.metrics else {})
+        **optional,
+    }
 
 
 def _find_verdict(table: SuiteTable, row: Row) -> str | None:
@@ -97,12 +96,15 @@ def _find_verdict(table: SuiteTable, row: Row) -> str | None:
 
 
 def make_interval_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
-    """Return a number and the ends of its interval with their names."""
-    return {f"{name}{end}": getattr(estimate, part) for end, part in _ENDS.items()}
+    """Return the fields `NAME`, `NAME_low` and `NAME_high` of an estimate."""
+    return {f"{name}{suffix}": getattr(estimate, end) for suffix, end in _ENDS.items()}
 
 
 def _make_curve_interval_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
-    return {f"{name}{end}": {str(t): getattr(gain, part) for t, gain in curve.items()} for end, part in _ENDS.items()}
+    return {
+        f"{name}{suffix}": {str(t): getattr(estimate, end) for t, estimate in curve.items()}
+        for suffix, end in _ENDS.items()
+    }
 
 
 def make_control_comparison_fields(comparison: ControlComparison | None) -> dict[str, Any]:
@@ -115,8 +117,10 @@ def make_control_comparison_fields(comparison: ControlComparison | None) -> dict
 
 
 def _make_twin_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
-    twins = (make_interval_fields(kind, row.delta_twins.get(kind, Estimate())).items() for kind in table.twin_kinds)
-    return {"delta_twins": dict(chain(*twins))} if table.twin_kinds else {}
+    fields = dict[str, float | None]()
+    for kind in table.twin_kinds:
+        fields |= make_interval_fields(kind, row.delta_twins.get(kind, Estimate()))
+    return {"delta_twins": fields} if fields else {}
 
 
 def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
@@ -142,9 +146,9 @@ def _make_above_mask_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, 
 
 
 def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
-    nothing, levels = Estimate(), table.board.levels
-    empty = (nothing,) * len(levels)
-    drop = table.probability_drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
+    missing, levels = Estimate(), table.board.levels
+    missing_curve = (missing,) * len(levels)
+    drop = table.probability_drops.get(row.estimator) or ProbabilityDrop(missing, missing_curve, missing_curve, missing)
     probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
     changes = dict(zip(levels, drop.changes, strict=True))
     return {
@@ -162,13 +166,13 @@ def format_csv(*tables: SuiteTable) -> str:
 
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
-    """Return the rows of a table as flat values, one dictionary each."""
+    """Return the rows of a table as dictionaries without nested values."""
     shared = {"chance": table.chance, "hash": table.runs_hash, "protocol": table.board.protocol.name}
     return [_flatten_row(make_plain_row(table, row) | shared) for row in table.rows]
 
 
 def _flatten_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Flatten a row: nested values become columns `GROUP_NAME` at the end."""
-    single = {name: value for name, value in row.items() if not isinstance(value, dict)}
-    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in single}
-    return single | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}
+    """Flatten a row: values of a nested group become columns `GROUP_NAME` at the end."""
+    flat = {name: value for name, value in row.items() if not isinstance(value, dict)}
+    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in flat}
+    return flat | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}

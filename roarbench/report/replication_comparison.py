@@ -24,7 +24,7 @@ _LEGEND = (
     "(!): outside the 95% prediction interval of the first table; →: the second table has another verdict.",
     "Both results have the same test images, network architecture and recipe.",
 )
-_SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
+_TOTALS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
 Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no row has a gain in both results
 
@@ -39,15 +39,15 @@ def compare_replication(first: SuiteResults, second: SuiteResults, part: SuiteSp
         protocol: compare_under_protocol(protocol, first, second, part) for protocol in find_headline_protocols(part)
     }
     if not any(replications.values()):
-        seen = f"no row of {first.title} has a gain in both"
-        raise CallerError(seen, Hint("; `{}` runs what is missing", "replicate"))
+        missing = f"no row of {first.title} has a gain in both results"
+        raise CallerError(missing, Hint("; `{}` computes the missing runs", "replicate"))
     return replications
 
 
 def list_uncompared_protocols(replications: Replications, part: SuiteSpec) -> list[str]:
     """List the names of a part's protocols that were not compared."""
-    compared = {protocol for protocol, one in replications.items() if one}
-    return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in compared))
+    names = (block.protocol.name for block in part.blocks if not replications.get(block.protocol))
+    return list(dict.fromkeys(names))
 
 
 def compare_under_protocol(
@@ -55,26 +55,32 @@ def compare_under_protocol(
 ) -> Replication | None:
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = find_default_unit(part, protocol)
-    boards = (
-        SuiteDraws(results, unit).make_board(protocol, unit, part.estimators) if results.results else None
+    boards = [
+        SuiteDraws(results, unit).make_board(protocol, unit, part.estimators)
         for results in (first, second)
-    )
-    one, other = boards
-    replication = compare_boards(one, other) if one and other and one.images and other.images else None
-    return replication if replication and replication.rows else None
+        if results.results
+    ]
+    complete = [board for board in boards if board and board.images]
+    if len(complete) < 2:
+        return None
+    replication = compare_boards(*complete)
+    return replication if replication.rows else None
 
 
-def make_replication_record(compared: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
+def make_replication_record(replications: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
     """Return the comparison as plain values, grouped by protocol if there are several."""
-    parts = {protocol.name.replace("-", "_"): one and _make_protocol_record(one) for protocol, one in compared.items()}
-    (one, *further_parts) = parts.values()
-    return {"suite": first.title, "replication": second.title, **(parts if further_parts else one or {})}
+    records = {
+        protocol.name.replace("-", "_"): replication and _make_protocol_record(replication)
+        for protocol, replication in replications.items()
+    }
+    (only_record, *others) = records.values()
+    return {"suite": first.title, "replication": second.title, **(records if others else only_record or {})}
 
 
 def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     return {
         "rows": [_make_row_record(row) for row in replication.rows],
-        **{name: getattr(replication, name) for name in _SUMS},
+        **{name: getattr(replication, name) for name in _TOTALS},
         "beats_asked": replication.beats_all_compared_and_equal[0],
         "beats_equal": replication.beats_all_compared_and_equal[1],
     }
@@ -96,18 +102,20 @@ def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
 def format_replication(replications: Replications, first: SuiteResults, second: SuiteResults) -> Group:
     """Format the comparison for a terminal: for each protocol one row per estimator, and the totals."""
     tables: list[RenderableType] = []
-    for protocol, one in replications.items():
-        if one:
-            tables += [_make_table(protocol, one, first, second), *_summarize_agreement(one), ""]
+    for protocol, replication in replications.items():
+        if replication:
+            tables += [_make_table(protocol, replication, first, second), *_summarize_agreement(replication), ""]
     return Group(*tables, *_LEGEND)
 
 
 def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {second.title}", box=SIMPLE_HEAD, padding=0)
-    leads, own = any(row.beats for row in replication.rows), protocol.scores_all_network_pairs
-    for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "vs 0" if own else "vs Random"):
-        number, name = "[" in heading, heading == "estimator"
-        table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
+    has_beats, own_network = any(row.beats for row in replication.rows), protocol.scores_all_network_pairs
+    verdict = "beats all" if has_beats else "vs 0" if own_network else "vs Random"
+    table.add_column("estimator", overflow="fold")
+    table.add_column("gain [95%]", justify="right", no_wrap=True)
+    table.add_column("again [95%]", justify="right", no_wrap=True)
+    table.add_column(verdict, no_wrap=True)
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     for row in replication.rows:
         outside = " (!)" if row.inside is False else ""
@@ -116,25 +124,24 @@ def _make_table(protocol: Protocol, replication: Replication, first: SuiteResult
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + outside,
-            beats if leads else _format_both_verdicts(row, own),
+            beats if has_beats else _format_both_verdicts(row, own_network),
         )
     return table
 
 
 def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
     """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
-    random = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
-    words = (random.one, random.other) if random else ()
-    shown = (
-        str(OwnNetworkTest.from_verdict(one, None).verdict) if own_network else one.replace(Verdict.SAME, SAME)
-        for one in words
+    pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
+    texts = (
+        str(OwnNetworkTest.from_verdict(verdict, None).verdict) if own_network else verdict.replace(Verdict.SAME, SAME)
+        for verdict in ((pair.one, pair.other) if pair else ())
     )
-    return " → ".join(dict.fromkeys(shown)) or MISSING
+    return " → ".join(dict.fromkeys(texts)) or MISSING
 
 
 def _summarize_agreement(replication: Replication) -> list[str]:
-    compared, same = replication.beats_all_compared_and_equal
-    lines = [f"Beats every control: {same} of {compared} verdicts equal."] if compared else []
+    compared, equal = replication.beats_all_compared_and_equal
+    lines = [f"Beats every control: {equal} of {compared} verdicts equal."] if compared else []
     lines += [
         f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "
         f"{replication.opposed} opposed."

@@ -27,8 +27,8 @@ from roarbench.stats.verdicts import Verdict
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
 _SIDES: dict[str, Literal["left", "right"]] = {text: "right" if "gain" in text else "left" for text in HEADINGS}
-NOT_RUN = "not run"  # the suite does not include this row; a dash stands for a missing result
-_SHORT = {  # short answers to "does the map explain its network?"
+NOT_RUN = "not run"  # cell of a row that the suite does not include; a dash stands for a missing result
+_SHORT_ANSWERS = {  # to the question "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",
@@ -40,20 +40,20 @@ class CombinedTable:
     """The tables of ROAR and of own-network gain of one suite, side by side."""
 
     roar: SuiteTable
-    own: SuiteTable
+    own_network: SuiteTable
 
     def __repr__(self) -> str:
-        what = f"ROAR and own-network table of {self.title}, {len(self.names)} rows"
-        return f"<{what}; print() of the result shows them>"
+        title = f"ROAR and own-network table of {self.title}"
+        return f"<{title}, {len(self.names)} rows; print() of the result shows them>"
 
     @property
     def title(self) -> str:
-        """Return name and version of the suite, with the deviations of its results."""
+        """Return the suite's name and version, with options that change its results."""
         return self.roar.suite_results.title
 
     @property
     def names(self) -> list[str]:
-        """Return the estimators by own-network gain, then the controls by ROAR gain."""
+        """Return the ids of the estimators by own-network gain, then those of the controls by ROAR gain."""
         roar, own = self._rows_by_name
 
         def make_sort_key(name: str) -> tuple[bool, float]:
@@ -67,39 +67,43 @@ class CombinedTable:
     @property
     def display_names(self) -> dict[str, str]:
         """Return the display names of the suite's rows by id, including rows that are not shown."""
-        return self.own.display_names | self.roar.display_names
+        return self.own_network.display_names | self.roar.display_names
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
-        roar, own = self._rows_by_name
-        titles = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
+        (roar, own), called = self._rows_by_name, self.display_names
         return [
-            (title, *_format_roar_cells(roar.get(name)), *_format_own_network_cells(own.get(name)))
-            for name, title in titles.items()
+            (
+                " ".join((called[name], *self.list_row_signs(name))),
+                *_format_roar_cells(roar.get(name)),
+                *_format_own_network_cells(own.get(name)),
+            )
+            for name in self.names
         ]
 
     @property
     def _rows_by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
-        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
+        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own_network))
         return roar, own
 
     def list_row_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name in either table."""
-        signs = (sign for table in (self.roar, self.own) for sign in table.format_row_signs(name).split())
+        signs = (sign for table in (self.roar, self.own_network) for sign in table.format_row_signs(name).split())
         return tuple(dict.fromkeys(signs))
 
     @property
     def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
-        """Return the gains by axis label and row; None for a row that was not run."""
-        panels = zip(("ROAR gain, points", "own-network gain, points"), self._rows_by_name, strict=True)
+        """Return, for each kind of gain, its axis label and the gains by display name; None for a row not run."""
+        names, called = self.names, self.display_names
+        labels = ("ROAR gain, points", "own-network gain, points")
         return {
-            label: {self.display_names[name]: rows[name].gain if name in rows else None for name in self.names}
-            for label, rows in panels
+            label: {called[name]: rows[name].gain if name in rows else None for name in names}
+            for label, rows in zip(labels, self._rows_by_name, strict=True)
         }
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
-        """Return the gains' definitions, doubts, and the intervals' scope with the `source` of all other notes."""
+        """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
         return (
             *self._gain_definitions,
@@ -111,12 +115,12 @@ class CombinedTable:
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Return all notes of both tables."""
-        remarked = (f"{table.caption}. {write_all_notes(table)}" for table in (self.roar, self.own))
-        return (*self._gain_definitions, "Rows: estimators by own-network gain, then controls by ROAR gain.", *remarked)
+        notes = (f"{table.caption}. {write_all_notes(table)}" for table in (self.roar, self.own_network))
+        return (*self._gain_definitions, "Rows: estimators by own-network gain, then controls by ROAR gain.", *notes)
 
     @property
     def _gain_definitions(self) -> tuple[str, str]:
-        retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
+        retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own_network))
         return (
             f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
             f"Own-network gain: predictions changed by own map minus by others, t = {scored}.",
@@ -125,14 +129,14 @@ class CombinedTable:
     @property
     def _origin_notes(self) -> list[str]:
         """Return one line if all rows of both tables were imported, else a line per table with only such rows."""
-        origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own)}
-        if len({*origins.values()}) == 1:
-            return list(filter(None, {*origins.values()}))
+        origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own_network)}
+        if len(lines := {*origins.values()}) == 1:
+            return list(filter(None, lines))
         return [f"{title}: {line}" for title, line in origins.items() if line]
 
     @property
     def _table_doubts(self) -> list[str]:
-        doubts = {table.board.protocol.title: list_table_doubts(table) for table in (self.roar, self.own)}
+        doubts = {table.board.protocol.title: list_table_doubts(table) for table in (self.roar, self.own_network)}
         return [f"{title}: {line}" for title, lines in doubts.items() for line in lines]
 
     @property
@@ -160,7 +164,7 @@ def _format_own_network_cells(row: Row | None) -> tuple[str, str]:
         return format_interval(row.gain), MISSING
     if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
         return str(row.network.verdict), ""
-    return format_interval(row.gain), _SHORT[row.network.verdict]
+    return format_interval(row.gain), _SHORT_ANSWERS[row.network.verdict]
 
 
 def has_combined_table(suite: SuiteSpec) -> bool:
@@ -169,12 +173,12 @@ def has_combined_table(suite: SuiteSpec) -> bool:
 
 
 def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None) -> CombinedTable:
-    """Build the joint table; CallerError if neither table has any of these rows."""
+    """Build the combined table of these rows, by default of all; CallerError if neither table has any of them."""
     names = results.suite.estimators if rows is None else rows
     tables = [_make_single_table(results, protocol, names) for protocol in (ROAR, OWN_NETWORK)]
     if not any(table.rows for table in tables):
-        seen = f"suite '{results.suite.name}' has no roar or own-network rows of {', '.join(names)}"
-        raise CallerError(f"{seen}; leave these rows out")
+        missing = f"no roar or own-network rows of {', '.join(names)}"
+        raise CallerError(f"suite '{results.suite.name}' has {missing}; leave these rows out")
     return CombinedTable(*tables)
 
 
@@ -185,16 +189,16 @@ def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence
 
 
 def make_default_table(results: SuiteResults) -> SuiteTable | CombinedTable:
-    """Return the default table of a suite."""
+    """Return a suite's default table: the combined table if the suite has one, else its headline protocol's table."""
     if has_combined_table(results.suite):
         return make_combined_table(results)
     return make_suite_table(results, "", None, None)
 
 
 def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format a table as `json`, `csv` or `markdown`; Markdown ends with the short notes or all notes.
+    """Format a table as `json`, `csv` or `markdown`; Markdown ends with the short notes or, if `notes`, all notes.
 
-    `advice` is added to all notes of the table of one protocol.
+    A table of one protocol has `advice` after all notes.
     """
     if isinstance(table, SuiteTable):
         return table_formats.render(table, style, advice, notes)
@@ -208,42 +212,43 @@ def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", note
 
 def _get_named_tables(table: CombinedTable) -> dict[str, SuiteTable]:
     """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
-    return {"roar": table.roar, "own_network": table.own}
+    return {"roar": table.roar, "own_network": table.own_network}
 
 
 def list_shared_values_by_table(table: CombinedTable) -> dict[str, Any]:
     """Return the shared values of both tables, each in its group."""
     suite = table.roar.suite_results.suite
-    of_each = {name: list_shared_values(part) for name, part in _get_named_tables(table).items()}
-    return {"suite": suite.name, "version": suite.version, **of_each}
+    groups = {name: list_shared_values(one_table) for name, one_table in _get_named_tables(table).items()}
+    return {"suite": suite.name, "version": suite.version, **groups}
 
 
 def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
-    """Return the rows as nested values, each table in its group; the group is None if the row was not run."""
-    rows_by_part = {
-        part: {row.estimator: make_plain_row(part_table, row) for row in part_table.rows}
-        for part, part_table in _get_named_tables(table).items()
+    """Return the rows as dictionaries with a group of values per table; the group is None if the row was not run."""
+    rows_by_group = {
+        group: {row.estimator: make_plain_row(one_table, row) for row in one_table.rows}
+        for group, one_table in _get_named_tables(table).items()
     }
     return [
         {"estimator": name, "control": find_estimator(name).control}
-        | {part: rows.get(name) for part, rows in rows_by_part.items()}
+        | {group: rows.get(name) for group, rows in rows_by_group.items()}
         for name in table.names
     ]
 
 
 def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
-    """Return the rows as flat values, in columns `roar_…` and `own_network_…`, and whether they were run."""
-    parts = {
-        part: {row["estimator"]: row for row in list_flat_rows(one)} for part, one in _get_named_tables(table).items()
-    }
-    lines = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
-    for part, rows in parts.items():
+    """Return the rows as flat values: columns `roar` and `own_network` state whether a row was run.
+
+    The values of each table are in columns `roar_…` and `own_network_…`.
+    """
+    combined = [{"estimator": name, "control": find_estimator(name).control} for name in table.names]
+    for group, one_table in _get_named_tables(table).items():
+        rows = {row["estimator"]: row for row in list_flat_rows(one_table)}
         keys = [key for key in next(iter(rows.values()), {}) if key not in ("estimator", "protocol")]
-        for line in lines:
+        for line in combined:
             row = rows.get(line["estimator"])
-            line[part] = NOT_RUN if row is None else "run"
-            line |= {f"{part}_{key}": row and row[key] for key in keys}
-    return lines
+            line[group] = NOT_RUN if row is None else "run"
+            line |= {f"{group}_{key}": row and row[key] for key in keys}
+    return combined
 
 
 def format_text(
@@ -256,14 +261,14 @@ def format_text(
     if isinstance(table, SuiteTable):
         return table_formats.format_text(table, width, notes, on_command_line)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
-    wrapped = table_formats.wrap_columns([*zip(HEADINGS, *table.rows, strict=True)], 0, texts, width)
+    wrapped = table_formats.wrap_columns(zip(HEADINGS, *table.rows, strict=True), 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=table_formats.measure_table_width(wrapped))
     for side, (heading, *_) in zip(_SIDES.values(), wrapped, strict=True):
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    short = table.summarize_notes() if on_command_line else table.summarize_notes(PAGE)
-    note_lines = table.all_notes if notes else short
+    short_notes = table.summarize_notes() if on_command_line else table.summarize_notes(PAGE)
+    note_lines = table.all_notes if notes else short_notes
     return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
@@ -275,7 +280,8 @@ def format_html(table: SuiteTable | CombinedTable) -> str:
 
 
 def format_markdown_rows(table: CombinedTable) -> str:
-    """Format the rows as a Markdown table; names are set as code and followed by their signs."""
-    titles = [" ".join((f"`{table.display_names[name]}`", *table.list_row_signs(name))) for name in table.names]
-    lines = zip(titles, table.rows, strict=True)
-    return format_markdown_table(HEADINGS, [(title, *cells) for title, (_, *cells) in lines])
+    """Format the rows as a Markdown table; names are set as code, with their signs after them."""
+    called = table.display_names
+    titles = [" ".join((f"`{called[name]}`", *table.list_row_signs(name))) for name in table.names]
+    cells = [(title, *others) for title, (_, *others) in zip(titles, table.rows, strict=True)]
+    return format_markdown_table(HEADINGS, cells)

@@ -1,4 +1,4 @@
-"""List doubts about the rows of a table: failed comparisons of a row, and other possible causes of its gain."""
+"""List doubts about a row of a table: failed comparisons, its provenance, and other possible causes of its gain."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -24,14 +24,14 @@ from roarbench.stats.verdicts import ControlComparison, Verdict
 
 CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
 RUN_ELSEWHERE = "run elsewhere"  # label of the doubt about a row's origin
-LONGEST = 500  # maximum characters of a sentence with text from outside
-_WEAKER = {  # short names of the weaker ranking that reaches a share of a ROAR gain
+LONGEST_SENTENCE = 500  # maximum characters of a sentence with text from outside
+_WEAKER_RANKINGS = {  # short names of the weaker ranking that reaches a share of a ROAR gain
     "blurred": "its own blur",
     "untrained": "untrained network",
     OTHER_IMAGE: "another image’s map",
     "random-blurred": "blurred random",
 }
-# by kind of twin: the subject of its map, and the cause that a row's gain does not show if the twin has an equal gain
+# by kind of twin: what its map explains, and the cause to which a gain is not due if the twin has an equal gain
 _TWINS = {
     "untrained": ("untrained network", "to training"),
     "shuffled": ("shuffled network", "to what training put into the weights"),
@@ -40,7 +40,7 @@ _TWINS = {
 
 
 class Doubt(NamedTuple):
-    """A warning about a row: a label (`masks alone 53 %`) and a sentence; the web page shows `grave` doubts in red."""
+    """A warning about a row: a label such as `masks alone 53 %`, and a sentence; pages show `grave` doubts in red."""
 
     short: str
     sentence: str
@@ -50,40 +50,44 @@ class Doubt(NamedTuple):
 def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
     """Return the doubts about a row of a protocol's table.
 
-    The order of the kinds of doubt is fixed, so a `grave` doubt can follow others: the nearest control, a gain that
-    should be 0, twins, `validate` and provenance, ties, prediction stability, marks.
+    The order of the kinds is fixed, so a `grave` doubt can follow others: the nearest control, a gain that should be 0,
+    twins, `validate` and provenance, ties, prediction stability, marks.
     """
     doubts = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.beats_all else []
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
-    doubts += [*_find_twin_doubts(row, protocol), *_find_provenance_doubts(draws, protocol, row.estimator)]
+    doubts += _find_twin_doubts(row, protocol)
+    doubts += _find_provenance_doubts(draws, protocol, row.estimator)
     doubts += _find_tie_and_stability_doubts(draws, row.estimator)
     doubts += _find_other_cause_doubts(draws, protocol, row.estimator)
     return tuple(
-        Doubt(use_typographic_signs(doubt.short), use_typographic_signs(doubt.sentence), doubt.grave)
-        for doubt in doubts
+        Doubt(use_typographic_signs(short), use_typographic_signs(sentence), grave) for short, sentence, grave in doubts
     )
 
 
 def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:
-    rival = find_display_name(comparison.hardest_control)
-    side = "Significantly worse than" if comparison.loses_to_a_control else "Not significantly different from"
-    margin = format_interval(comparison.margin_over_hardest)
-    over = f"the row’s {protocol.gain_name} minus the control’s is {margin} points"
-    short = f"{'<' if comparison.loses_to_a_control else SAME} {rival.name}"
+    control = find_display_name(comparison.hardest_control)
+    sign, relation = (
+        ("<", "Significantly worse than")
+        if comparison.loses_to_a_control
+        else (SAME, "Not significantly different from")
+    )
     use = describe_control_use_of_network(comparison.hardest_control)
-    return Doubt(short, f"{side} {rival.full_name}, which {use}: {over}.", grave=True)
+    points = f"{format_interval(comparison.margin_over_hardest)} points"
+    margin = f"the row’s {protocol.gain_name} minus the control’s is {points}"
+    return Doubt(f"{sign} {control.name}", f"{relation} {control.full_name}, which {use}: {margin}.", grave=True)
 
 
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
-    for kind, over in row.delta_twins.items():
+    for kind, difference in row.delta_twins.items():
         comparison = row.get_twin_comparison(kind)
         if kind != OTHER_REFERENCE and comparison and comparison.verdict is not Verdict.BETTER:
-            short, nothing = _TWINS[kind]
-            gain = f"The row’s {protocol.gain_name} minus that of its twin ({short}) is {format_interval(over)} points"
+            twin, cause = _TWINS[kind]
+            points = f"{format_interval(difference)} points"
+            size = f"The row’s {protocol.gain_name} minus that of its twin ({twin}) is {points}"
             sign = "<" if comparison.verdict is Verdict.WORSE else SAME
-            yield Doubt(f"{sign} {short}", f"{gain}, so the gain is not shown to be due {nothing}.", grave=True)
+            yield Doubt(f"{sign} {twin}", f"{size}, so the gain is not shown to be due {cause}.", grave=True)
 
 
 def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
@@ -92,20 +96,21 @@ def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) ->
     for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
         if text:
             yield Doubt(
-                short, f"{capitalize(fit_on_one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate"
+                short,
+                f"{capitalize(fit_on_one_line(text, LONGEST_SENTENCE)).rstrip('.')}.",
+                grave=short == "see validate",
             )
-    places = {(part.retrain, part.order) for part in protocol.computed_from or (protocol,)}
-    runs = results.by_estimator.get(name, ())
-    made = [run for point, run in runs if (point.cell.retrain, point.cell.order) in places]
-    changed = sum("dirty" in result.provenance.code_version for result in made)
-    if changed:
-        words = f"{changed} of its {len(made)} runs were computed by code with uncommitted changes."
-        yield Doubt(CHANGED_CODE, words)
+    kinds = {(part.retrain, part.order) for part in protocol.computed_from or (protocol,)}
+    stored = results.by_estimator.get(name, ())
+    runs = [result for point, result in stored if (point.cell.retrain, point.cell.order) in kinds]
+    if changed := sum("dirty" in result.provenance.code_version for result in runs):
+        sentence = f"{changed} of its {len(runs)} runs were computed by code with uncommitted changes."
+        yield Doubt(CHANGED_CODE, sentence)
 
 
 def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
-    if words := describe_tied_features(draws.suite_results, name):
-        yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(words)}.")
+    if description := describe_tied_features(draws.suite_results, name):
+        yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(description)}.")
     share = draws.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
@@ -114,32 +119,32 @@ def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Dou
 
 def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
-    here = do_warnings_apply_to(protocol)
-    aside = "" if here else f" This mark was computed from results of ROAR, not of {protocol.name}."
+    applies = do_warnings_apply_to(protocol)
+    remark = "" if applies else f" This mark was computed from results of ROAR, not of {protocol.name}."
     for mark in find_row_marks(draws, name):
+        grave = applies and mark.grade is Grade.STRONG
         if mark.kind == MASKS:
-            yield from _find_mask_doubts(draws, mark, name, aside)
+            yield from _find_mask_doubts(draws, mark, name, remark, grave)
         elif mark.text:
-            short = f"{_WEAKER[mark.kind]} {mark.share.value:.0%}"
-            grave = here and mark.grade is Grade.STRONG
-            yield Doubt(short if here else f"ROAR: {short}", f"{capitalize(mark.text)}.{aside}", grave)
+            label = f"{_WEAKER_RANKINGS[mark.kind]} {mark.share.value:.0%}"
+            yield Doubt(label if applies else f"ROAR: {label}", f"{capitalize(mark.text)}.{remark}", grave)
 
 
-def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, aside: str) -> Iterator[Doubt]:
-    """Yield a doubt if masks alone reach over half of the accuracy of a row's images (both above chance).
+def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, remark: str, grave: bool) -> Iterator[Doubt]:
+    """Yield a doubt if masks alone reach over half of the accuracy that degraded images reach (both above chance).
 
     Nothing is yielded if the grade of the mark is `none`. A single training run on masks has no interval and no
     grade; the accuracies are then reported without intervals.
     """
-    t = draws.highest_level_shared_with_mask_only
-    alone, images = (drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar))
-    chance = 1 / draws.suite_results.classes
-    told, whole = ((accuracy.value or 0) - chance for accuracy in (alone, images))
-    if mark.grade is Grade.NONE or draws.suite_results.at_chance_warning or told <= SOME * max(whole, 0):
+    t, chance = draws.highest_level_shared_with_mask_only, 1 / draws.suite_results.classes
+    accuracies = [drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar)]
+    masks_alone, images = (accuracy.value or 0 for accuracy in accuracies)
+    reaches_half = masks_alone - chance > SOME * max(images - chance, 0)
+    if mark.grade is Grade.NONE or draws.suite_results.at_chance_warning or not reaches_half:
         return
-    seen, beside = (format_interval(accuracy, "{:.1%}".format) for accuracy in (alone, images))
+    masks_text, images_text = (format_interval(accuracy, "{:.1%}".format) for accuracy in accuracies)
     sentence = (
-        f"At t = {t:g}, networks trained on masks alone have an accuracy of {seen}, networks trained on degraded "
-        f"images {beside}; chance is {chance:.0%}.{aside}"
+        f"At t = {t:g}, networks trained on masks alone have an accuracy of {masks_text}, networks trained on degraded "
+        f"images {images_text}; chance is {chance:.0%}.{remark}"
     )
-    yield Doubt(f"masks alone {alone.value or 0:.0%}", sentence, not aside and mark.grade is Grade.STRONG)
+    yield Doubt(f"masks alone {masks_alone:.0%}", sentence, grave)

@@ -27,25 +27,22 @@ from roarbench.store.transfer import export_results, import_results
 def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
     """Write a Markdown comment on a pull request that changes a folder of results: its new files and their tables.
 
-    The whole folder is checked. `before` is the folder without the change, whose rows must be unchanged.
+    The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
     """
     results_by_file = read_checked_folder(folder, before)
-    known = {file.path for file in read_index(before)} if before else set()
-    new = {file: results for file, results in results_by_file.items() if file.path not in known}
+    old_paths = {file.path for file in read_index(before)} if before else set()
+    new = {file: results for file, results in results_by_file.items() if file.path not in old_paths}
     if not new:
         return "There is no new file, and all published rows are unchanged.\n"
-    lines = [
+    rows = [
         (f"`{file.path}`", f"{file.rows:,}", _format_row_names(results), file.about) for file, results in new.items()
     ]
-    parts = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), lines)]
+    paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):
-        parts += [
-            f"### {suite} with the new results",
-            _format_suite_table(folder, suite, [file for file in results_by_file if file.versioned_suite == suite]),
-        ]
-    return "\n\n".join(
-        [*parts, "Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
-    )
+        files = [file for file in results_by_file if file.versioned_suite == suite]
+        paragraphs += [f"### {suite} with the new results", _format_suite_table(folder, suite, files)]
+    paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
+    return "\n\n".join(paragraphs)
 
 
 def _format_row_names(results: list[RunResult]) -> str:
@@ -79,35 +76,39 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
             or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
     stored = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
-    rows = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
-    mine = [run for name in rows for run in stored.by_estimator[name]]
+    title = stored.suite.title
     if row not in stored.by_estimator:
-        there = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        other_titles = ", ".join(other.title for other in stored.others)
-        unpublished = f" (only others, which are not published: {other_titles})" * (
-            bool(other_titles) and not stored.has_rows
-        )
-        seen = f"the store has no runs of {row} in {stored.suite.title}{unpublished}; its rows: {there}"
-        raise CallerError(seen, Hint("; `{}` adds rows", "run", ("--suite", suite)))
+        rows = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"
+        others = "" if stored.has_rows else ", ".join(other.title for other in stored.others)
+        unpublished = f" (only others, which are not published: {others})" if others else ""
+        missing = f"the store has no runs of {row} in {title}{unpublished}; its rows: {rows}"
+        raise CallerError(missing, Hint("; `{}` adds rows", "run", ("--suite", suite)))
+    names = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
+    own_keys = frozenset(result.run.key for name in names for _, result in stored.by_estimator[name])
     # the files of a suite hold all runs of the suite, including runs shared with other suites
     files = read_checked_folder(folder).items()
-    published = {one.run.key for file, rows in files if file.versioned_suite == stored.suite.versioned for one in rows}
-    keys = frozenset(result.run.key for _, result in mine) - published
+    keys = own_keys - {
+        result.run.key
+        for file, results in files
+        if file.versioned_suite == stored.suite.versioned
+        for result in results
+    }
     if not keys:
-        raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {stored.suite.title} already")
-    told = read_origins(store.database, keys)
-    shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
-    if any(told[key] != Origin.VERIFIED for key in keys - shipped):
-        raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish what was run here")
+        raise CallerError(f"{folder / INDEX} has all {len(own_keys)} runs of {row} in {title} already")
+    origins = read_origins(store.database, keys)
+    self_reported = {key for key in keys if origins[key] == Origin.SELF_REPORTED}
+    on_imported_rankings = self_reported - find_imported_rows(store.database, keys)
+    if any(origins[key] != Origin.VERIFIED for key in keys - on_imported_rankings):
+        raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish runs of this machine")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
-    source = " Networks were trained on imported rankings." if shipped else ""
-    text = f"Results: {row} in {stored.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
+    source = " Networks were trained on imported rankings." if on_imported_rankings else ""
+    text = f"Results: {row} in {title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{stored.suite.name}/{stored.suite.version}/{stem}.parquet"
     return PreparedPublication(path, keys, f"results/{stored.suite.name}-{stem}", text)
 
 
 def write_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:
-    """Write the file and its index entry, and check the folder again."""
+    """Write the prepared file and its entry in the folder's index, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, keys=prepared.keys)

@@ -21,14 +21,14 @@ from roarbench.store.run_result import RunResult
 from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 
-SHORT = 12  # hex digits of a key in a list; a collision among a million runs occurs in one of 500 stores
+_KEY_DIGITS = 12  # hex digits of a key in a list; among a million runs, two keys are equal with probability 1/500
 
 
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:
-    """Return every run of a suite with key, cell and state."""
+    """Return key, cell and state of every run of a suite."""
     if not suite_results.data:
-        seen = f"keys depend on the images, and this store has no images of {suite_results.title}"
-        raise CallerError(seen, Hint("; `{}` decodes them", "run"))
+        missing = f"keys depend on the images, and this store has no images of {suite_results.title}"
+        raise CallerError(missing, Hint("; `{}` decodes them", "run"))
     states = find_run_states(suite_results, store)
     return [
         {
@@ -49,8 +49,8 @@ def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[d
 def format_runs(records: Iterable[dict[str, Any]]) -> str:
     """Format the runs of `list_run_records` for a terminal, one line each."""
     return "\n".join(
-        f"{row['key'][:SHORT]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} {row['unit']} "
-        f"seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
+        f"{row['key'][:_KEY_DIGITS]}  {row['state']:7}  {row['protocol']} {row['estimator']} t={row['t']:g} "
+        f"{row['unit']} seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
         for row in records
     )
 
@@ -59,12 +59,12 @@ class NamedRuns(NamedTuple):
     """Runs that a user named: their keys, a description, and whether the runs belong to no submission."""
 
     keys: list[str]
-    words: str
+    description: str
     built_in: bool
 
 
 def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
-    """Find the run with a key, or all runs of an estimator; key and submission id may be abbreviated."""
+    """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_estimator_id(store, name)
         built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator(store.database, name)
@@ -79,12 +79,12 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:
     """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
-    entries = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
-    if len(entries) > 1 and name not in entries:
-        raise CallerError(f"{len(entries)} entries here begin with '{name}': {list_some(entries)}; write one of them")
-    if len(entries) == 1:
-        return entries[0]
-    return find_estimator(name, () if entries else list_submission_ids(store.database, "")).id
+    ids = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
+    if len(ids) > 1 and name not in ids:
+        raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")
+    if len(ids) == 1:
+        return ids[0]
+    return find_estimator(name, () if ids else list_submission_ids(store.database, "")).id
 
 
 def read_run(store: ResultsStore, key: str) -> Run:
@@ -96,14 +96,13 @@ def read_run(store: ResultsStore, key: str) -> Run:
 
 
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """Return everything that is stored about a run."""
-    result, failed = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
-    gone = read_archived_rows(store.database, [key])
+    """Return everything that is stored about a run, for JSON."""
+    result, failures = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
     run = read_run(store, key)
     return {
         "key": key,
         "run": describe_run(PlannedRun(run.cell, run.seed)),
-        "state": "done" if result else _describe_unfinished_state(store, key, bool(failed)),
+        "state": "done" if result else _describe_unfinished_state(store, key, bool(failures)),
         "suites": [suite.title for suite in list_all_suites(store.database) if can_have_run(suite, run)],
         "record": make_json_record(run),
         "outcome": _make_outcome_record(result) if result else None,
@@ -115,9 +114,10 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
         "provenance": _make_provenance_record(result) if result else None,
         "rankings": _make_rankings_record(result, folder) if result else None,
         "failures": [
-            {"created": one.created.isoformat(), "reason": one.reason, "code": one.code_version} for one in failed
+            {"created": failure.created.isoformat(), "reason": failure.reason, "code": failure.code_version}
+            for failure in failures
         ],
-        "forgotten": list(map(_make_archived_record, gone)),
+        "forgotten": list(map(_make_archived_record, read_archived_rows(store.database, [key]))),
     }
 
 
@@ -148,13 +148,15 @@ def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
 
 
 def _make_archived_record(row: ArchivedRow) -> dict[str, str]:
-    correct = f"result, {row.row['correct']} of {row.row['total']} correct" if row.kind == "result" else ""
-    what = correct or f"failure, {row.row['reason']}"
-    return {"created": row.created.isoformat(), "what": what, "reason": row.reason, "who": row.who}
+    if row.kind == "result":
+        content = f"result, {row.row['correct']} of {row.row['total']} correct"
+    else:
+        content = f"failure, {row.row['reason']}"
+    return {"created": row.created.isoformat(), "what": content, "reason": row.reason, "who": row.who}
 
 
 def format_run(record: dict[str, Any]) -> str:
-    """Format the details of a run for a terminal, a line per value."""
+    """Format the record of `make_run_record` for a terminal, one line per value."""
     lines = [record["run"], *_format_pairs({name: record[name] for name in ("key", "state", "origin") if record[name]})]
     lines += _format_pairs({"suites": ", ".join(record["suites"]) or "none of this version"})
     for part in ("outcome", "rankings", "provenance", "record"):

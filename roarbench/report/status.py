@@ -13,7 +13,7 @@ from rich.table import Table
 from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import Hint
-from roarbench.common.text import MISSING, format_count, format_duration
+from roarbench.common.text import MISSING, format_count, format_duration, list_some
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
@@ -23,14 +23,15 @@ from roarbench.store.results import ResultsStore
 from roarbench.submissions.faults import SubmissionFault
 
 _STATES = ("done", "running", "missing", "failed")
-_NOBODY = "no worker is running yet, or a command is starting"  # a command reads its images before its first job
-_WINDOW = timedelta(hours=1)  # period of the rate; short, because the cost of runs and the number of machines vary
+_NO_WORKER = "no worker is running yet, or a command is starting"  # a command reads its images before its first job
+_PACE_PERIOD = timedelta(hours=1)  # short, because the cost of runs and the number of machines vary
+_TRANSIENT_FAULTS = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
 
 
 def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
-    """Count done, running, missing and failed runs by protocol and in total, with rows that have no rank."""
+    """Count the runs in each state, by protocol and in total, and list failures and rows that have no rank."""
     states = find_run_states(suite_results, store)
-    protocols = {name: Counter() for name in PROTOCOLS}  # type: dict[str, Counter[str]]
+    protocols = {name: Counter[str]() for name in PROTOCOLS}
     for point, (state, _) in states.items():
         protocols[find_protocol_name(point.cell, suite_results.suite)][state] += 1
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
@@ -48,7 +49,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
 
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
-    """Return each failed run that waits for a retry, with estimator and reason."""
+    """Return the run, the estimator and the reason of each failure that blocks a run until `retry`."""
     return _list_failures(find_run_states(suite_results, store), suite_results.suite)
 
 
@@ -64,55 +65,50 @@ def count_complete_seeds_by_protocol(
     states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 ) -> dict[str, dict[str, int]]:
     """Count, by protocol, the seeds for which all rows have complete curves."""
-    missing = defaultdict[str, Counter[int]](Counter)
+    unfinished = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():
-        missing[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
+        unfinished[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
     return {
-        name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}
-        for name, seeds in missing.items()
+        name: {"complete": sum(count == 0 for count in runs_by_seed.values()), "of": len(runs_by_seed)}
+        for name, runs_by_seed in unfinished.items()
     }
 
 
 def describe_unranked_rows(unranked: Iterable[UnrankedRow]) -> list[str]:
     """Describe each row without a rank, with the reason."""
-    boards = defaultdict[tuple[str, str], list[str]](list)
+    boards_by_row = defaultdict[tuple[str, str], list[str]](list)
     for row in unranked:
-        boards[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
-    return [f"{name} has no rank ({', '.join(where)}): {reason}." for (name, reason), where in boards.items()]
+        boards_by_row[row.estimator, row.reason].append(f"{row.protocol} {row.unit}")
+    return [f"{name} has no rank ({', '.join(boards)}): {reason}." for (name, reason), boards in boards_by_row.items()]
 
 
 def format_status_lines(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
-    """Return the lines below the status table: preparation, rows without a rank, failures."""
+    """Return the lines below the status table: current preparations, rows without a rank, and failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
     return [*preparing, *describe_unranked_rows(unranked), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
-    """Return failures, a line per reason, with advice."""
+    """Format failures with a line for every reason, followed by advice."""
     failures = list(failures)
-    runs: defaultdict[str, list[str]] = defaultdict(list)
+    runs_by_reason = defaultdict[str, list[str]](list)
     for failure in failures:
-        runs[failure["reason"]].append(failure["run"])
-    more = {reason: f" and {len(names) - 1} more" if len(names) > 1 else "" for reason, names in runs.items()}
-    lines = (f"failed: {names[0]}{more[reason]}: {reason}" for reason, names in runs.items())
+        runs_by_reason[failure["reason"]].append(failure["run"])
+    lines = (f"failed: {list_some(runs, 1)}: {reason}" for reason, runs in runs_by_reason.items())
     return [*lines, *format_failure_advice(failures)]
 
 
 def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
-    """Return advice on failures: a faulty submission fails again, a run on a busy machine may succeed."""
-    blamed = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
-    entries = sorted({find_estimator(name).untwinned_id for name, blame in blamed.items() if blame})
-    words = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
-    lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
-    due = Hint("failed runs are repeated only after `{}`", "retry")
-    return lines if all(blamed.values()) else [*lines, due]
-
-
-_CHANCE = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
+    """Return advice on failures: to archive a faulty submission, which would fail again, and to retry other runs."""
+    faulty = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
+    submissions = sorted({find_estimator(name).untwinned_id for name, is_faulty in faulty.items() if is_faulty})
+    advice = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
+    hints = [Hint(f"{advice}: `{{}}`", "archive", (name, "--why", "faulty")) for name in submissions]
+    return hints if all(faulty.values()) else [*hints, Hint("failed runs are repeated only after `{}`", "retry")]
 
 
 def _is_submission_fault(reason: str) -> bool:
-    kinds = "|".join(kind for kind in SubmissionFault if kind not in _CHANCE)
+    kinds = "|".join(kind for kind in SubmissionFault if kind not in _TRANSIENT_FAULTS)
     return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
 
@@ -147,12 +143,12 @@ def make_status_table(status: dict[str, Any]) -> Table:
 
 
 def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left: int, now: datetime) -> dict[str, Any]:
-    """Return the active workers, the rate of finished runs, and the seconds left.
+    """Return the active workers, the rate of finished runs, and the time left.
 
     Returns:
-        `workers` has each worker's `command`, its current work as `does`, and the `seconds` since this work began.
-        `per_hour` is the rate of finished runs, measured since the first run of the last hour ended. `seconds_left` is
-        the time left at this rate. The rate and the time are None if fewer than two runs ended in the last hour.
+        `workers` has each worker's `command`, its current work (`does`), and the `seconds` since this work began.
+        `per_hour` is the number of runs that end per hour, measured since the first end in the last hour.
+        `seconds_left` is the time left at this rate. Both are None if fewer than two runs ended in the last hour.
     """
     names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.list_leases() if lease.data == suite_results.data]
@@ -170,7 +166,7 @@ def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left
 
 def _compute_pace(ends: Iterable[datetime], now: datetime) -> float | None:
     """Return the runs per second since the first run of the last hour ended; None for fewer than two runs."""
-    recent = sorted(end for end in ends if end > now - _WINDOW)
+    recent = sorted(end for end in ends if end > now - _PACE_PERIOD)
     passed = (now - recent[0]).total_seconds() if recent else 0.0
     return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
 
@@ -182,23 +178,23 @@ def _make_worker_record(lease: Lease, names: Mapping[str, str], now: datetime) -
 
 
 def format_progress(status: Mapping[str, Any]) -> str:
-    """Describe in one line how many runs of a suite are done, and how fast runs end."""
-    workers = status["workers"]
-    commands = {worker["command"] for worker in workers}
-    who = f"{format_count(len(workers), 'worker')} of {format_count(len(commands), 'command')}" if workers else _NOBODY
+    """Describe in one line the finished runs of a suite, the active workers, the pace and the time left."""
+    counts = len(status["workers"]), len({worker["command"] for worker in status["workers"]})
+    workers = (
+        f"{format_count(counts[0], 'worker')} of {format_count(counts[1], 'command')}" if counts[0] else _NO_WORKER
+    )
     runs = sum(status[state] for state in _STATES)
     pace = MISSING if status["per_hour"] is None else f"{status['per_hour']:,.0f}"
     left = MISSING if status["seconds_left"] is None else f"about {format_duration(status['seconds_left'])}"
     done = f"{status['done']:,} of {runs:,} runs done, {status['failed']:,} failed"
-    return f"{done}; {who}; runs an hour: {pace}; time left: {left}"
+    return f"{done}; {workers}; runs an hour: {pace}; time left: {left}"
 
 
 def render_progress(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
-    """Format status and workers for a terminal, with extra lines below the status."""
+    """Format the status table, the progress, the lines `below`, and the workers for a terminal."""
     shown = Table(box=SIMPLE_HEAD)
     for heading in ("command", "does", "since"):
         shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)
     for worker in status["workers"]:
         shown.add_row(worker["command"], worker["does"], format_duration(worker["seconds"]))
-    lines = [format_progress(status), *below]
-    return Group(make_status_table(status), *lines, *([shown] if status["workers"] else []))
+    return Group(make_status_table(status), format_progress(status), *below, *([shown] if status["workers"] else []))

@@ -11,18 +11,23 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, AxisLabel, Chart, PanelCurve
+from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, Chart, PanelCurve, XLabel
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 
-_ROW, _MARGINS = 0.26, 0.75  # inches per row; inches for margins
-_FIRST, _FURTHER = 6.4, 2.4
-_ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
+# sizes of a figure of bars, in inches
+_ROW_HEIGHT, _MARGINS = 0.26, 0.75
+_FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
+_ABOVE, _BELOW, _OPEN = (
+    COLOURS[4],
+    COLOURS[5],
+    "#999999",
+)  # of bars above 0, below 0, and with 0 in the interval
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
-    """Return the chart of accuracy, or of gain, against t; for LeRF protocols such as KAR, against the fraction kept.
+    """Return the chart of accuracy or gain against t; for LeRF protocols such as KAR, against the fraction kept.
 
     `published` names a data set of Hooker et al. 2019, whose published curves are added for the rows shown.
 
@@ -31,17 +36,16 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
         CallerError: Hooker et al. did not measure the quantity that this table shows.
     """
     board = table.board
-    lerf = board.protocol.order is Order.LERF
-    # the point at t = 0 belongs to all rows, so a row needs another point
+    # all rows share the point at t = 0, so a row is drawn only if it has another point
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=f"{table.caption}. {_describe_bands(board)}",
-        axis=AxisLabel.KEPT if lerf else AxisLabel.REMOVED,
+        x_label=XLabel.KEPT if board.protocol.order is Order.LERF else XLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),
         above_masks=_make_curves_above_masks(table),
-        height=board.protocol.curve_axis,
+        y_label=board.protocol.curve_axis,
     )
 
 
@@ -61,19 +65,22 @@ def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
 
 def _make_published_curves(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
     if board.protocol not in (ROAR, KAR):
-        seen = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
-        raise CallerError(f"{seen}, but the paper's curves are accuracies under roar or kar; leave --published out")
+        shown = f"this plot shows {board.protocol.curve_axis} under {board.protocol.name}"
+        raise CallerError(f"{shown}, but the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
     curves = read_published_curves(dataset, board.protocol.order)
-    points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
-    return tuple(make_panel_curve(name, points[name]) for name in curves if name in rows)
+    return tuple(
+        make_panel_curve(name, {t: Estimate(value) for t, value in curve.items()})
+        for name, curve in curves.items()
+        if name in rows
+    )
 
 
 def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
-    """Return the curve of an estimator through its points, by level."""
+    """Return the curve of an estimator through its points, given by level."""
     estimator = find_estimator(name)
-    value, low, high = (tuple(part) for part in zip(*points.values(), strict=True))
-    return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)
+    values, lows, highs = zip(*points.values(), strict=True)
+    return PanelCurve(name, estimator.base, estimator.control, tuple(points), values, lows, highs)
 
 
 def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
@@ -88,7 +95,7 @@ def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
-    size = (_FIRST + _FURTHER * (len(panels) - 1), _MARGINS + _ROW * rows)
+    size = (_FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1), _MARGINS + _ROW_HEIGHT * rows)
     figure = Figure(figsize=size, facecolor="white", layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for panel, (label, gains) in zip(axes, panels.items(), strict=True):
@@ -102,8 +109,8 @@ def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str)
     for height, gain in enumerate(gains.values()):
         value, low, high = gain or Estimate()
         if value is None or (value == 0 and low == high):  # 0 by construction has no interval
-            word = "not run" if gain is None else MISSING if value is None else "0"
-            axes.text(0, height, f" {word}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
+            text = "not run" if gain is None else MISSING if value is None else "0"
+            axes.text(0, height, f" {text}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue
         start, end = (value, value) if low is None or high is None else (low, high)
         colour = _ABOVE if start > 0 else _BELOW if end < 0 else _OPEN

@@ -1,4 +1,4 @@
-"""Format the table of a suite in five formats. A missing value is a dash in text, null in JSON, and empty in CSV."""
+"""Format one protocol's table for a terminal, as Markdown, HTML, JSON or CSV; a missing value is a dash in text."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,15 +30,15 @@ from roarbench.stats.verdicts import Comparison, Verdict
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
 _BETTER_THAN = "better than"
-_AGAINST = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs other image")
-_JUDGED = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_AGAINST)  # columns of tables with verdicts
-_BESIDE_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
-_NARROW = 80  # maximum width of a caption, columns
+_COMPARISONS = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs other image")
+_ONLY_WITH_GAINS = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_COMPARISONS)  # columns that need gains and verdicts
+_COMPARED_WITH_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
+_CAPTION_WIDTH = 80  # maximum width of a caption, in characters
 # boundaries at which cells of a terminal table are broken
 _WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
 _PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
 _LETTERS = re.compile(r"(?<=.)")
-_LEAST = 14  # minimum width of a name that is broken within words
+_NARROWEST_NAME = 14  # minimum width of a name that is broken within words
 
 
 def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
@@ -56,18 +56,16 @@ def format_text(table: SuiteTable, width: int, notes: bool = False, on_command_l
     If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow,
     which name the command line's option `--notes` if `on_command_line`.
     """
-    columns = list_columns(table)
-    shown_columns = _choose_fitting_columns(columns, width)
-    short = summarize_notes(table) if on_command_line else summarize_notes(table, PAGE)
-    caption = "\n".join(_list_notes(table, columns, shown_columns) if notes else short)
+    all_columns = list_columns(table)
+    columns = _choose_fitting_columns(all_columns, width)
+    short_notes = summarize_notes(table) if on_command_line else summarize_notes(table, PAGE)
+    caption = "\n".join(_list_notes(table, all_columns, columns) if notes else short_notes)
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
-    headings = [column.heading for column in shown_columns]
-    texts = [i for i, column in enumerate(shown_columns) if column.justify == "left" and column.heading != "estimator"]
-    wrapped = wrap_columns(
-        [_shorten_verdicts(column) for column in shown_columns], headings.index("estimator"), texts, width
-    )
-    shown.width = max(min(width, _NARROW), measure_table_width(wrapped))
-    for column, (heading, *_) in zip(shown_columns, wrapped, strict=True):
+    names = next(i for i, column in enumerate(columns) if column.heading == "estimator")
+    texts = [i for i, column in enumerate(columns) if column.justify == "left" and i != names]
+    wrapped = wrap_columns(map(_shorten_verdicts, columns), names, texts, width)
+    shown.width = max(min(width, _CAPTION_WIDTH), measure_table_width(wrapped))
+    for column, (heading, *_) in zip(columns, wrapped, strict=True):
         shown.add_column(heading, justify=column.justify, no_wrap=True)
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
@@ -91,13 +89,13 @@ def _make_title(table: SuiteTable) -> str:
     return f"{table.suite_results.title}: {table.board.protocol.title}"
 
 
-def _list_notes(table: SuiteTable, columns: list[Column], shown_columns: list[Column]) -> list[str]:
-    left = [column.heading for column in columns if column not in shown_columns]
+def _list_notes(table: SuiteTable, all_columns: list[Column], shown_columns: list[Column]) -> list[str]:
+    omitted = [column.heading for column in all_columns if column not in shown_columns]
     notes = [table.caption, write_all_notes(table)]
     has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_all_network_pairs
     notes += [_write_legend(table, shown_columns)] if has_legend else []
     notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
-    notes += [f"Columns not shown: {', '.join(left)} (--format csv has all)."] if left else []
+    notes += [f"Columns not shown: {', '.join(omitted)} (--format csv has all)."] if omitted else []
     return notes
 
 
@@ -105,8 +103,8 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     sentences = []
     if beats := headings.get(_BEATS):
-        rival = f"the control that the row is not shown to beat; controls {table.control_inputs_text}"
-        sentences += [f"{beats.capitalize()}: yes, or {rival}."]
+        answers = f"yes, or the control that the row is not shown to beat; controls {table.control_inputs_text}"
+        sentences.append(f"{beats.capitalize()}: {answers}.")
     if _BETTER_THAN in headings:
         sentences.append(
             f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but differs "
@@ -120,21 +118,21 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
 
 def list_columns(table: SuiteTable) -> list[Column]:
     """Return all columns of a table as text; own-network gain has shares of kept predictions instead of accuracies."""
-    board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
-    own = board.protocol.scores_all_network_pairs
+    board, rows, columns = table.board, table.rows, list[Column]()
+    own_network = board.protocol.scores_all_network_pairs
 
     def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
-        if table.has_gains_and_ranks or heading not in _JUDGED:
+        if table.has_gains_and_ranks or heading not in _ONLY_WITH_GAINS:
             columns.append(Column(heading, short or heading, "left" if left else "right", tuple(cells), worth))
 
     add("place", (format_rank(row.place) for row in rows))
     add("estimator", (_format_name(table, row) for row in rows), left=True)
     add("gain [95%]", (format_interval(row.gain) for row in rows))
-    if own:
+    if own_network:
         add("verdict", (row.network.verdict.value if row.network else MISSING for row in rows), left=True)
         if board.references >= FEWEST_PERMUTED:
-            ps = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
-            add("permutation p", ps, 4, "perm. p")
+            p_values = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
+            add("permutation p", p_values, 4, "perm. p")
     else:
         if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
             add(_BEATS, map(_format_beats_every_control, rows), short=f"beats all {controls}", left=True)
@@ -151,43 +149,42 @@ def list_columns(table: SuiteTable) -> list[Column]:
                 "vs blurred\nrandom",
                 left=True,
             )
-    if any(row.vs_other_image if own else row.delta_other_image.value is not None for row in rows):
+    if any(row.vs_other_image if own_network else row.delta_other_image.value is not None for row in rows):
         add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
-        if not own:
+        if not own_network:
             add("vs other image", (_format_verdict(row.vs_other_image) for row in rows), 3.2, left=True)
     for kind in table.twin_kinds:
-        add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, nothing)) for row in rows), 3.3)
+        add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, Estimate())) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
-        at_level = (table.list_gains_by_level(row)[i] for row in rows)
-        gains = (MISSING if gain is None else format_signed(gain) for gain in at_level)
-        add(f"gain at {t:g}", gains, 3, f"gain\nat {t:g}")
+        gains = (table.list_gains_by_level(row)[i] for row in rows)
+        texts = (MISSING if gain is None else format_signed(gain) for gain in gains)
+        add(f"gain at {t:g}", texts, 3, f"gain\nat {t:g}")
     for i, t in enumerate(board.levels):  # a higher level is worth more
-        long, short = ("predictions kept", "kept") if own else ("accuracy", "accuracy")
+        long, short = ("predictions kept", "kept") if own_network else ("accuracy", "accuracy")
         shares = (format_percent_number(row.accuracies[i].value) for row in rows)
         add(f"{long} at {t:g}", shares, 2 + t, f"{short}\nat {t:g}")
     for t in table.mask_only_levels:
-        above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
+        above = (table.above_masks.get(row.estimator, {}).get(t, Estimate()) for row in rows)
         add(f"above masks at {t:g}", (format_interval(accuracy.in_points) for accuracy in above), 1.7 + t / 10)
     if board.protocol.stores_predicted_probability:
         drops = [table.probability_drops.get(row.estimator) for row in rows]
         add(_AOPC, (format_interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):
-            falling = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
-            add(f"p at {t:g}", falling, 1.5 + t / 10)
+            probabilities = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
+            add(f"p at {t:g}", probabilities, 1.5 + t / 10)
         for i, t in enumerate(board.levels):
             changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
             add(f"change at {t:g}", changes, 1.2 + t / 10)
-    for metric in () if own else table.metrics:  # these columns need scores from `run --with quantus`
+    for metric in () if own_network else table.metrics:  # these columns need scores from `run --with quantus`
         add(metric.heading, (format_decimals(table.get_quantus_scores(row)[metric.id], 3) for row in rows))
     return columns
 
 
 def _choose_fitting_columns(columns: list[Column], width: int) -> list[Column]:
-    fitting = columns
-    while measure_table_width(map(_shorten_verdicts, fitting)) > width and any(column.worth for column in fitting):
-        least = min((column for column in fitting if column.worth), key=lambda column: column.worth)
-        fitting = [column for column in fitting if column is not least]
-    return fitting
+    while measure_table_width(map(_shorten_verdicts, columns)) > width and any(column.worth for column in columns):
+        least = min((column for column in columns if column.worth), key=lambda column: column.worth)
+        columns = [column for column in columns if column is not least]
+    return columns
 
 
 def _shorten_verdicts(column: Column) -> list[str]:
@@ -210,8 +207,8 @@ def _format_better_than(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
     if find_estimator(row.estimator).is_model_free_control or row.vs_random is None:
         return MISSING
-    *_, most = ("", *table.list_better_than(row))
-    return most or _BESIDE_RANDOM[row.vs_random.verdict]
+    *_, strictest = ("", *table.list_better_than(row))
+    return strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict]
 
 
 def _format_verdict(comparison: Comparison | None) -> str:
@@ -225,12 +222,9 @@ def _list_rows(columns: list[Column]) -> Iterator[tuple[str, ...]]:
 def _format_markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = list_columns(table)
     rows = format_markdown_table([column.heading for column in columns], _list_rows(columns))
-    if notes:
-        all_notes = " ".join(filter(None, (write_all_notes(table), advice)))
-        below = f"{table.caption}. {all_notes} {table.probability_columns_note}".rstrip()
-    else:
-        below = " ".join(summarize_notes(table))
-    return f"**{_make_title(table)}**\n\n{rows}\n\n{below}"
+    all_notes = (f"{table.caption}.", write_all_notes(table), advice, table.probability_columns_note)
+    caption = " ".join(filter(None, all_notes) if notes else summarize_notes(table))
+    return f"**{_make_title(table)}**\n\n{rows}\n\n{caption}"
 
 
 def format_html(table: SuiteTable) -> str:
@@ -245,17 +239,15 @@ def format_html_table(
 ) -> str:
     """Format a table as HTML with notes below; each heading comes with `left` or `right`, and text is escaped."""
     heads = "".join(f'<th style="text-align:{side}">{escape(heading)}</th>' for heading, side in headings)
-    styles = [f"text-align:{side};white-space:nowrap" for _, side in headings]
-    cells = (
-        "".join(f'<td style="{s}">{escape(text)}</td>' for text, s in zip(line, styles, strict=True)) for line in lines
-    )
-    rows = "".join(f"<tr>{row}</tr>" for row in cells)
+    starts = [f'<td style="text-align:{side};white-space:nowrap">' for _, side in headings]
+    cells = (zip(starts, map(escape, line), strict=True) for line in lines)
+    rows = "".join(f"<tr>{''.join(f'{start}{text}</td>' for start, text in row)}</tr>" for row in cells)
     body = f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
     return f"<table>{body}</table><p>{'<br>'.join(map(escape, notes))}</p>"
 
 
 def wrap_columns(
-    columns: Sequence[Sequence[str]], name_column: int, text_columns: Iterable[int], width: int
+    columns: Iterable[Iterable[str]], name_column: int, text_columns: Iterable[int], width: int
 ) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
@@ -268,15 +260,16 @@ def wrap_columns(
         text_columns: The indices of other columns that may break.
         width: Width of the terminal, in characters.
     """
-    wrapped = [tuple(column) for column in columns]
+    whole = list(map(tuple, columns))
+    wrapped = whole.copy()
     steps = [(name_column, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(text_columns, reverse=True))]
-    steps += [(name_column, _PARTS, 0), (name_column, _LETTERS, _LEAST)]
-    for i, boundary, least in steps:
+    steps += [(name_column, _PARTS, 0), (name_column, _LETTERS, _NARROWEST_NAME)]
+    for i, boundary, minimum in steps:
         excess = measure_table_width(wrapped) - width
         if excess > 0:
-            narrowest = _measure_column(_wrap(cell, least, boundary) for cell in columns[i])
+            narrowest = _measure_column(_wrap_cell(cell, minimum, boundary) for cell in whole[i])
             target = max(_measure_column(wrapped[i]) - excess, narrowest)
-            wrapped[i] = tuple(_wrap(cell, target, boundary) for cell in columns[i])
+            wrapped[i] = tuple(_wrap_cell(cell, target, boundary) for cell in whole[i])
     return wrapped
 
 
@@ -290,7 +283,7 @@ def _measure_column(cells: Iterable[str]) -> int:
     return max(len(line) for cell in cells for line in cell.split("\n"))
 
 
-def _wrap(cell: str, width: int, boundary: re.Pattern[str]) -> str:
+def _wrap_cell(cell: str, width: int, boundary: re.Pattern[str]) -> str:
     """Break a cell's lines at boundaries; a longer piece stays whole."""
     lines = []
     for line in cell.split("\n"):

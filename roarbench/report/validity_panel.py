@@ -1,4 +1,4 @@
-"""Format the validity panel; missing values are a dash in text and null in JSON."""
+"""Format the validity panel of `roarbench diagnose`; a missing value is a dash."""
 
 from itertools import chain
 from textwrap import wrap
@@ -46,31 +46,30 @@ class Section(NamedTuple):
 
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
-    title, shown = Text(panel.suite_draws.suite_results.title), list_sections(panel)
-    tables = [_make_table(part, width) for section in shown for part in _split_section(section, width)]
-    lines = (
-        [*write_legend(panel), "", *format_agreements(panel), *list_doubts(panel)] if shown else list_doubts(panel)[-1:]
-    )
+    sections, doubts = list_sections(panel), list_doubts(panel)
+    title = [Text(panel.suite_draws.suite_results.title)] if sections else []
+    tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
+    lines = [*write_legend(panel), "", *format_agreements(panel), *doubts] if sections else doubts[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
-    return Group(*([title] if shown else []), *tables, Text("\n".join(chain.from_iterable(wrapped))))
+    return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
 def list_sections(panel: ValidityPanel) -> list[Section]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
-    parts = {
+    sections = {
         "Marks": _list_mark_columns(panel),
         "Removal masks": _list_removal_mask_columns(panel),
         "Twins": _list_twin_columns(panel),
         "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
-    called = choose_row_names((*panel.suite_draws.suite_results.suite.estimators, *panel.names))
-    names = {"estimator": [called[name] for name in panel.names]}
+    display_names = choose_row_names((*panel.suite_draws.suite_results.suite.estimators, *panel.names))
+    names = {"estimator": [display_names[name] for name in panel.names]}
     if panel.suite_draws.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
-        parts = {
-            title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
-            for title, columns in parts.items()
+        sections = {
+            title: {heading: cells for heading, cells in columns.items() if {*cells} != {MISSING}}
+            for title, columns in sections.items()
         }
-    return [Section(title, names | columns) for title, columns in parts.items() if columns]
+    return [Section(title, names | columns) for title, columns in sections.items() if columns]
 
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
@@ -87,10 +86,10 @@ def _list_mark_columns(panel: ValidityPanel) -> Columns:
 
 def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
     suite_draws, names, columns = panel.suite_draws, panel.names, {}
-    alone = suite_draws.mask_only
-    for t in alone.levels:
+    mask_only = suite_draws.mask_only
+    for t in mask_only.levels:
         columns[f"mask-only at {t:g}"] = [
-            _format_mask_accuracy(alone.estimate_accuracy(name, t), alone.compare_with_counterpart(name, t))
+            _format_mask_accuracy(mask_only.estimate_accuracy(name, t), mask_only.compare_with_counterpart(name, t))
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [
@@ -103,27 +102,27 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
-    columns, absent = {}, TwinResult(Estimate(), Estimate())
+    columns, missing = {}, TwinResult(Estimate(), Estimate())
     rows = [compare_with_twins(panel.suite_draws, name) for name in panel.names]
     for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
-        columns[kind] = [format_interval(Estimate(twins.get(kind, absent).gain.value)) for twins in rows]
-        columns[f"Δ {kind}"] = [format_interval(twins.get(kind, absent).difference) for twins in rows]
+        columns[kind] = [format_interval(Estimate(twins.get(kind, missing).gain.value)) for twins in rows]
+        columns[f"Δ {kind}"] = [format_interval(twins.get(kind, missing).difference) for twins in rows]
     return columns
 
 
 def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
     suite_draws = panel.suite_draws
-    shown = {"gain": suite_draws.main_gains}
-    for parts in (suite_draws.draws_by_unit, suite_draws.draws_by_fill):
-        shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
+    columns = {"gain": suite_draws.main_gains}
+    for variants in (suite_draws.draws_by_unit, suite_draws.draws_by_fill):
+        columns |= {f"gain, {variant}": draws for variant, draws in variants.items()} if len(variants) > 1 else {}
     gaps = {
         "LeRF - MoRF, retrained": suite_draws.lerf_morf_gap_retrained,
         "LeRF - MoRF, reference": suite_draws.lerf_morf_gap_unretrained,
     }
-    shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
+    columns |= {heading: draws for heading, draws in gaps.items() if draws.levels}
     return {
-        heading: [format_interval(drawn.estimate_area(name)) for name in panel.names]
-        for heading, drawn in shown.items()
+        heading: [format_interval(draws.estimate_area(name)) for name in panel.names]
+        for heading, draws in columns.items()
     }
 
 
@@ -133,17 +132,17 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
         return MISSING
     if over_random.value is None:
         return format_percent_number(accuracy.value)
-    sure = "" if over_random.high is None else f" ± {POINTS * (over_random.high - over_random.value):.1f}"
-    return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{sure})"
+    margin = "" if over_random.high is None else f" ± {POINTS * (over_random.high - over_random.value):.1f}"
+    return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{margin})"
 
 
 def write_legend(panel: ValidityPanel) -> list[str]:
-    """Describe the panel's numbers in a few lines."""
+    """Explain the panel's numbers, one line per kind."""
     suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
     suite, bootstrap = results.suite, suite_draws.bootstrap
-    question = f"{suite_draws.main_protocol.title} on " if suite_draws.main_gains.levels else ""
+    protocol = f"{suite_draws.main_protocol.title} on " if suite_draws.main_gains.levels else ""
     lines = [
-        f"{question}{suite.dataset} with {suite.model}; unit {suite_draws.unit}; gains and areas in accuracy points"
+        f"{protocol}{suite.dataset} with {suite.model}; unit {suite_draws.unit}; gains and areas in accuracy points"
     ]
     lines += filter(None, [results.reference_accuracy_text])
     if any(find_row_marks(suite_draws, name) for name in panel.names):
@@ -180,13 +179,14 @@ def format_agreements(panel: ValidityPanel) -> list[str]:
     return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
 
 
-def _format_agreement(pairs: Agreement | None) -> str:
-    if pairs is None:
+def _format_agreement(agreement: Agreement | None) -> str:
+    if agreement is None:
         return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"Kendall's tau {format_interval(pairs.tau, '{:+.2f}'.format)} over {pairs.rows} rows"
-    if pairs.settled is None:
+    tau = f"Kendall's tau {format_interval(agreement.tau, '{:+.2f}'.format)} over {agreement.rows} rows"
+    if agreement.settled is None:
         return f"{tau}, without interval: one training per cell."
-    return f"{tau}; of {pairs.settled} pairs that differ significantly in both, {pairs.opposed} in opposite order."
+    pairs = f"of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order"
+    return f"{tau}; {pairs}."
 
 
 def list_doubts(panel: ValidityPanel) -> list[str]:
@@ -199,16 +199,15 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
     unranked = describe_unranked_rows(row for row in results.unranked_rows if row.unit is suite_draws.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    flags = {name: find_row_warning(suite_draws, name) for name in panel.names}
-    flagged = [f"{name} {flag.warning_sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
+    by_row = {name: find_row_warning(suite_draws, name) for name in panel.names}
+    warnings = [f"{name} {warning.warning_sign} {warning.reason}" for name, warning in by_row.items() if warning.reason]
     if suite_draws.main_protocol != ROAR:
-        less = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining need ROAR, "
-        less += f"which {results.suite.name} does not have."
-        return [*unranked, *flagged, less]
+        columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
+        return [*unranked, *warnings, f"{columns} need ROAR, which {results.suite.name} does not have."]
     if not suite_draws.main_gains.has_intervals:
-        return [*unranked, *flagged, "One training per cell: no intervals, no marks."]
-    floor = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(suite_draws))])
-    return [*unranked, *floor, *(flagged or ["No row is marked."])]
+        return [*unranked, *warnings, "One training per cell: no intervals, no marks."]
+    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(suite_draws))])
+    return [*unranked, *at_mask_only, *(warnings or ["No row is marked."])]
 
 
 def _split_section(section: Section, width: int) -> list[Section]:

@@ -20,7 +20,7 @@ from roarbench.report.curve_panels import (
     Style,
     choose_styles,
     draw_measured_curve,
-    label_ends,
+    label_curve_ends,
 )
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
 from roarbench.stats.bootstrap_intervals import Estimate
@@ -62,7 +62,7 @@ def draw_readme_picture(each: DataSet) -> None:
     left.set_xlabel("fraction of the features removed, t; bands: 95 %", fontsize=FONT_POINTS)
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    label_ends(left, curves, (), styles)
+    label_curve_ends(left, curves, (), styles)
     gains = {name: each.own[name].gain if name in each.own else Estimate(0.0) for name in _PICTURED}
     draw_gain_bars(right, gains, "points, with 95 % intervals; grey: not significantly above 0")
     right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain")

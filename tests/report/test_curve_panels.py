@@ -14,7 +14,7 @@ from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import MORF
 from roarbench.plan.suite import Block
-from roarbench.report.curve_panels import AxisLabel, Chart, PanelCurve, make_figure, save_figure, spread_labels
+from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
 from roarbench.report.suite_charts import make_chart
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, make_suite_results
 from tests.helpers.tables import make_table
@@ -71,7 +71,7 @@ def make_curve(estimator, family="", *, control=False, end=0.4, levels=T, missin
 
 
 def make_chart_of(*curves, title="one", caption="Three seeds.", **more):
-    return Chart(title, caption, AxisLabel.REMOVED, curves, **more)
+    return Chart(title, caption, XLabel.REMOVED, curves, **more)
 
 
 def make_full_chart():
@@ -176,10 +176,10 @@ def test_save_figure_is_deterministic(tmp_path, ending, start):
 
 
 def test_spread_labels_matches_manual_positions():
-    assert spread_labels([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
-    assert spread_labels([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
-    assert spread_labels([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
-    assert spread_labels([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
+    assert spread_label_positions([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
+    assert spread_label_positions([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]
+    assert spread_label_positions([0.0, 0.0], 1.0, 0.0, 10.0) == [0.0, 1.0]
+    assert spread_label_positions([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
 
 
 def test_make_figure_draws_above_masks_in_lower_panels():

@@ -169,7 +169,7 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
     asked = ("quick-matched@3", "sobel", tmp_path / "new", "A. Author")
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
-        with pytest.raises(CallerError, match="publish what was run here"):
+        with pytest.raises(CallerError, match="publish runs of this machine"):
             prepare_published_file(store, *asked)
         found = store.read_results(store.list_result_keys("")).values()
         with store.database.begin_write() as connection:
