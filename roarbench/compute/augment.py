@@ -14,18 +14,21 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted
 
-AREA = (0.08, 1.0)  # share of the image in a random-resized crop (Szegedy et al. 2015; protocol section 5)
-ASPECT = (3 / 4, 4 / 3)  # width / height of the crop, log-uniform
+AREA = (
+    0.08,
+    1.0,
+)  # range of a random-resized crop's area as a share of the image (Szegedy et al. 2015; protocol section 5)
+ASPECT = (3 / 4, 4 / 3)  # range of the crop's width / height, which is log-uniform
 NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of SmoothGrad's noisy copies
 CLASSES = 10  # classes of `planted-corners`
-SHIFT = 16  # maximum shift as a fraction of the image's side: 1/16, 4 of 64 pixels
+SHIFT = 16  # the largest shift is the side of the image divided by this number: 4 of 64 pixels
 
 Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last tensor marks mirrored images
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
     """Augment images (n, c, h, w) in [0, 255]; the result stays on their device, and `generator` is on the CPU."""
-    drawn = [send_to_device(part, images.device) for part in draw_augmentation(tuple(images.shape), kind, generator)]
+    drawn = [send_to_device(draw, images.device) for draw in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
         case Augmentation.NONE:
             return images
@@ -62,7 +65,7 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
-    """Average square images (n, c, h, h) down to (n, c, side, side); pixels that a mean covers in part count fully."""
+    """Average square images (n, c, h, h) down to (n, c, side, side); a pixel that a mean covers partly counts fully."""
     if side == images.shape[3]:
         return images
     step = math.gcd(side, images.shape[3])
@@ -104,7 +107,7 @@ def draw_mirrored(n: int, generator: torch.Generator) -> Tensor:
 
 
 def find_largest_shift(height: int) -> int:
-    """Return the largest shift in pixels for images of this height: height / 16."""
+    """Return the largest shift in pixels for images of this height: height / 16, at least 1."""
     return max(1, height // SHIFT)
 
 
@@ -112,7 +115,7 @@ def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None)
     """Shift each image (n, c, h, w) by its own whole number of pixels; reflection at the edge fills the gaps.
 
     `shifts`, int64 (2, n, 1), holds each image's shift down and its shift to the right, in pixels, smaller than the
-    height and the width. If `mirrored`, bool (n,), is given, the result is that of a `flip_images` after the shift.
+    height and the width. Images that are True in `mirrored`, bool (n,), are mirrored after the shift.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = shifts
@@ -120,8 +123,8 @@ def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None)
     columns = _reflect_positions(torch.arange(width, device=device) + right, width)
     if mirrored is not None:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
-    lines = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
-    moved = images.reshape(-1, width).index_select(0, lines.flatten()).view(n, channels * height, width)
+    source_rows = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
+    moved = images.reshape(-1, width).index_select(0, source_rows.flatten()).view(n, channels * height, width)
     return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)
 
 
@@ -131,13 +134,13 @@ def draw_shifts(n: int, largest: int, generator: torch.Generator) -> Tensor:
 
 
 def _reflect_positions(positions: Tensor, side: int) -> Tensor:
-    """Reflect the positions outside 0 … side - 1 at the outermost pixel."""
+    """Reflect positions outside 0 … side - 1 at the outermost pixel."""
     inside = positions.abs()
     return torch.where(inside < side, inside, 2 * (side - 1) - inside)
 
 
 def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
-    """Stretch a part of each image (n, c, h, w) to the full size with bicubic interpolation.
+    """Stretch a crop of each image (n, c, h, w) to the full size with bicubic interpolation.
 
     The crops come from `draw_crop_transforms` and may start between pixels. Values may slightly exceed the pixel range;
     like the code of the ROAR paper's authors, this function does not clip them.
@@ -147,12 +150,12 @@ def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
 
 
 def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
-    """Draw parts of n images as affine maps, float32 (n, 2, 3); `image_aspect` is width / height.
+    """Draw a crop of each of n images as an affine map, float32 (n, 2, 3); `image_aspect` is width / height.
 
-    The diagonal of an affine map holds the width and height of the part relative to the image, in (0, 1]; the last
+    The diagonal of an affine map holds the width and height of the crop relative to the image, in (0, 1]; the last
     column holds the centre, in [-1, 1], x before y. The area and the position are uniform, and the aspect ratio is
-    log-uniform. A part that is wider or higher than the image is cut to the image's width or height (torchvision would
-    draw another part).
+    log-uniform. A crop that is wider or higher than the image is cut to the image's width or height (torchvision would
+    draw another crop).
     """
     area, aspect, *position = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
@@ -171,13 +174,16 @@ def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor
 
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
-    """Stamp a class's pattern into each corner of images (n, 3, h, w), in [0, 255]; -1 leaves a corner unchanged."""
+    """Stamp the pattern of a class into each corner of images (n, 3, h, w) in [0, 255].
+
+    `classes`, int64 (n, 4), holds a class for each corner; -1 leaves the corner unchanged.
+    """
     stamped, size = images.clone(), images.shape[3]
     patterns = torch.from_numpy(planted.draw_corner_patterns(CLASSES, size)).float()
     patterns = send_to_device(patterns, images.device)
     for corner in range(planted.CORNERS):
-        chosen, (rows, columns) = classes[:, corner], planted.locate_patch(corner, size)
-        patches = patterns.index_select(0, chosen.clamp(min=0))
-        is_stamped = (chosen >= 0)[:, None, None, None]
+        corner_classes, (rows, columns) = classes[:, corner], planted.locate_patch(corner, size)
+        patches = patterns.index_select(0, corner_classes.clamp(min=0))
+        is_stamped = (corner_classes >= 0)[:, None, None, None]
         stamped[:, :, rows, columns] = torch.where(is_stamped, patches, images[:, :, rows, columns])
     return stamped

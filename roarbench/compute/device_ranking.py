@@ -1,7 +1,7 @@
 """Bit-planes of importance maps, computed on the device that holds the maps.
 
-On a GPU the result equals that of `compute.bit_planes` on a CPU byte for byte. Keys are integers that are unique within
-an image, so every sorting algorithm gives the same order.
+The bit-planes from a GPU equal those from `compute.bit_planes` on a CPU byte for byte, because keys are integers that
+are unique within an image, so every sorting algorithm gives the same order.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,8 @@ from roarbench.compute.bit_planes import (
 )
 from roarbench.compute.ranking import convert_to_sortable_integers, flatten_importance, make_sort_keys
 
-_ROWS = 32  # images per sort: at 224 pixels, their keys take 39 MB and a sort takes several times as much
-_CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
-
-
+_IMAGES_PER_SORT = 32  # at 224 pixels, their keys take 39 MB and a sort takes several times as much
+_MAX_CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
 # a function from images' positions in a batch, int64 (k,), to their tie orders, int32 (k, d)
 DrawTies = Callable[[NDArray[np.int64]], NDArray[np.int32]]
 
@@ -55,18 +53,18 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     if _can_rank_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         bits = _convert_to_sortable_integers(flat)
-        encoded_parts = [_encode_without_ties(part, layout) for part in torch.split(bits, _ROWS)]
+        encoded_parts = [_encode_without_ties(part, layout) for part in torch.split(bits, _IMAGES_PER_SORT)]
         if bool(flat.isfinite().all()):
             planes, shares, undecided = map(torch.cat, zip(*encoded_parts, strict=True))
             positions = undecided.nonzero()[:, 0].cpu()
-            for start in range(0, len(positions), _ROWS):
-                chosen = positions[start : start + _ROWS]
+            for start in range(0, len(positions), _IMAGES_PER_SORT):
+                chosen = positions[start : start + _IMAGES_PER_SORT]
                 on_device = send_to_device(chosen, bits.device)
                 ties = send_to_device(torch.from_numpy(draw_ties(chosen.numpy())), bits.device)
-                keys = (bits[on_device].long() << 32) | ties  # as `ranking.make_sort_keys` makes
+                keys = (bits[on_device].long() << 32) | ties  # equals `ranking.make_sort_keys`
                 planes[on_device] = _encode_with_sorted_copy(keys, keys.sort(dim=1).values, layout)
             return RankedBatch(planes.cpu().numpy(), shares.tolist())
-    # this function raises an error for maps of a wrong shape and for values that are not finite
+    # `flatten_importance` raises an error for maps of a wrong shape and for values that are not finite
     features = flatten_importance(importance.cpu().numpy(), layout.shape, layout.unit)
     numbers = convert_to_sortable_integers(features)
     # sorting these integers takes half the time of sorting keys with tie orders, and most maps have no ties
@@ -87,10 +85,12 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
 
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
-    """Return whether maps are on a GPU, have the right shape, and have few enough channels that NumPy sums in order."""
+    """Return whether maps are on a GPU, have the right shape, and have channels that NumPy would sum in order."""
     channels, height, width = layout.shape
-    known = layout.unit is Unit.SCALAR or channels <= _CHANNELS
-    return importance.is_cuda and known and importance.shape[1:] in ((channels, height, width), (height, width))
+    is_order_known = layout.unit is Unit.SCALAR or channels <= _MAX_CHANNELS
+    return (
+        importance.is_cuda and is_order_known and importance.shape[1:] in ((channels, height, width), (height, width))
+    )
 
 
 def _flatten_features(importance: Tensor, layout: Layout) -> Tensor:

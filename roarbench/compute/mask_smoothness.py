@@ -1,4 +1,4 @@
-"""Smoothness of removal masks.
+"""Compute how smooth removal masks are.
 
 Smoothing a map adds no information but changes its score (Song et al., arXiv 2304.13836), so every curve reports how
 smooth its masks are: the mean number of removed neighbours of a removed feature, relative to random masks. This measure

@@ -1,8 +1,8 @@
-"""Matched masks, which follow another image's map but change the image as much as the image's own mask does.
+"""Make matched masks, which follow another image's map but change the image as much as the image's own mask does.
 
 A map that follows |x - fill| removes the features whose removal changes the image most, without using any network. A
 stratum is a set of features whose removal changes the image about equally. Within a stratum, a map of |x - fill|
-carries no information (docs/decisions/0039), so own mask and matched mask remove equally many features of each stratum.
+carries no information (docs/decisions/0039), so own mask and matched mask remove equally many features per stratum.
 Nothing here imports torch.
 """
 
@@ -24,15 +24,15 @@ _VALUES = 256  # possible values of a uint8 magnitude
 def compute_removal_magnitudes_in_numpy(
     pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit
 ) -> list[NDArray[np.uint8]]:
-    """Compute `degrade.compute_removal_magnitudes` for the mean fill, without torch."""
+    """Compute the result of `degrade.compute_removal_magnitudes` for the mean fill, without torch."""
     # this import takes a quarter of a second, and leaderboard pages without pictures do not need it
     from scipy.ndimage import gaussian_filter1d
 
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
         blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    magnitudes = [change, blurred] if unit is Unit.SCALAR else [part.mean(1) for part in (change, blurred)]
-    return [part.reshape(len(part), -1).round().astype(np.uint8) for part in magnitudes]
+    magnitudes = [change, blurred] if unit is Unit.SCALAR else [change.mean(1), blurred.mean(1)]
+    return [magnitude.reshape(len(magnitude), -1).round().astype(np.uint8) for magnitude in magnitudes]
 
 
 def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:

@@ -69,8 +69,8 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         if is_out_of_memory(error):
             raise
         seen = describe_error(error)
-        last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
-        remedy = "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if last else ""
+        channels_last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
+        remedy = "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if channels_last else ""
         raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     if not isinstance(logits, Tensor):
@@ -107,14 +107,14 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
     exact = logits.double()
     rounding = max(1e-5, torch.finfo(logits.dtype).eps)
     if bool((exact >= 0).all()) and bool(((exact.sum(1) - 1).abs() <= rounding).all()):
-        seen, without = "probabilities", "softmax"
+        seen, last_layer = "probabilities", "softmax"
     elif bool((exact.logsumexp(1).abs() <= rounding).all()):
-        seen, without = "logarithms of probabilities", "log_softmax"
+        seen, last_layer = "logarithms of probabilities", "log_softmax"
     elif _are_like_probabilities(exact):
-        seen, without = "numbers from 0 to 1", "sigmoid"
+        seen, last_layer = "numbers from 0 to 1", "sigmoid"
     else:
         return []
-    return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {without}"]
+    return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {last_layer}"]
 
 
 def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:

@@ -1,4 +1,4 @@
-"""Small residual networks; functions that build any network with seeded weights and count its computational cost.
+"""Build small residual networks, or any network with seeded weights, and count a network's computational cost.
 
 Every ReLU is a separate module and does not work in place, and no sum works in place, because captum's guided backprop
 and DeepLIFT hook each ReLU and read the gradient at its output.
@@ -20,16 +20,16 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
-BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
+ONEDNN_BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
 # maximum side in pixels at which a convolution of 8 channels keeps its stride: oneDNN's gradient stays in its workspace
 # up to this side, strides are faster, and the published rows were computed with strides
-SMALL = 32
+MAX_STRIDED_SIDE = 32
 _OPS = torch.ops.aten
 _FORMULAS = {
     **flop_registry,
     _OPS._scaled_dot_product_flash_attention_for_cpu: flop_registry[_OPS._scaled_dot_product_flash_attention],
 }
-_KEPT_BY_NOBODY = {  # sums and copies, whose backward passes need no stored activations
+_WITHOUT_STORED_OUTPUT = {  # sums and copies, whose backward passes need no stored activations
     *(_OPS.add, _OPS.add_, _OPS.sub, _OPS.sub_, _OPS.cat, _OPS.stack, _OPS.roll, _OPS.constant_pad_nd, _OPS.index),
     *(_OPS.clone, _OPS.copy_, _OPS._to_copy, _OPS._unsafe_view, _OPS.zeros, _OPS.ones, _OPS.empty),
 }
@@ -49,7 +49,7 @@ class StridedProjection(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (n, c, h, w) as `nn.Conv2d` does."""
-        if self.in_channels >= 8 and input.shape[-1] <= SMALL:
+        if self.in_channels >= 8 and input.shape[-1] <= MAX_STRIDED_SIDE:
             return super().forward(input)
         down, across = self.stride
         return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
@@ -108,7 +108,7 @@ def _needs_strided_projection(module: nn.Module) -> bool:
         type(module) is nn.Conv2d
         and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
         and module.stride != (1, 1)
-        and module.in_channels < BLOCK
+        and module.in_channels < ONEDNN_BLOCK
     )
 
 
@@ -149,7 +149,7 @@ class ResidualBlock(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """A network of a first convolution, blocks of given widths and strides, average pooling, and a linear layer."""
+    """A first convolution, residual blocks with these widths and strides, average pooling, and a linear layer."""
 
     def __init__(self, stem: nn.Conv2d, classes: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class SmallResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map normalised images, float (n, channels, h, w), to logits (n, classes)."""
         x = self.blocks(self.relu(self.norm(self.conv(x))))
-        # channels last, so the gradient of the mean has the memory format of the layers before
+        # the gradient of this mean then has the memory format of the layers before
         channels_last = x.permute(0, 2, 3, 1)
         logits: Tensor = self.linear(channels_last.mean(dim=(1, 2)))
         return logits
@@ -210,14 +210,14 @@ class NetworkCost(NamedTuple):
 
 @cache
 def count_network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network's cost from its convolutions, linear layers and attention (other operations are below 1 %)."""
+    """Count a network's cost from its convolutions, linear layers and attention; the others take less than 1 %."""
     model = build_network(name, classes, channels, size, torch.Generator(), source).eval()
     # without requires_grad, torch would run a transformer layer as one fused operation, which has no formula
     image = torch.zeros(1, channels, size, size, requires_grad=True)
-    with _OperationCounter() as counted:  # type: ignore[no-untyped-call]
+    with _OperationCounter() as counter:  # type: ignore[no-untyped-call]
         model(image.clone())  # this pass runs on the CPU, because the meta device needs imports that take seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return NetworkCost(counted.flops, counted.activations, parameters)
+    return NetworkCost(counter.flops, counter.activations, parameters)
 
 
 class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -239,7 +239,7 @@ class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         output, operation = func(*args, **kwargs), func.overloadpacket
         if operation in _FORMULAS:
             self.flops += _FORMULAS[operation](*args, **kwargs, out_val=output)
-        if not func.is_view and operation not in _KEPT_BY_NOBODY:
+        if not func.is_view and operation not in _WITHOUT_STORED_OUTPUT:
             tensors = (leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor))
             self.activations += sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
         return output

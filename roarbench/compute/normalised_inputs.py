@@ -1,4 +1,4 @@
-"""Inputs of training and scoring: their order, normalisation and cache.
+"""Order, normalise and cache the inputs of training and scoring.
 
 Preparing the inputs anew in every step took a third of a small network's training time (docs/performance.md). An
 augmentation that only moves pixels can follow the normalisation and rounding, which treat each pixel alone, without
@@ -20,10 +20,10 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.open_decoded import ImageData
 
 # inputs that are the same at every reading, so images that were prepared once serve all epochs
-Fixed = DegradedImages | RemovalMasks
+FixedInputs = DegradedImages | RemovalMasks
 MAX_CACHE_BYTES = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
 MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
-_READ = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core
+_INPUTS_PER_PART = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 PIXEL_MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
@@ -33,14 +33,14 @@ class Inputs(Protocol):
     """Inputs for training and testing: degraded images or removal masks."""
 
     def __len__(self) -> int:
-        """Count the inputs."""
+        """Return the number of inputs."""
 
     def batch(self, index: Tensor) -> Tensor:
         """Return inputs by index, int64 (b,), as float32 (b, c, h, w): images in [0, 255] or masks of 0 and 1."""
 
 
-class Batches:
-    """Indices of successive batches: shuffled passes over the images, concatenated and cut into full batches.
+class BatchIndices:
+    """Indices of successive batches: shuffled passes over the images, joined and cut into full batches.
 
     Each pass uses every image once. The generator draws the next pass only when the waiting indices do not fill a
     batch, so a batch may hold the end of one pass and the start of the next.
@@ -101,13 +101,13 @@ def copy_normalisation_to_device(norm: Normalisation, device: torch.device) -> D
 def normalise_on_device(
     images: Tensor, scale: DeviceNormalisation, layout: torch.memory_format = torch.channels_last
 ) -> Tensor:
-    """Normalise images with a normalisation that is on their device."""
+    """Normalise images with a normalisation on the same device."""
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=layout)
 
 
-def is_cacheable(inputs: object, bytes_per_number: int, max_bytes: float) -> TypeGuard[Fixed]:
-    """Return whether the inputs are the same at every reading and all of them fit in `max_bytes`."""
-    return isinstance(inputs, Fixed) and len(inputs) * math.prod(inputs.shape) * bytes_per_number <= max_bytes
+def is_cacheable(inputs: object, bytes_per_number: int, max_bytes: float) -> TypeGuard[FixedInputs]:
+    """Return whether the inputs are the same at every reading and fit together in `max_bytes`."""
+    return isinstance(inputs, FixedInputs) and len(inputs) * math.prod(inputs.shape) * bytes_per_number <= max_bytes
 
 
 class InputCache:
@@ -116,7 +116,7 @@ class InputCache:
     `is_cacheable` must be true for the inputs; `prepare` turns float32 (b, c, size, size) into a tensor with b rows.
     """
 
-    def __init__(self, inputs: Fixed, prepare: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, inputs: FixedInputs, prepare: Callable[[Tensor], Tensor]) -> None:
         self._inputs, self._prepare = inputs, prepare
         self._size, self._prepared = 0, torch.empty(0)
 
@@ -134,8 +134,10 @@ class InputCache:
 
     def _prepare_all(self, size: int) -> Tensor:
         n, prepared = len(self._inputs), torch.empty(0)
-        for start in range(0, n, _READ):
-            part = self._prepare(shrink_images(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
+        for start in range(0, n, _INPUTS_PER_PART):
+            part = self._prepare(
+                shrink_images(self._inputs.batch(torch.arange(start, min(start + _INPUTS_PER_PART, n))), size)
+            )
             if not start:
                 prepared = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
             prepared[start : start + len(part)] = part
@@ -144,28 +146,28 @@ class InputCache:
 
 def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
     """Pad images (n, c, h, w) by reflection to (n, h + 2 m, w + 2 m, c); m is the augmentation's largest shift."""
-    most = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
-    edged = pad(images, (most,) * 4, mode="reflect") if most else images
-    return edged.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
+    margin = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
+    padded = pad(images, (margin,) * 4, mode="reflect") if margin else images
+    return padded.permute(0, 2, 3, 1).clone(memory_format=torch.contiguous_format)
 
 
 def augment_padded_images(
     images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator
 ) -> Tensor:
-    """Augment the images with these indices, int64 (b,); the random numbers are those that `augment` would use.
+    """Augment the images with these indices, int64 (b,), with the random numbers that `augment` would draw.
 
     `images` come from `pad_for_augmentation`, on the CPU; `size` is their side without the padding; `kind` is one of
     `PIXEL_MOVING`. The result is (b, c, size, size), of the same dtype, in channels-last memory format.
     """
-    n, most = len(index), (images.shape[1] - size) // 2
+    n, margin = len(index), (images.shape[1] - size) // 2
     drawn = draw_augmentation((n, images.shape[3], size, size), kind, generator)
-    still = torch.zeros(2, n, 1, dtype=torch.int64)
-    down, right = (drawn[0] if kind in _SHIFTING else still)[..., 0].add(most).tolist()
+    shifts = drawn[0] if kind in _SHIFTING else torch.zeros(2, n, 1, dtype=torch.int64)
+    down, right = shifts[..., 0].add(margin).tolist()
     mirrored = drawn[-1].tolist() if kind in _FLIPPING else [False] * n
     # with one void element per pixel, NumPy copies all channels of a pixel at once
     pixel = np.dtype((np.void, images.shape[3] * images.element_size()))
     source, out = images.view(torch.uint8).numpy().view(pixel)[..., 0], np.empty((n, size, size), pixel)
-    for target, i, y, x, turned in zip(out, index.tolist(), down, right, mirrored, strict=True):
-        part = source[i, y : y + size, x : x + size]
-        target[...] = part[:, ::-1] if turned else part
+    for target, i, y, x, is_mirrored in zip(out, index.tolist(), down, right, mirrored, strict=True):
+        window = source[i, y : y + size, x : x + size]
+        target[...] = window[:, ::-1] if is_mirrored else window
     return torch.from_numpy(out.view(np.uint8).reshape(n, size, size, -1)).view(images.dtype).permute(0, 3, 1, 2)

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from roarbench.compute.networks import BLOCK, SMALL
+from roarbench.compute.networks import MAX_STRIDED_SIDE, ONEDNN_BLOCK
 
 
 class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that recomputes, by another method, the gradients that oneDNN computes wrongly.
+    """A dispatch mode that recomputes the gradients of convolution weights that oneDNN computes wrongly.
 
     The mode intercepts every convolution of a backward pass, in any module, function or script. `changed` is True if
     a gradient was corrected; all other gradients are bit for bit unchanged.
@@ -31,8 +31,8 @@ class CorrectedGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 bf16 = images.dtype is torch.bfloat16
                 if bf16 and has_weights_only_on_padding(images, weight, stride, padding, dilation):
                     self.changed = True
-                    gradients = func(*(part.float() if isinstance(part, Tensor) else part for part in args))
-                    return [part if part is None else part.bfloat16() for part in gradients]
+                    gradients = func(*(arg.float() if isinstance(arg, Tensor) else arg for arg in args))
+                    return [gradient if gradient is None else gradient.bfloat16() for gradient in gradients]
                 if _overruns_workspace(images, weight, padding, groups):
                     self.changed = True
                     return _compute_without_stride(func, args)
@@ -59,17 +59,18 @@ def has_weights_only_on_padding(
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:
     """Return whether oneDNN would write past its workspace for this convolution, as `StridedProjection` describes."""
-    alone = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
-    return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
+    is_pointwise = set(weight.shape[2:]) == {1} and not any(padding) and groups == 1
+    channels, side = images.shape[1], images.shape[-1]
+    return is_pointwise and channels < ONEDNN_BLOCK and (channels < 8 or side > MAX_STRIDED_SIDE)
 
 
 def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
     """Compute the gradients of a strided 1 x 1 convolution from the positions that it reads."""
     gradient, images, weight, biases, stride, *rest = args
-    looked_at: Any = (..., *(slice(None, None, step) for step in stride))
-    to_images, *to_weights = func(gradient, images[looked_at], weight, biases, [1] * len(stride), *rest)
-    if to_images is not None:
-        all_images = torch.zeros_like(images)
-        all_images[looked_at] = to_images
-        to_images = all_images
-    return [to_images, *to_weights]
+    positions: Any = (..., *(slice(None, None, step) for step in stride))
+    image_gradient, *weight_gradients = func(gradient, images[positions], weight, biases, [1] * len(stride), *rest)
+    if image_gradient is not None:
+        whole_gradient = torch.zeros_like(images)
+        whole_gradient[positions] = image_gradient
+        image_gradient = whole_gradient
+    return [image_gradient, *weight_gradients]

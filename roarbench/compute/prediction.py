@@ -1,4 +1,4 @@
-"""Logits of trained networks on normalised inputs."""
+"""Compute the logits of trained networks on normalised inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from roarbench.common.device_settings import choose_fastest_float32_layout, find
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute.normalised_inputs import (
     DeviceNormalisation,
-    Fixed,
+    FixedInputs,
     Inputs,
     Normalisation,
     copy_normalisation_to_device,
@@ -18,14 +18,14 @@ from roarbench.compute.normalised_inputs import (
 )
 from roarbench.compute.streamed_degraded_images import Streamed
 
-_READ = 32  # inputs that are prepared together on a CPU
+_INPUTS_PER_PART = 32  # inputs that are prepared together on a CPU
 
 
 def choose_scoring_batch_size(size: int) -> int:
     """Return the number of images per batch in scoring: 128 for a side of up to 64 pixels, else 32.
 
     The number depends on the size alone, because logits may depend on the batch size (see `predict_logits`). Every
-    batch is filled up, so a larger batch would slow down the scoring of a few photographs; 32 photographs keep a GPU
+    batch is filled up, so a batch of more photographs would slow down the scoring of a few; 32 photographs keep a GPU
     busy.
     """
     return 128 if size <= 64 else 32
@@ -68,9 +68,9 @@ def _normalise_batches(
 ) -> Iterator[dict[Normalisation, Tensor]]:
     """Yield each batch on the device as a dict from each normalisation in `scales` to the normalised images.
 
-    On a CPU, inputs of class `Fixed` are prepared in parts that fit in the processor's cache.
+    On a CPU, `FixedInputs` are prepared in parts that fit in the processor's cache.
     """
-    if device.type == "cpu" and isinstance(inputs, Fixed):
+    if device.type == "cpu" and isinstance(inputs, FixedInputs):
         for index in indices:
             yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
         return
@@ -81,8 +81,10 @@ def _normalise_batches(
         yield {norm: normalise_on_device(on_device, scale, layout) for norm, scale in scales.items()}
 
 
-def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
+def _normalise_in_parts(inputs: FixedInputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
     normalised = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
-    for part, target in zip(torch.split(index, _READ), torch.split(normalised, _READ), strict=True):
+    for part, target in zip(
+        torch.split(index, _INPUTS_PER_PART), torch.split(normalised, _INPUTS_PER_PART), strict=True
+    ):
         target.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
     return normalised

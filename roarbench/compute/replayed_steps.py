@@ -102,7 +102,7 @@ class _StepGraph:
             self._loss = step(self._images, self._labels)
 
     def replay(self, images: Tensor, labels: Tensor) -> Tensor:
-        loss = torch.empty_like(self._loss)  # if memory runs out, the step has not been done
+        loss = torch.empty_like(self._loss)  # allocated first, so that a step that runs out of memory changes nothing
         self._images.copy_(images)
         self._labels.copy_(labels)
         self._graph.replay()
@@ -134,5 +134,5 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 @cache
 def _get_training_stream() -> torch.cuda.Stream:
-    """Return one stream for all training runs of this process, because torch keeps freed memory for each stream."""
+    """Return one stream for all training runs of this process, because torch keeps freed memory per stream."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Degraded images whose pixels and removal masks are read from files in every epoch.
+"""Read pixels and removal masks from files in every epoch, and degrade the images.
 
 Threads prefetch the pixels and removal masks of the next few parts of batches. For a GPU, the threads read into pinned
 memory, so that the copy to the device overlaps with the computation.
@@ -20,7 +20,7 @@ from roarbench.common.enums import Unit
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
 
-AHEAD = 4  # parts of batches that are prefetched
+PREFETCHED_PARTS = 4  # parts of batches that are read ahead
 READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster
 
 
@@ -47,28 +47,28 @@ class StreamedImages:
         return len(self._pixels)
 
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
-        """Yield each part of a batch, float32 (b, c, h, w) in [0, 255] on the device; threads prefetch some parts."""
-        begun: deque[_Part] = deque()
+        """Yield each part of a batch, float32 (b, c, h, w) in [0, 255] on the device; threads read parts ahead."""
+        started: deque[_Part] = deque()
         for index in parts:
-            begun.append(self._start_reading(index))
-            if len(begun) > AHEAD:
-                yield self._wait_and_degrade(begun.popleft())
-        while begun:
-            yield self._wait_and_degrade(begun.popleft())
+            started.append(self._start_reading(index))
+            if len(started) > PREFETCHED_PARTS:
+                yield self._wait_and_degrade(started.popleft())
+        while started:
+            yield self._wait_and_degrade(started.popleft())
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
         return self._wait_and_degrade(self._start_reading(index))
 
     def _start_reading(self, index: Tensor) -> "_Part":
-        """Start reading the pixels and removal masks of some images; raise IndexError if there is no such image."""
+        """Start reading the pixels and removal masks of some images; raise IndexError if an image does not exist."""
         low, high = index.aminmax()
         if low < 0 or high >= len(self):
             raise IndexError(f"there is no image {int(low if low < 0 else high)}, only 0 to {len(self) - 1}")
         part, slices = _Part([], []), index.tensor_split(min(READERS, len(index)))
         for source in (self._pixels, self._removed):
             if source is not None:
-                # this is safe, because torch reuses pinned memory only after all copies from it have finished
+                # torch reuses pinned memory only after all copies from this memory have finished
                 pinned = self._device.type == "cuda"
                 target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
                 part.buffers.append(target)
@@ -89,28 +89,28 @@ class StreamedImages:
 class StreamedChangingImages:
     """Images whose removed features change at every reading; the pixels stay in a file and are prefetched.
 
-    `pixels`, uint8 (n, c, h, w), is the memory-mapped array of the pixels of `drawn`; the fill value of `drawn` is on
+    `pixels`, uint8 (n, c, h, w), is the memory-mapped array of the pixels of `images`; the fill value of `images` is on
     the device.
     """
 
     def __init__(
-        self, drawn: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: NDArray[np.uint8], device: torch.device
+        self, images: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: NDArray[np.uint8], device: torch.device
     ) -> None:
-        self._drawn, self.generator = drawn, drawn.generator
-        self._pixels = StreamedImages(pixels, None, torch.empty(0), drawn.unit, device)
+        self._images, self.generator = images, images.generator
+        self._pixels = StreamedImages(pixels, None, torch.empty(0), images.unit, device)
 
     def __len__(self) -> int:
-        return len(self._drawn)
+        return len(self._images)
 
     def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
         """Yield each part as `StreamedImages.read` does; the masks of a part are drawn when the part is yielded."""
         indices, ahead = tee(parts)
-        for index, images in zip(indices, self._pixels.read(ahead), strict=True):
-            yield self._drawn.apply_new_masks(images, index)
+        for index, pixels in zip(indices, self._pixels.read(ahead), strict=True):
+            yield self._images.apply_new_masks(pixels, index)
 
     def batch(self, index: Tensor) -> Tensor:
         """Return newly degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
-        return self._drawn.apply_new_masks(self._pixels.batch(index), index)
+        return self._images.apply_new_masks(self._pixels.batch(index), index)
 
 
 Streamed = StreamedImages | StreamedChangingImages  # inputs with a method `read`

@@ -38,7 +38,7 @@ from roarbench.compute.normalised_inputs import (
     MAX_CACHE_BYTES,
     MEMORY_SHARE,
     PIXEL_MOVING,
-    Batches,
+    BatchIndices,
     InputCache,
     Inputs,
     Normalisation,
@@ -54,7 +54,7 @@ from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
 
 CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint
-_SEED_DISTANCE = 2**32  # distance between the seeds that two training runs give torch's global generator
+_SEED_DISTANCE = 2**32  # the global generator's seed is the step plus the run's seed times this number
 _FREE_SHARE = 0.8  # share of a GPU's memory; if less is available, other processes hold memory
 _CHECK_LOSS_EVERY = 50  # steps between checks of the loss on a GPU, because a check waits for all launched kernels
 
@@ -87,7 +87,7 @@ def fit(
     Raises:
         Diverged: The loss of a step is not finite.
         NoRoom: A step exceeds this process's share of GPU memory and cannot be split.
-        SystemExit: The process was asked to end; a checkpoint was saved if there is storage for it.
+        SystemExit: The process was asked to end; the state was saved if `checkpoint` is given.
     """
     training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
@@ -104,7 +104,7 @@ def fit(
                 raise Diverged(f"{divergence}, expected a finite number; lower the peak learning rate")
             ending = is_stop_requested()
             if checkpoint and (ending or time.monotonic() - saved > CHECKPOINT_EVERY):
-                checkpoint.save(training.state())
+                checkpoint.save(training.get_state())
                 saved = time.monotonic()
             if ending:
                 raise SystemExit(ENDED)
@@ -118,7 +118,7 @@ def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
 
 
 class Training:
-    """State of a training run in progress; its methods take the steps.
+    """A training run in progress.
 
     Attributes:
         step: Number of finished steps.
@@ -145,11 +145,12 @@ class Training:
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
         self._replayed = self._make_replayed_steps()
-        # from an image shape to whether oneDNN computes wrong gradients for it
-        self._needs_correction: dict[torch.Size, bool] = {}
-        self._batches = Batches(len(inputs), self._batch, self._generator)
-        self._ahead: Iterator[Tensor] = iter(())  # streamed images of the next parts
-        self._batches_ahead = 0
+        self._needs_correction: dict[
+            torch.Size, bool
+        ] = {}  # for each image shape: whether oneDNN's gradients are wrong
+        self._batches = BatchIndices(len(inputs), self._batch, self._generator)
+        self._prefetched: Iterator[Tensor] = iter(())  # streamed images of the next parts of batches
+        self._prefetched_batches = 0
         self._steps_per_epoch = len(inputs) / self._batch
         self._cache = self._make_cache(inputs)
         self.steps = round(recipe.epochs * self._steps_per_epoch)
@@ -196,18 +197,18 @@ class Training:
         return out_of_memory
 
     def _reduce_step_memory(self, error: RuntimeError) -> None:
-        if self._replayed is not None and self._replayed.has_graph:  # other tensors cannot use its memory
+        if self._replayed is not None and self._replayed.has_graph:  # other tensors cannot use the graph's memory
             self._replayed = None
             return
         # other processes hold the memory and may free it later
         if count_available_gpu_bytes() < _FREE_SHARE * compute_gpu_bytes_per_worker():
             raise error
-        normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
-        if normed or self.images_per_pass == 1:
-            why = "; because of batch norm, the step cannot be split" if normed else ""
+        has_batch_norm = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        if has_batch_norm or self.images_per_pass == 1:
+            reason = "; because of batch norm, the step cannot be split" if has_batch_norm else ""
             share = format_bytes(compute_gpu_bytes_per_worker())
             seen = f"a step of {self.images_per_pass} images takes more than {share} of GPU memory"
-            raise NoRoom(f"{seen}, the share of each worker{why}; use fewer --workers or a larger GPU")
+            raise NoRoom(f"{seen}, the share of each worker{reason}; use fewer --workers or a larger GPU")
         self.images_per_pass //= 2
 
     def _do_step(self) -> None:
@@ -248,16 +249,16 @@ class Training:
         """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.draw_next()
         if isinstance(self._inputs, Streamed):
-            if not self._batches_ahead:
+            if not self._prefetched_batches:
                 batches = [index, *self._batches.peek_drawn_batches()]
                 # a generator instead of this list would keep the training run in memory until Python collects cycles
-                self._ahead = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
-                self._batches_ahead = len(batches)
-            self._batches_ahead -= 1
+                self._prefetched = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
+                self._prefetched_batches = len(batches)
+            self._prefetched_batches -= 1
         return index
 
-    def state(self) -> dict[str, Any]:
-        """Return the state that `restore` takes."""
+    def get_state(self) -> dict[str, Any]:
+        """Return the state, from which `restore` resumes."""
         return {
             "step": self.step,
             "model": self._model.state_dict(),
@@ -268,7 +269,7 @@ class Training:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resume from a state."""
+        """Resume from a state of `get_state`."""
         self._optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
@@ -281,7 +282,7 @@ class Training:
         self._replayed = self._make_replayed_steps()  # a graph would write into the optimiser's earlier tensors
 
     def _rewind(self, waiting: Tensor, generator_states: list[Tensor]) -> None:
-        self._batches.waiting, self._batches_ahead = waiting, 0
+        self._batches.waiting, self._prefetched_batches = waiting, 0
         for generator, state in zip(self._list_generators(), generator_states, strict=True):
             generator.set_state(state)
 
@@ -328,15 +329,15 @@ class Training:
         kind = self._recipe.augmentation
         if self._cache is not None and kind in PIXEL_MOVING:
             return self._augment_cached_images(self._cache, index)
-        read = self._read_degraded_images(index)
+        degraded = self._read_degraded_images(index)
         # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
         if not self._gpu and kind in PIXEL_MOVING:
-            prepared = self._make_normalise_and_pad()(read)
-            return augment_padded_images(prepared, torch.arange(len(index)), read.shape[3], kind, self._generator)
-        return normalise_on_device(augment(read, kind, self._generator), self._scale)
+            prepared = self._make_normalise_and_pad()(degraded)
+            return augment_padded_images(prepared, torch.arange(len(index)), degraded.shape[3], kind, self._generator)
+        return normalise_on_device(augment(degraded, kind, self._generator), self._scale)
 
     def _augment_cached_images(self, cache: InputCache, index: Tensor) -> Tensor:
-        """Return cached images, which are already normalised, after an augmentation that only moves pixels."""
+        """Augment cached images, which are already normalised; the augmentation only moves pixels."""
         kind, size = self._recipe.augmentation, self._compute_side(cache.original_side)
         if self._gpu:
             images = cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
@@ -344,16 +345,16 @@ class Training:
         return augment_padded_images(cache.get_at_side(size), index, size, kind, self._generator)
 
     def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
-        """Return a function that normalises images, and rounds them to the dtype of the first convolution.
+        """Return a function that normalises images, rounds them to the dtype of the first convolution, and pads them.
 
-        A pixel-moving augmentation is applied later. The returned function does not refer to this training run, so that
-        the cache that calls the function does not keep the training run in memory until Python collects cycles.
+        Images on a GPU are not padded. The function does not refer to this training run, so that the cache that calls
+        the function does not keep the training run in memory until Python collects cycles.
         """
-        taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
+        dtype, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         device, on_gpu, kind = self._device, self._gpu, self._recipe.augmentation
 
         def normalise_and_pad(images: Tensor) -> Tensor:
-            normalised = images.to(device).sub(mean).div_(std).to(taken)
+            normalised = images.to(device).sub(mean).div_(std).to(dtype)
             return normalised if on_gpu else pad_for_augmentation(normalised, kind)
 
         return normalise_and_pad
@@ -363,7 +364,7 @@ class Training:
         if self._cache is not None and (size := self._compute_side(full := self._cache.original_side)) < full:
             return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, Streamed)
-        degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
+        degraded = next(self._prefetched) if streamed else self._inputs.batch(index).to(self._device)
         return shrink_images(degraded, self._compute_side(degraded.shape[3]))
 
     def _compute_side(self, full: int) -> int:
@@ -374,8 +375,10 @@ class Training:
         moving = self._recipe.augmentation in PIXEL_MOVING
         dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
         # GPU memory also holds the inputs themselves, with at most one byte per number
-        size = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
-        if not is_cacheable(inputs, size, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES):
+        bytes_per_number = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
+        if not is_cacheable(
+            inputs, bytes_per_number, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES
+        ):
             return None
         return InputCache(inputs, self._make_normalise_and_pad() if moving else methodcaller("to", self._device))
 

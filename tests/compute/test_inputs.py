@@ -21,7 +21,12 @@ from roarbench.compute.degraded_images import (
     RankingMask,
     RemovalMasks,
 )
-from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages, _find_memory_map
+from roarbench.compute.streamed_degraded_images import (
+    PREFETCHED_PARTS,
+    StreamedChangingImages,
+    StreamedImages,
+    _find_memory_map,
+)
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_inputs as inputs
 from tests.helpers.slow_pipeline import removed_features
@@ -204,7 +209,7 @@ def test_streamed_images_read_each_batch_once_in_background_threads(monkeypatch)
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):
-        assert len(begun) == min(10, number + AHEAD + 1), "number of batches begun beyond the delivered one"
+        assert len(begun) == min(10, number + PREFETCHED_PARTS + 1), "number of batches begun beyond the delivered one"
     assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
     assert threading.get_ident() not in {thread for _, thread in read}
 

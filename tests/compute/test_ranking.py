@@ -137,7 +137,7 @@ def gpu_code_path(monkeypatch):
             self.is_cuda, self.shape = True, maps.shape
 
     monkeypatch.setattr(device_ranking, "_can_rank_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
-    monkeypatch.setattr(device_ranking, "_ROWS", 2)
+    monkeypatch.setattr(device_ranking, "_IMAGES_PER_SORT", 2)
 
 
 def rank_on_device(maps, layout, where=CPU):

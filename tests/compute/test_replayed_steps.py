@@ -120,7 +120,7 @@ def test_training_with_several_passes_or_compiled_network_is_not_replayed():
 
 def test_resumed_training_captures_new_graph(monkeypatch):
     log, training = stand_in_for_graphs(monkeypatch), begin_training()
-    training.restore(do_steps(training, 4).state())
+    training.restore(do_steps(training, 4).get_state())
     do_steps(training, 4)
     assert log == 2 * ["eager", "eager", "eager", "capture", "replay"]
 
@@ -128,12 +128,12 @@ def test_resumed_training_captures_new_graph(monkeypatch):
 def test_image_loading_drops_graph_when_memory_runs_out(monkeypatch):
     """Batch norm forbids to split the batch; its statistics are unchanged, because loading precedes the replay."""
     log = stand_in_for_graphs(monkeypatch)
-    expected, training = do_steps(begin_training(), 8).state()["model"], do_steps(begin_training(), 5)
+    expected, training = do_steps(begin_training(), 8).get_state()["model"], do_steps(begin_training(), 5)
     log.clear()
     outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
     load = Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
     monkeypatch.setattr(training, "_load_images_and_labels", load)
-    torch.testing.assert_close(do_steps(training, 3).state()["model"], expected, rtol=0, atol=0)
+    torch.testing.assert_close(do_steps(training, 3).get_state()["model"], expected, rtol=0, atol=0)
     assert training._replayed is None and log == []
 
 
@@ -141,7 +141,7 @@ def test_resumed_training_keeps_optimiser_settings_of_its_device(monkeypatch):
     """The restored state comes from a GPU, where the learning rate is a tensor and AdamW is capturable."""
     stand_in_for_graphs(monkeypatch)
     training = begin_training(replace(RECIPE, optimiser=Optimiser.ADAMW))
-    state = do_steps(training, 1).state()
+    state = do_steps(training, 1).get_state()
     for group in state["optimiser"]["param_groups"]:
         group |= {"capturable": True, "lr": torch.tensor(0.5)}
     training.restore(state)
@@ -186,7 +186,7 @@ def train_on_gpu(make, recipe, replaying, monkeypatch, stops=()):
         while training.step < training.steps:
             training.do_optimiser_step()
             if training.step in stops:
-                state, training = training.state(), Training(model, inputs, labels, NORM, recipe, seed=3)
+                state, training = training.get_state(), Training(model, inputs, labels, NORM, recipe, seed=3)
                 training.restore(state)
     monkeypatch.undo()
     return [*model.state_dict().values(), *training.losses], training

@@ -13,7 +13,7 @@ from roarbench.common.errors import NoRoom
 from roarbench.compute import train
 from roarbench.compute.degraded_images import RandomlyDegradedImages
 from roarbench.compute.normalised_inputs import PIXEL_MOVING
-from roarbench.compute.streamed_degraded_images import AHEAD, StreamedChangingImages, StreamedImages
+from roarbench.compute.streamed_degraded_images import PREFETCHED_PARTS, StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training
 from tests.helpers.networks import Small
 from tests.helpers.trainings import NORM, RECIPE, network, pictures
@@ -37,7 +37,7 @@ def make_limited_training(model, images, on_gpu=True, inputs=None, micro_batch=0
 def train_and_get_weights(training):
     while training.step < training.steps:
         training.do_optimiser_step()
-    return training.state()["model"]
+    return training.get_state()["model"]
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_step_reads_batches_of_next_steps_ahead(changing, monkeypatch):
     while training.step < training.steps:
         training.do_optimiser_step()
         counts.append(len(begun))
-    assert counts == [3 + AHEAD, 9, 9, 9 + 3 + AHEAD, 18, 18]
+    assert counts == [3 + PREFETCHED_PARTS, 9, 9, 9 + 3 + PREFETCHED_PARTS, 18, 18]
 
 
 @pytest.mark.parametrize(
