@@ -124,7 +124,7 @@ def reproduce(
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_writable_results
     from roarbench.execution import reproduce as reproduction
-    from roarbench.execution.local_workers_and_rates import count_workers
+    from roarbench.execution.worker_count import count_workers
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 

@@ -8,12 +8,10 @@ from torch import nn
 from roarbench.common.enums import Split, Unit
 from roarbench.compute.networks import set_batch_norm_scales_to_one
 from roarbench.compute.normalised_inputs import Normalisation
-from roarbench.compute.recipe import Recipe
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.execution.pretrained_weights import load_starting_weights
-from roarbench.execution.workload import build_suite_network
+from roarbench.execution.suite_networks import build_suite_network
 from roarbench.plan.cells_and_runs import CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.planned_runs import list_ranked_splits, make_common_network_spec, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
@@ -25,7 +23,7 @@ from roarbench.store.workspace import Workspace
 
 @dataclass(frozen=True)
 class JobContext:
-    """A suite, its images and its store; the record refers to files, so it is small enough to send with a job."""
+    """A suite, its images and its store; the record only refers to files, so every job carries a copy."""
 
     workspace: Workspace
     images: ImageData
@@ -43,23 +41,12 @@ class JobContext:
         return StoredNetwork(self.workspace.networks, key)
 
     def get_checkpoint(self, key: str, rankings_checksum: str = "") -> CheckpointFile:
-        """Return the checkpoint of the training run for this run or network key, with these rankings."""
+        """Return the checkpoint of the training run of a run or network with this key, on masks of these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
     def build_untrained_network(self, seed: int) -> nn.Module:
         """Build the suite's network with random weights from a seed."""
         return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
-
-    def build_starting_network(self, recipe: Recipe, seed: int) -> nn.Module:
-        """Return the network at the start of a training run, with random or published weights.
-
-        Raises:
-            CallerError: The published weights cannot be used.
-        """
-        network = self.build_untrained_network(seed)
-        if recipe.start:
-            load_starting_weights(recipe.start, network, self.images.record.channels, self.suite.model)
-        return network
 
     @property
     def explained(self) -> tuple["ReferenceModel", ...]:
@@ -67,7 +54,7 @@ class JobContext:
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
     def find_network_of_ranking(self, spec: RankingSpec) -> "ReferenceModel":
-        """Return the explained network of a ranking; for controls, which use no network, return the first network."""
+        """Return the explained network of a ranking, or the first network for controls, which use no network."""
         explained = self.explained
         return next((network for network in explained if network.reference.key == spec.reference), explained[0])
 
@@ -85,30 +72,30 @@ class JobContext:
         return make_ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def list_control_ranking_specs(self, unit: Unit) -> list[RankingSpec]:
-        """Return the identities of the controls' rankings; common networks are trained with masks of these rankings."""
+        """Return the identities of the controls' rankings, with whose masks common networks are trained."""
         return [self.make_ranking_spec(find_estimator(name), unit) for name in self.suite.controls]
 
     def make_ranking_spec_of_run(self, run: Run) -> RankingSpec | None:
-        """Return the identity of the stored rankings that a run uses, before any exchange; None if there are none."""
+        """Return the identity of the stored rankings that a run uses, or None; `other-image` twins exchange them."""
         estimator, number = run.cell.estimator_of_stored_ranking, self.find_explained_network(run).number
         return self.make_ranking_spec(estimator, run.cell.unit, number) if estimator else None
 
     def make_common_network_spec(self, run: Run) -> CommonNetworkSpec:
-        """Return the identity of the common network of a run, before it is tuned for the run's estimator."""
+        """Return the identity of a run's common network, not yet tuned for the run's estimator."""
         cell = run.cell
         return make_common_network_spec(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
 
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """An explained network of a suite, given by its number."""
+    """An explained network of a suite, identified by its number."""
 
     work: JobContext
     number: int
 
     @property
     def number_suffix(self) -> str:
-        """Return the network's number, counted from 1, for names of steps; empty if the suite explains one network."""
+        """Return a suffix for names of steps: the number counted from 1; empty if the suite explains one network."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property
@@ -123,7 +110,7 @@ class ReferenceModel:
 
     @property
     def ranked_splits(self) -> tuple[Split, ...]:
-        """Return the splits whose images are ranked; the network's predictions on these splits are stored."""
+        """Return the splits whose images are ranked; the network's predictions on them are stored."""
         return list_ranked_splits(self.work.suite)
 
     @property

@@ -23,9 +23,8 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.undecoded_splits import mark_balanced_subset, mark_held_out_images
 from roarbench.execution.network_trials import drop_inapplicable_estimators
-from roarbench.execution.pretrained_weights import load_starting_weights
 from roarbench.execution.run_inputs import get_device_mean
-from roarbench.execution.workload import build_suite_network
+from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -110,9 +109,7 @@ def _train_and_count_correct(
     Both are int64 positions in the training split.
     """
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
-    model = build_suite_network(suite, torch.Generator().manual_seed(_SEED))
-    if recipe.start:
-        load_starting_weights(recipe.start, model, record.channels, suite.model)
+    model = build_starting_network(suite, recipe, _SEED)
     train_inputs, test_inputs = (
         DegradedImages(torch.from_numpy(images.train.pixels[rows.numpy()]), None, get_device_mean(images), Unit.SCALAR)
         for rows in (train, test)

@@ -17,7 +17,7 @@ from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.faster_networks import fold_batchnorm
 from roarbench.estimators.map_input import Batch
-from roarbench.execution.workload import build_suite_network
+from roarbench.execution.suite_networks import build_suite_network
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_record import drop_estimators_of_user_suite

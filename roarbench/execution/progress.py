@@ -13,20 +13,10 @@ from rich.table import Column
 
 from roarbench.common.text import format_bytes, format_duration
 from roarbench.datasets import parallel_decoding
-from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, count_forward_passes_per_image
-from roarbench.execution.rates import JOB_OVERHEAD, Rates
+from roarbench.execution.job_graph import Step
 from roarbench.execution.scheduler import FinishedStep
-from roarbench.execution.workload import count_images_with_computed_fill, count_noisy_copies
-from roarbench.plan.planned_runs import (
-    PlannedRun,
-    describe_run,
-    find_epochs_per_reference,
-    find_protocol_name,
-    list_ranked_splits,
-)
+from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.recipes import express_fine_tuning_in_epochs
 
 _BAR = 20  # width of the bar in characters
 _LINE_EVERY = 10.0  # seconds between log lines
@@ -48,37 +38,6 @@ class LogConsole(Console):
         """Write a line with fields to the log, as a warning if the state is `failed`."""
         level = logging.WARNING if fields.get("state") == "failed" else logging.INFO
         _log.log(level, "%s", message, extra={"fields": fields})
-
-
-def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
-    """Return the expected core-seconds of a step."""
-    return JOB_OVERHEAD + _estimate_step_seconds_without_overhead(work, step, rates)
-
-
-def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates: Rates) -> float:
-    images, suite = work.images, work.suite
-    train, test = len(images.train.labels), len(images.test.labels)
-    if step.kind == "reference":
-        epochs = find_epochs_per_reference(suite)
-        predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
-        return epochs * train * rates.train + predicted * rates.predict
-    if step.kind == "rank":
-        _, specs, _, start, stop = step.job.arguments
-        noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
-        maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
-        if specs[0].estimator_record.submitted and rates.submission is not None:
-            maps = rates.submission
-        return float((stop - start) * (maps + noise + len(specs) * rates.rank))
-    if step.kind == "network":
-        return suite.recipe_record.epochs * train * rates.train
-    if step.kind == "tune":
-        return express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
-    if step.first_run is None:
-        return 0.0
-    epochs = step.first_run.recipe_record.epochs if step.recipe else 0
-    cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-    filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
-    return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
 class ProgressDisplay:

@@ -1,4 +1,4 @@
-"""Measure this process's speed in each kind of work, on generated images."""
+"""Measure the rates of a worker of this machine, which are seconds per image, on generated images."""
 
 import math
 import os
@@ -22,9 +22,11 @@ from roarbench.common.device_settings import (
     choose_processor_or_gpu_clock,
     describe_compilation_failure,
     find_device,
+    list_gpu_ids,
 )
 from roarbench.common.enums import PLAIN_FILLS, Unit
-from roarbench.common.errors import NoRoom
+from roarbench.common.errors import CallerError, NoRoom
+from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
@@ -43,34 +45,64 @@ from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.importance import choose_map_batch_size
-from roarbench.execution.rates import PHOTO, Rates, estimate_gpu_busy_share
+from roarbench.execution.rates import CORE, GPU, PHOTO, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.run_inputs import refuse_too_large_filled_images
-from roarbench.execution.workload import (
-    EXPLAIN,
-    SHARD,
-    TRAIN,
-    Work,
-    build_suite_network,
-    compute_micro_batch_size,
-    count_cost_per_image,
-)
+from roarbench.execution.suite_networks import build_suite_network
+from roarbench.execution.worker_count import start_local_workers
+from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Speeds
 
-_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
+_WAIT_SECONDS = 1.0  # seconds per wait for a worker
+_MAX_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
 # minimum timed steps per image size; as many untimed steps come first, in which a GPU chooses kernels and captures a
 # graph
-_LEAST = {"cpu": 1, "cuda": 5}
-_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # maximum operations per measurement, which take a fraction of a second
-_FEW = 2  # minimum images per measurement
+_MIN_STEPS = {"cpu": 1, "cuda": 5}
+_MAX_OPERATIONS = {"cpu": 1e10, "cuda": 4e13}  # per measurement, which takes a fraction of a second
+_MIN_IMAGES = 2  # per measurement
 _MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
-_LETTERS = 80  # characters shown of an error
+_MAX_ERROR_LETTERS = 80  # characters shown of an error
+
+
+@contextmanager
+def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work], Rates]]:
+    """Start a worker on this machine, and yield a function that measures its rates; `say` receives messages."""
+    gpus = len(list_gpu_ids())
+    with start_local_workers(1) as engine:
+
+        def measure(suite: SuiteSpec, work: Work) -> Rates:
+            rates = measure_rates(engine, suite, work, say)
+            for recipe, reason in rates.too_large:
+                say(f"{suite.title}: trainings with {recipe} would be left out on this machine: {reason}")
+            return replace(rates, gpus=gpus) if gpus else rates
+
+        yield measure
+
+
+def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
+    """Measure the rates of the first idle worker, or return assumed rates if that fails; `say` receives messages."""
+    while not engine.idle:
+        engine.wait(_WAIT_SECONDS)
+    engine.start_job(Job("rates", measure_worker_rates, (suite, work)))
+    outcomes: list[JobOutcome] = []
+    while not outcomes:
+        outcomes = engine.wait(_WAIT_SECONDS)
+    rates: Rates = outcomes[0].value
+    error = outcomes[0].error
+    if isinstance(error, CallerError):
+        raise error
+    if error is not None:
+        say(f"{suite.title}: the speed could not be measured ({error}); the times below use assumed rates")
+        rates = assume_rates(suite, GPU if engine.gpus else CORE)
+    for lack in rates.lacks:
+        say(f"{suite.title}: {lack}")
+    return replace(rates, gpus=engine.gpus or rates.gpus)
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
-    """Time decoding, noise, ranking and each kind of work in `work`, on a few random images in this process."""
+    """Time decoding, noise, ranking and every other kind of work in `work` on a few random images in this process."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps
@@ -124,7 +156,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
 
 
 def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
-    """Train the suite's network with a recipe on generated images; return the mean seconds per image."""
+    """Train a suite's network by a recipe on generated images; return the mean seconds per image."""
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
@@ -132,9 +164,9 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
 
 
 def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
-    """Return the recipe with steps of one pass, or of two passes if the recipe takes several passes per step.
+    """Return the recipe with `images` images per pass, and at most two passes per training step.
 
-    Each pass has `images` images. The number of passes matters, because CUDA graphs replay only steps of one pass.
+    A step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass.
     """
     several = recipe.has_several_passes
     return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
@@ -145,7 +177,7 @@ def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:
 
 
 class _TrainingTime(NamedTuple):
-    """Mean seconds per training image, and the share of these seconds until a step's kernels are launched."""
+    """Mean seconds per training image, and the share of the time in which kernels are launched."""
 
     seconds: float = 0.0
     launching: float = 0.0
@@ -154,8 +186,8 @@ class _TrainingTime(NamedTuple):
 def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> _TrainingTime:
     """Time a short training run on random images; at each image size, the second half of the steps is timed.
 
-    The share of steps at each image size is the same as in a complete training run. The first half of the steps
-    includes one-time work, such as preparing shared images and choosing kernels.
+    The share of steps at each image size is that of a complete training run. The first half of the steps includes
+    one-time work, such as preparing shared images and choosing kernels.
     """
     device, sizes, batch = find_device(model), len(recipe.sides), recipe.batch
     half = _count_timed_steps(flops, batch, sizes, device)
@@ -179,14 +211,13 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
 
 
 def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device) -> int:
-    """Return how many steps are timed at each of these image sizes; a forward pass of one image takes `flops`."""
-    most = _STEPS[device.type]
-    affordable = _count_affordable_images(TRAIN * flops, most * batch, device) // batch
-    return max(_LEAST[device.type], min(most, affordable) // sizes)
+    """Return how many steps are timed at each of `sizes` image sizes; a forward pass of one image takes `flops`."""
+    affordable = _count_affordable_images(TRAIN * flops, _MAX_STEPS[device.type] * batch, device) // batch
+    return max(_MIN_STEPS[device.type], affordable // sizes)
 
 
 def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, str], ...]:
-    """Try a training step by each recipe; return recipes that exceed this process's share of memory, with reasons."""
+    """Try a training step by each recipe; return the recipes that need too much memory, each with the reason."""
     record, too_large = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and work.references else []
     recipes += [suite.recipe] if work.images_retrained else []
@@ -204,12 +235,12 @@ def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, st
 
 
 def _count_affordable_images(flops: float, most: int, device: torch.device) -> int:
-    """Return how many images, at most `most`, a measurement may use if each image takes `flops` operations."""
-    return max(_FEW, min(most, int(_BUDGET[device.type] / flops)))
+    """Return how many images, at most `most`, a measurement uses if each image takes `flops` operations."""
+    return max(_MIN_IMAGES, min(most, int(_MAX_OPERATIONS[device.type] / flops)))
 
 
 def _time_second_call(function: Callable[[], object]) -> float:
-    """Return the time of the second of two calls: processor seconds, or on a GPU wall seconds until it is done."""
+    """Return the time of the second of two calls: processor seconds, or wall seconds until a GPU is done."""
     function()
     clock = choose_processor_or_gpu_clock(choose_device())
     start = clock()
@@ -228,18 +259,18 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: tor
 
 
 def _time_fills(suite: SuiteSpec) -> float:
-    """Return seconds per image for fills that are computed from kept features; squares cover the removed half."""
+    """Return seconds per image for the suite's fills that depend on kept features; half of the features are removed."""
     record, device = suite.dataset_record, choose_device()
     fills = sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
-    if not fills:  # a repeated run may have another fill than its suite
+    if not fills:  # a repeated run may have a fill that its suite lacks
         return 0.0
     photo = torch.tensor(decode_image(_make_photograph(record), record).pixels, device=device)
-    images = photo.expand(_FEW, -1, -1, -1)
-    squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    images = photo.expand(_MIN_IMAGES, -1, -1, -1)
+    squares = torch.rand(_MIN_IMAGES, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     removed = F.interpolate(squares, images.shape[2:]).to(device) < 0.5
-    mean, ids = torch.full((record.channels,), 128.0, device=device), torch.arange(_FEW)
+    mean, ids = torch.full((record.channels,), 128.0, device=device), torch.arange(_MIN_IMAGES)
     seconds = _time_second_call(lambda: [apply_non_mean_fill(images, removed, fill, mean, ids) for fill in fills])
-    return seconds / (_FEW * len(fills))
+    return seconds / (_MIN_IMAGES * len(fills))
 
 
 def _make_photograph(record: DatasetRecord) -> bytes:
@@ -266,8 +297,8 @@ def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
     with _set_compilation_mode(mode):
         try:
             rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
-        except Exception as error:  # a compiler may raise anything, and the error is the measured result
-            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _LETTERS)})"
+        except Exception as error:  # a compiler may raise any exception, and the error is the measured result
+            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _MAX_ERROR_LETTERS)})"
     return (mode and describe_compilation_failure()) or rate
 
 

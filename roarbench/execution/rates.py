@@ -1,4 +1,7 @@
-"""Define a machine's rates, which are seconds per image for each kind of work, and assume them if not measured."""
+"""Define a machine's rates, which are seconds per image for each kind of work; estimate times from rates.
+
+Rates that are not measured are assumed.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -6,7 +9,20 @@ from typing import Any, NamedTuple
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import TORCHVISION
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
+from roarbench.execution.job_context import JobContext
+from roarbench.execution.job_graph import Step, count_forward_passes_per_image
+from roarbench.execution.workload import (
+    EXPLAIN,
+    SHARD,
+    TRAIN,
+    Work,
+    compute_micro_batch_size,
+    count_cost_per_image,
+    count_images_with_computed_fill,
+    count_noisy_copies,
+)
+from roarbench.plan.planned_runs import find_epochs_per_reference, list_ranked_splits
+from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 
 # side of a generated photograph, divided by the decoded side; ImageNet's photographs of about 400 x 350 pixels are
@@ -34,10 +50,10 @@ class Rates:
     submission: float | None = None  # to explain an image by a submission in the sandbox; None if not measured
     fill: float | None = None  # to fill with values that depend on the kept features; None if not measured
     load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute, too
-    # share of the time of a worker's training steps in which the GPU computes; while the GPU waits for this worker's
-    # launches, it may compute for other workers
+    # share of a worker's training time in which the GPU computes; in the rest, it waits for this worker to launch
+    # kernels and may compute for other workers
     busy: float = 1.0
-    # capabilities that the measured device lacks, one line each; the work does not need these capabilities
+    # optional capabilities that the measured device lacks, one line each
     lacks: tuple[str, ...] = ()
     # `name@version` of each recipe whose training exceeds the device's memory, and the reason
     too_large: tuple[tuple[str, str], ...] = ()
@@ -52,7 +68,7 @@ class Rates:
         return asdict(self) | {"measured": self.measured}
 
     def estimate_seconds(self, work: Work) -> dict[str, float | None]:
-        """Return seconds of the device, or of a core, for each kind of work in `PARTS`; None if the rate is unknown."""
+        """Return the device's or a core's seconds for each of `WORK_KINDS`; None if the rate is unknown."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
@@ -68,8 +84,39 @@ class Rates:
 
 
 def _multiply_if_known(images: int, seconds: float | None) -> float | None:
-    """Return the seconds of all images; None if there are images and the seconds per image are unknown."""
+    """Return the seconds of all images; None if there are any and the seconds per image are unknown."""
     return None if images and seconds is None else images * (seconds or 0.0)
+
+
+def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
+    """Return the expected seconds of a core, or of a GPU, for a step."""
+    return JOB_OVERHEAD + _estimate_step_seconds_without_overhead(work, step, rates)
+
+
+def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates: Rates) -> float:
+    images, suite = work.images, work.suite
+    train, test = len(images.train.labels), len(images.test.labels)
+    if step.kind == "reference":
+        epochs = find_epochs_per_reference(suite)
+        predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
+        return epochs * train * rates.train + predicted * rates.predict
+    if step.kind == "rank":
+        _, specs, _, start, stop = step.job.arguments
+        noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
+        maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
+        if specs[0].estimator_record.submitted and rates.submission is not None:
+            maps = rates.submission
+        return float((stop - start) * (maps + noise + len(specs) * rates.rank))
+    if step.kind == "network":
+        return suite.recipe_record.epochs * train * rates.train
+    if step.kind == "tune":
+        return express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
+    if step.first_run is None:
+        return 0.0
+    epochs = step.first_run.recipe_record.epochs if step.recipe else 0
+    cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
+    filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+    return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
 class AssumedSpeeds(NamedTuple):
@@ -91,8 +138,8 @@ class AssumedSpeeds(NamedTuple):
 CORE = AssumedSpeeds(
     *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise", 6e10, 6e10), predict=4e10, explain=4e10, rank=2.5e-8
 )
-# one H100 trained ResNet-50 at 90 TFLOP/s with images of 224 pixels per side, and at 34 TFLOP/s with 64 (docs/gpu.md).
-# In float32 we assume 40 TFLOP/s, which is 60 % of the card's 67
+# one H100 trained ResNet-50 at 90 TFLOP/s with images of 224 pixels per side, and at 34 TFLOP/s with 64 (docs/gpu.md);
+# the assumed 40 TFLOP/s in float32 are 60 % of the card's 67
 GPU = AssumedSpeeds(
     "one GPU",
     1,
@@ -102,14 +149,13 @@ GPU = AssumedSpeeds(
     predict=4e13,
     explain=4e13,
     rank=1e-9,  # the GPU sorts the features; not measured
-    # times of `resnet-quick`, for which a process launches kernels, or prepares batches, more slowly than the GPU
-    # computes
+    # times of `resnet-quick`: a process launches kernels, or prepares batches, more slowly than the GPU computes
     step=0.007,
     replayed_step=0.0012,
     explanation=0.006,  # like a step, but without the optimiser and the next batch; 15 workers took 5.9 ms per pass
 )
-# 15 workers on one H100 took 6,500 steps/s, eight times as many as one worker with 1.23 ms per step (docs/gpu.md); we
-# did not try more workers
+# 15 workers on one H100 took 6,500 steps/s, eight times as many as one worker with 1.23 ms per step (docs/gpu.md); more
+# workers were not tried
 _LEAST_BUSY = 0.125
 _DECODE = 4e-8  # core-seconds per pixel of a photograph
 _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
@@ -120,10 +166,10 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     """Estimate rates from counted operations, without timing."""
     record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
-    together = compute_micro_batch_size(recipe, record.train_images)
+    batch = compute_micro_batch_size(recipe, record.train_images)
     computing = _estimate_computing_seconds_per_image(suite, machine)
     step = machine.replayed_step if _has_replayed_steps(suite) else machine.step
-    train = max(computing, step / together)
+    train = max(computing, step / batch)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
@@ -146,11 +192,11 @@ def _has_replayed_steps(suite: SuiteSpec) -> bool:
 
 
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:
-    """Return the share of measured training steps in which a GPU computes; assume it if `seconds_per_image` is 0.
+    """Return the share of training time in which a GPU computes; assume the share if `seconds_per_image` is 0.
 
-    A step lasts as long as its kernel launches or as its computation, whichever takes longer. If launches take less,
-    the GPU is busy in the rest of the step, a share of 1 - `launching_share`. If launches take longer, the GPU is busy
-    for the time that its operations are assumed to take.
+    A step takes as long as its kernel launches or its computation, whichever takes longer. If the computation takes
+    longer, the GPU computes at least in the rest of the step, a share of 1 - `launching_share`. If the launches take
+    longer, the GPU computes for the time that its operations are assumed to take.
     """
     if not seconds_per_image:
         return assume_rates(suite, GPU).busy
@@ -159,6 +205,6 @@ def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launchin
 
 
 def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
-    """Return the seconds for which a device computes one training image, from counted operations."""
+    """Return the seconds in which a device computes one training image, from counted operations."""
     speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
     return TRAIN * suite.recipe_record.mean_relative_image_area * count_cost_per_image(suite).flops / speed

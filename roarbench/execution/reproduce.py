@@ -15,8 +15,8 @@ from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.local_workers_and_rates import measure_rates
 from roarbench.execution.progress import DecodingDisplay
+from roarbench.execution.rate_measurement import measure_rates
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import Run

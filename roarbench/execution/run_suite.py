@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from rich.console import Console
 
 from roarbench.analysis.networks_at_chance import NEAR_CHANCE
@@ -22,7 +21,6 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.text import wrap_lines
-from roarbench.compute.external_networks import TIMM, import_timm
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
@@ -31,16 +29,17 @@ from roarbench.execution.artifact_verification import (
     read_recorded_checksums,
     verify_images_and_rankings,
 )
-from roarbench.execution.forecast import count_missing_work, make_plan, refuse_full_disk
+from roarbench.execution.forecast import make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
 from roarbench.execution.learning_rate_search import tune_peak_learning_rate
-from roarbench.execution.local_workers_and_rates import PER_CORE, measure_rates, start_local_workers
-from roarbench.execution.pretrained_weights import load_given_weights, load_starting_weights
-from roarbench.execution.progress import DecodingDisplay, StepDisplay, estimate_step_seconds
-from roarbench.execution.rates import Rates
+from roarbench.execution.progress import DecodingDisplay, StepDisplay
+from roarbench.execution.rate_measurement import measure_rates
+from roarbench.execution.rates import Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep, run_missing
-from roarbench.execution.workload import Work, build_suite_network
+from roarbench.execution.suite_networks import refuse_unloadable_weights
+from roarbench.execution.worker_count import PER_CORE, start_local_workers
+from roarbench.execution.workload import Work, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
@@ -166,7 +165,7 @@ def decode_images_and_check_weights(
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starting_weights:
-        _refuse_unloadable_weights(request)
+        refuse_unloadable_weights(request.suite, request.weights, request.starting_weights)
     store.refuse_sqlite_in_use_elsewhere()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
@@ -282,20 +281,6 @@ def schedule_runs_on_workers(
         cost = partial(estimate_step_seconds, work, rates=rates)
         with StepDisplay(console, shown, cost, workers, rates.load, reasons.values()) as display:
             yield display, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
-
-
-def _refuse_unloadable_weights(request: Request) -> None:
-    suite, channels, generator = request.suite, request.suite.dataset_record.channels, torch.Generator().manual_seed(0)
-    for network in suite.networks:
-        if network.model.startswith(TIMM):
-            import_timm(network.model.removeprefix(TIMM))  # raises before weights are downloaded
-    for number, weights in enumerate(request.weights):
-        name, _ = suite.find_architecture(number)
-        if not weights:
-            raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
-        load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)
-    for start in request.starting_weights:
-        load_starting_weights(start, build_suite_network(suite, generator), channels, suite.model)
 
 
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:

@@ -17,8 +17,8 @@ from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.train import fit
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.run_inputs import make_images_with_exchanged_masks, make_untouched_inputs
+from roarbench.execution.suite_networks import build_starting_network, load_given_weights
 from roarbench.plan.cells_and_runs import CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.store.networks import Predictions
@@ -49,7 +49,7 @@ def _train_or_read_weights(explained: ReferenceModel) -> str:
         norm = load_given_weights(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)
-        model = work.build_starting_network(recipe, reference.seed).to(choose_device())
+        model = build_starting_network(work.suite, recipe, reference.seed).to(choose_device())
         inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
@@ -73,7 +73,7 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
         controls = map(work.rankings.open, work.list_control_ranking_specs(common.unit))
         masks = [mask for each in controls for mask in _list_masks_at_all_levels(each, common.order, Split.TRAIN)]
         recipe = find_recipe(common.recipe)
-        model = work.build_starting_network(recipe, common.seed).to(choose_device())
+        model = build_starting_network(work.suite, recipe, common.seed).to(choose_device())
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)

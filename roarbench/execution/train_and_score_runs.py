@@ -41,6 +41,7 @@ from roarbench.execution.run_inputs import (
     make_test_inputs,
 )
 from roarbench.execution.shared_network_training import load_stored_common_network
+from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.suite import decode_network_pair_seed
@@ -131,7 +132,7 @@ def _train_or_load_scored_network(
         norm = Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
     if run.cell.retrain is ScoredNetwork.COMMON:
         return load_stored_common_network(work, run, rankings), norm, None
-    model = work.build_starting_network(run.recipe_record, run.seed).to(choose_device())
+    model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
     inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 

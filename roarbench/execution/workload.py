@@ -1,52 +1,61 @@
-"""Count the work that runs need, without timing and without opening data."""
+"""Count the work that runs need and the missing work of a suite, without timing and without opening data."""
 
 import operator
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from itertools import chain
 from math import prod
 from typing import NamedTuple
 
-import torch
-from torch import nn
-
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.compute import normalised_inputs
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
-from roarbench.compute.networks import NetworkCost, build_network, count_network_cost
+from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.undecoded_splits import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
-from roarbench.plan.cells_and_runs import CLEAN, Cell
+from roarbench.plan.cells_and_runs import CLEAN, Cell, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
+    PlannedCommonNetwork,
     PlannedRun,
     RankedSplit,
     SharedInputs,
     find_epochs_per_reference,
+    list_planned_runs,
     list_ranked_splits,
     list_shared_inputs,
     list_stored_levels,
+    make_common_network_spec,
+    make_reference_spec,
 )
 from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
+from roarbench.store.networks import StoredNetwork, StoredReference
+from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum
+from roarbench.store.ranking_spec import make_ranking_spec
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.workspace import Workspace
 
-PARTS = (
+# kinds of work; `Rates.estimate_seconds` has an entry for each
+WORK_KINDS = (
     *("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring"),
     "overhead",
 )
-_PUT_OUT = 2**30  # maximum bytes of activations of a user's network, summed over the images of a batch
-_FLOAT = 4  # bytes of a float32 number
-_JOINED = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
-_COPIES = 3  # numbers in memory per weight: the weight, its gradient, its momentum
-# bytes per number of an image in memory: bfloat16, with mirrored edges around the image
-_KEPT = 2 * (1 + 2 / SHIFT) ** 2
+_MAX_ACTIVATIONS = 2**28  # numbers, in float32 1 GiB, of a user's network, summed over the images of a batch
+_FLOAT_BYTES = 4  # bytes of a float32 number
+_SEALING_COPIES = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
+_PER_WEIGHT = 3  # numbers in memory per weight: the weight, its gradient, its momentum
+# bytes per number of a prepared image: bfloat16, with mirrored edges around the image
+_PREPARED_BYTES = 2 * (1 + 2 / SHIFT) ** 2
 SHARD = 512  # maximum images of a ranking job; on a GPU, small images pass through a network together
-_HELD = 8e9  # maximum bytes of removed bits that a worker keeps in memory; larger masks go to a file
-_NOTHING = SharedInputs()
+_MAX_MASK_BYTES = 8e9  # maximum bytes of masks that a worker keeps in memory; larger masks go to a file
+_NO_INPUTS = SharedInputs()
 TRAIN, EXPLAIN = 3, 2  # cost of a training step, and of a forward and backward pass to the image, in forward passes
 
 
@@ -58,18 +67,19 @@ class Work(NamedTuple):
     scorings: int  # number of runs that score an explained network or a common network without training
     images_decoded: int  # images of both splits; 0 if they are decoded already
     images_reference: float  # training images of explained networks, times epochs
-    # training images of other networks, times epochs. Images that tune common networks have full size, so each counts
-    # as its size divided by the recipe's mean size
+    # training images of other networks, times epochs. An image that tunes a common network has full size, so it counts
+    # as often as the recipe's mean size fits into the full size
     images_retrained: float
-    images_scored: int  # test images summed over all runs, and each ranked image once for the reference's prediction
+    # test images summed over all runs, and each ranked image once for the prediction of each explained network
+    images_scored: int
     images_explained: int  # images times forward passes of explained networks
-    copies_drawn: int  # noisy copies of images; all references share their random numbers
+    copies_drawn: int  # noisy copies of images; all explained networks share the noise
     images_submitted: int  # images times submissions; a blurred twin shares its parent's maps
     images_ranked: int  # images times rankings
-    images_filled: int  # images over all runs whose fill values depend on the kept features
+    images_filled: int  # images, summed over runs, whose fill values depend on the kept features
     disk: int  # final bytes of decoded images, rankings and results
     sealing: int  # additional bytes while a worker joins the parts of a ranking
-    # additional bytes while a worker trains or scores with masks in a file because the masks exceed its memory
+    # additional bytes of the file with the masks of one worker's run; 0 if the masks fit in memory
     extracted: int
     memory: int  # bytes per worker, without memory-mapped images and rankings
     images: int  # bytes of the decoded images; all workers share the mapped pages
@@ -83,14 +93,14 @@ class Work(NamedTuple):
         return self.images_reference + self.images_retrained
 
     def count_disk_bytes(self, workers: int) -> int:
-        """Return the bytes of all files on the disk while each of so many workers has its masks in a file."""
+        """Return the bytes on the disk while each of these workers has its masks in a file."""
         return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
 
 def count_work(
-    suite: SuiteSpec, points: Collection[PlannedRun], limit: int | None = None, existing: SharedInputs = _NOTHING
+    suite: SuiteSpec, points: Collection[PlannedRun], limit: int | None = None, existing: SharedInputs = _NO_INPUTS
 ) -> Work:
-    """Count the work of the runs at these points; shared inputs in `existing` need no work."""
+    """Count the work of planned runs; the shared inputs in `existing` need no work."""
     record = suite.dataset_record
     check_image_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
@@ -130,7 +140,7 @@ def count_work(
         images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
         images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
-        sealing=_JOINED * max(made, default=0),
+        sealing=_SEALING_COPIES * max(made, default=0),
         extracted=_count_mask_file_bytes(suite, points, train, test),
         memory=_count_memory_bytes(
             suite, train, max(sum(map(len, chain(*groups))) for _, *groups in parts), trains=trainings > 0
@@ -142,8 +152,49 @@ def count_work(
     )
 
 
+def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> Work:
+    """Count the work of a suite's missing runs.
+
+    Decoding is counted if the store has no result on the suite's images, or with `decode_again`.
+    """
+    suite, data = suite_results.suite, suite_results.data
+    points = [point for point in list_planned_runs(suite) if point not in suite_results.results]
+    existing = find_existing_shared_inputs(workspace, suite, data, points)
+    work = count_work(suite, points, suite_results.limit, existing)
+    return work._replace(images_decoded=0) if data and not decode_again else work
+
+
+def find_existing_shared_inputs(
+    workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[PlannedRun]
+) -> SharedInputs:
+    """Return the complete shared inputs of planned runs in a workspace, for images with the fingerprint `data`."""
+    rankings = RankingsStore(workspace.rankings)
+    needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
+
+    def has_predictions(number: int) -> bool:
+        store = StoredReference(workspace.references, make_reference_spec(suite, data, number))
+        return all(map(store.has_predictions, list_ranked_splits(suite)))
+
+    def find_rankings_checksum(row: RankedSplit) -> str:
+        spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
+        return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
+
+    def has_network(common: PlannedCommonNetwork, *ranked_by: str) -> bool:
+        key = make_common_network_spec(suite, data, *common).key
+        key = hash_fine_tuned_network(key, *ranked_by) if ranked_by else key
+        return StoredNetwork(workspace.networks, key).has_weights()
+
+    ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
+    return SharedInputs(
+        {number for number in needed.references if has_predictions(number)},
+        ranked.keys(),
+        {common for common in needed.common if has_network(common)},
+        {(common, row) for common, row in needed.tuned if row in ranked and has_network(common, ranked[row])},
+    )
+
+
 def _count_jobs(suite: SuiteSpec, points: Collection[PlannedRun], missing: SharedInputs) -> int:
-    """Count the jobs for a small data set; for a large one, rankings and scorings are divided into more jobs."""
+    """Count the jobs for a small data set; rankings and scorings of a large data set are divided into more jobs."""
     ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
     joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
     scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
@@ -151,7 +202,7 @@ def _count_jobs(suite: SuiteSpec, points: Collection[PlannedRun], missing: Share
 
 
 def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
-    """Return a key that runs share if one job may do them: runs without training that use the same map."""
+    """Return a key that runs share if one job may do them, because they do not train and use the same map."""
     if cell.retrain.trains_per_run:
         return cell, seed
     siblings = cell.retrain is ScoredNetwork.SIBLINGS
@@ -167,19 +218,11 @@ def count_images_with_computed_fill(cell: Cell, train_images: int, test_images: 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
     """Return how many noisy copies of an image these estimators need, for any number of explained networks."""
-    noisy = [e for e in estimators if e.uses_shared_pass and e.form in NOISY]
-    samples = {
-        group: [int(e.get_value("samples")) for e in noisy if e.job_group == group]
-        for group in (estimator.job_group for estimator in noisy)
-    }
-    return sum(map(max, samples.values()))
-
-
-def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
-    """Build the suite's network, or the explained network with this number, with random weights."""
-    record = suite.dataset_record
-    model, source = (suite.model, suite.network_source) if number is None else suite.find_architecture(number)
-    return build_network(model, record.classes, record.channels, record.size, generator, source)
+    samples: defaultdict[str, int] = defaultdict(int)  # by job group; the estimators of a group share copies
+    for estimator in estimators:
+        if estimator.uses_shared_pass and estimator.form in NOISY:
+            samples[estimator.job_group] = max(samples[estimator.job_group], int(estimator.get_value("samples")))
+    return sum(samples.values())
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
@@ -192,7 +235,7 @@ def choose_cpu_explanation_batch_size(suite: SuiteSpec) -> int:
     """Return the number of images that a CPU explains at once; large networks from users' files get fewer images."""
     if suite.model in MODELS:  # maps of these networks are published, so their batches stay the same
         return IMAGES_PER_PASS
-    return max(1, min(IMAGES_PER_PASS, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
+    return max(1, min(IMAGES_PER_PASS, _MAX_ACTIVATIONS // count_cost_per_image(suite).activations))
 
 
 def compute_micro_batch_size(recipe: Recipe, train_images: int) -> int:
@@ -201,24 +244,26 @@ def compute_micro_batch_size(recipe: Recipe, train_images: int) -> int:
 
 
 def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: int, trains: bool) -> int:
-    """Return the maximum of the bytes needed to train with one level's masks and to explain one batch of images."""
+    """Return the bytes to train with one level's masks or to explain one batch of images, whichever needs more."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
-    step = compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _COPIES * cost.parameters
+    step = (
+        compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _PER_WEIGHT * cost.parameters
+    )
     explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
-    training = step * _FLOAT + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0
-    return max(training, maps * _FLOAT)
+    training = step * _FLOAT_BYTES + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0
+    return max(training, maps * _FLOAT_BYTES)
 
 
 def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
-    """Return whether the removed bits of all training images are too large for a worker's memory."""
-    return train_images * prod(suite.dataset_record.shape) // 8 >= _HELD
+    """Return whether the masks of all training images are too large for a worker's memory."""
+    return train_images * prod(suite.dataset_record.shape) // 8 >= _MAX_MASK_BYTES
 
 
 def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train_images: int, test_images: int) -> int:
-    """Return the bytes of masks in a file of one run: of training images if a run trains, else of test images."""
+    """Return the bytes of one run's file of masks: for training images if any run trains, else for test images."""
     networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
     if not networks or not _needs_mask_file(suite, train_images):
         return 0
@@ -226,18 +271,18 @@ def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train
 
 
 def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
-    """Return the bytes of training images that a CPU prepares once for all epochs."""
-    is_kept = (
+    """Return the bytes of the training images that a CPU prepares once for all epochs; 0 if it prepares none."""
+    is_prepared_once = (
         recipe.augmentation in normalised_inputs.PIXEL_MOVING
-        and train_images * features * _FLOAT <= normalised_inputs.MAX_CACHE_BYTES
+        and train_images * features * _FLOAT_BYTES <= normalised_inputs.MAX_CACHE_BYTES
     )
-    return round(train_images * features * _KEPT) if is_kept else 0
+    return round(train_images * features * _PREPARED_BYTES) if is_prepared_once else 0
 
 
 def _split_off_submissions_by_network(
     suite: SuiteSpec, rankings: Iterable[RankedSplit]
 ) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
-    """Return two lists with a set for each explained network: sets of other estimators, and sets of submissions."""
+    """Return the other estimators and the submissions of these rankings; each list has a set per explained network."""
     by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted

@@ -11,7 +11,7 @@ from captum.attr import Saliency
 
 import roarbench
 from roarbench.common.enums import Split
-from roarbench.execution import local_workers_and_rates
+from roarbench.execution import worker_count
 from roarbench.submissions.file import read_submission
 from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.given import gradient_x_input
@@ -164,7 +164,7 @@ def test_evaluate_resumes_after_interrupt_in_event_loop(empty_store_suite, monke
     async def cell():
         return roarbench.evaluate(empty_store_suite, MINE, protocol="roar", quiet=True)
 
-    monkeypatch.setattr(local_workers_and_rates, "LocalEngine", Engine)
+    monkeypatch.setattr(worker_count, "LocalEngine", Engine)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     kept = empty_store_suite.result().stored.results

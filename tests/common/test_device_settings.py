@@ -22,7 +22,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.train import let_cudnn_choose_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution import importance, local_workers_and_rates
+from roarbench.execution import importance, worker_count
 from roarbench.execution import run_inputs as inputs
 from roarbench.store.software_and_hardware import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -39,12 +39,12 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert local_workers_and_rates.count_default_workers() == count_cores()
-    monkeypatch.setattr(local_workers_and_rates, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert local_workers_and_rates.count_default_workers() == 3
+    assert worker_count.count_default_workers() == count_cores()
+    monkeypatch.setattr(worker_count, "list_gpu_ids", lambda: ("0", "1", "2"))
+    assert worker_count.count_default_workers() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(local_workers_and_rates, "count_cores", lambda count=count: count)
-        assert local_workers_and_rates.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
+        monkeypatch.setattr(worker_count, "count_cores", lambda count=count: count)
+        assert worker_count.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
 
 
 def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):

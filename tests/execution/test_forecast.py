@@ -12,10 +12,9 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import MachineError, NoRoom, RunError, StoreError
 from roarbench.common.job_interface import JobOutcome
 from roarbench.compute.networks import NetworkCost
-from roarbench.execution import forecast, local_workers_and_rates, rate_measurement, rates
+from roarbench.execution import forecast, rate_measurement, rates
 from roarbench.execution.forecast import Plan, make_plan
-from roarbench.execution.local_workers_and_rates import measure_rates
-from roarbench.execution.rate_measurement import measure_worker_rates
+from roarbench.execution.rate_measurement import measure_rates, measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.cells_and_runs import CLEAN
@@ -355,7 +354,7 @@ def test_planning_process_does_not_initialise_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with local_workers_and_rates.start_rate_measurement(lines.append) as ask:
+    with rate_measurement.start_rate_measurement(lines.append) as ask:
         found = ask(PLANTED, WORK)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines

@@ -19,12 +19,12 @@ from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation, normalise
-from roarbench.execution import local_workers_and_rates, pretrained_weights
+from roarbench.execution import suite_networks, worker_count
 from roarbench.execution.network_trials import drop_inapplicable_estimators
-from roarbench.execution.pretrained_weights import load_given_weights
 from roarbench.execution.reproduce import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
+from roarbench.execution.suite_networks import load_given_weights
 from roarbench.plan.change_suite import set_explained_networks
 from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_run_keys
@@ -136,8 +136,7 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     """Functions that run a suite on eight images per split, and that reproduce one of its results."""
-    monkeypatch.setattr(local_workers_and_rates, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(local_workers_and_rates, "measure_rates", lambda *_, **__: None)
+    monkeypatch.setattr(worker_count, "LocalEngine", InlineEngine)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(make_default_url(tmp_path)) as store:
 
@@ -231,8 +230,8 @@ def libraries(tmp_path, monkeypatch):
         return tmp_path / file
 
     monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda name, classes, channels, size: small(0))
-    monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
-    monkeypatch.setattr(pretrained_weights, "_fetch_torchvision_file", fetch)
+    monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
+    monkeypatch.setattr(suite_networks, "_fetch_torchvision_file", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(
         is_model=lambda name: name.startswith("resnet50."),
@@ -263,8 +262,8 @@ def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, 
     path = tmp_path / "known.pt"
     weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
     torch.save(weights, path)
-    monkeypatch.setattr(pretrained_weights, "_fetch_torchvision_file", lambda file: path)
-    monkeypatch.setattr(pretrained_weights, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
+    monkeypatch.setattr(suite_networks, "_fetch_torchvision_file", lambda file: path)
+    monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
     model = nn.Linear(3, 2)
     norm = load_given_weights("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
     assert norm.mean == pytest.approx([123.675, 116.28, 103.53])

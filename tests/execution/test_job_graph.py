@@ -14,8 +14,8 @@ from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_depending_on_recipes
-from roarbench.execution.progress import StepDisplay, estimate_step_seconds
-from roarbench.execution.rates import JOB_OVERHEAD, Rates
+from roarbench.execution.progress import StepDisplay
+from roarbench.execution.rates import JOB_OVERHEAD, Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN

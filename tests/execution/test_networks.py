@@ -17,9 +17,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import run_inputs, train_and_score_runs
 from roarbench.execution import shared_network_training as networks
-from roarbench.execution.forecast import count_missing_work, find_existing_shared_inputs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
+from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import SharedInputs, list_planned_runs, list_shared_inputs, make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED

@@ -1,10 +1,10 @@
-"""Load given weights of an explained network: published weights of torchvision or timm, or a checkpoint file.
+"""Build the networks of a suite, and load weights into them: published by torchvision or timm, or from a checkpoint.
 
-A checkpoint is a state dict of the suite's network, saved by torch.save or as safetensors. A torch file may contain the
-state dict as one entry among others, and a wrapper may have added a common prefix to the names of the weights. A file
-may define the normalisation of images, for values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as
-{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, and safetensors in the metadata. If a file defines none, images
-are normalised as for the suite's other networks.
+A checkpoint is a network's state dict, saved by torch.save or as safetensors. A torch file may contain the state dict
+as one entry among others, and a wrapper may have added a common prefix to the names of the weights. A checkpoint may
+define the normalisation of images, for values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as
+{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, and safetensors in the metadata. If a checkpoint defines none,
+images are normalised as for the suite's other networks.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import importlib
 import json
 import sys
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,29 +24,67 @@ from torch import Tensor, nn
 from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
 from roarbench.common.text import describe_error, list_some
-from roarbench.compute.external_networks import TIMM, TORCHVISION
+from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm
+from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.recipe import Recipe
 from roarbench.datasets.preprocessing import parse_mean_and_std
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.suite import SuiteSpec
 
 _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
-_WRITE = "save weights with torch.save(model.state_dict(), FILE)"
-_NORMALISED = ("mean", "std", "range")
-# names of training counters, one of batch norm, which old files lack, and one of averaged weights
+_SAVE_ADVICE = "save weights with torch.save(model.state_dict(), FILE)"
+_NORMALISATION_KEYS = ("mean", "std", "range")
+# names of training counters: that of batch norm, which old files lack, and that of averaged weights
 _COUNTERS = ("num_batches_tracked", "n_averaged")
-_KINDS = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
-_REBUILDS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
+_DTYPES = [type(np.dtype(kind)) for kind in "?bhilqBHILQefd"]
+# functions that rebuild a pickled number and a pickled array
+_REBUILDERS: list[Any] = [np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0]]
 # harmless content of checkpoints besides weights: options, and NumPy's numbers and arrays under old and new names
-_HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_KINDS]
-_HARMLESS += [(one, f"numpy.{core}.multiarray.{one.__name__}") for one in _REBUILDS for core in ("core", "_core")]
+_HARMLESS: list[Any] = [argparse.Namespace, np.ndarray, np.dtype, *_DTYPES]
+_HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _REBUILDERS for core in ("core", "_core")]
+
+
+def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
+    """Build the suite's network, or its explained network with this number, with random weights."""
+    record = suite.dataset_record
+    model, source = (suite.model, suite.network_source) if number is None else suite.find_architecture(number)
+    return build_network(model, record.classes, record.channels, record.size, generator, source)
+
+
+def build_starting_network(suite: SuiteSpec, recipe: Recipe, seed: int) -> nn.Module:
+    """Build the network at the start of a training run, with random or published weights.
+
+    Raises:
+        CallerError: The published weights cannot be used.
+    """
+    network = build_suite_network(suite, torch.Generator().manual_seed(seed))
+    if recipe.start:
+        load_starting_weights(recipe.start, network, suite.dataset_record.channels, suite.model)
+    return network
+
+
+def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: Iterable[str]) -> None:
+    """Raise CallerError if given weights or starting weights cannot be loaded into a suite's networks."""
+    channels, generator = suite.dataset_record.channels, torch.Generator().manual_seed(0)
+    for network in suite.networks:
+        if network.model.startswith(TIMM):
+            import_timm(network.model.removeprefix(TIMM))  # raises before weights are downloaded
+    for number, weights in enumerate(given):
+        name, _ = suite.find_architecture(number)
+        if not weights:
+            raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
+        load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)
+    for start in starting:
+        load_starting_weights(start, build_suite_network(suite, generator), channels, suite.model)
 
 
 def load_given_weights(weights: str, model: nn.Module, channels: int, network: str) -> Normalisation | None:
-    """Load given weights into a model, in place; return their normalisation, or None if the suite's own applies.
+    """Load weights into a model, in place; return the normalisation that they need, or None for the suite's own.
 
-    `weights` is a file, a name of `PUBLISHED_WEIGHTS`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the
+    `weights` is a file, a name in `PUBLISHED_WEIGHTS`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`. `network` is the
     model's name, for messages.
 
     Raises:
@@ -64,7 +102,7 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
     moments = weight_file.normalised
     if not moments:
         return None
-    mean, std, top = map(moments.get, _NORMALISED)
+    mean, std, top = map(moments.get, _NORMALISATION_KEYS)
     return Normalisation(*parse_mean_and_std(mean, std, top, channels, str(path)))
 
 
@@ -132,20 +170,20 @@ def _fetch_torchvision_file(file: str) -> Path:
 
 
 def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
-    """Remove prefixes such as `module.` from all names of a state dict, if the rest are the names of the weights."""
-    needed, stripped = set(filter(is_weight_tensor, wanted)), state
+    """Remove prefixes such as `module.` from all names of a state dict, if the remaining names include all weights."""
+    needed, stripped = set(filter(is_weight_name, wanted)), state
     while not needed <= stripped.keys():
-        heads = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}
-        if len(heads) != 1 or heads == {""}:
+        prefixes = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}
+        if len(prefixes) != 1 or prefixes == {""}:
             return state
         stripped = {name.partition(".")[2]: tensor for name, tensor in stripped.items() if "." in name}
     return stripped
 
 
 def _check_weights_fit(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
-    """Raise a one-line CallerError for weights of another network and weights that are not finite."""
-    expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_tensor(name)}
-    loaded = {name: tensor for name, tensor in state.items() if is_weight_tensor(name)}
+    """Raise a one-line CallerError if weights belong to another network or are not finite."""
+    expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_name(name)}
+    loaded = {name: tensor for name, tensor in state.items() if is_weight_name(name)}
     faults = [f"{name} is missing" for name in expected.keys() - loaded.keys()]
     faults += [f"{name} is unexpected" for name in loaded.keys() - expected.keys()]
     misfits = {name: _explain_misfit(loaded[name], expected[name]) for name in expected.keys() & loaded.keys()}
@@ -187,8 +225,8 @@ def read_weights(path: Path) -> WeightFile:
         raise CallerError(_explain_unreadable(path, error)) from error
 
 
-def is_weight_tensor(name: str) -> bool:
-    """Return whether a tensor of a state dict has the name of a weight, not of a training counter."""
+def is_weight_name(name: str) -> bool:
+    """Return whether an entry of a state dict is a weight, not a training counter."""
     return not name.endswith(_COUNTERS)
 
 
@@ -204,7 +242,7 @@ def _read_safetensors(path: Path) -> WeightFile:
     with safe_open(path, framework="pt") as file:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = dict(file.metadata() or {})
-    for key in set(_NORMALISED) & set(metadata):
+    for key in set(_NORMALISATION_KEYS) & set(metadata):
         with suppress(ValueError):  # the code that uses the values reports invalid JSON
             metadata[key] = json.loads(metadata[key])
     return WeightFile(state, _select_normalisation(metadata))
@@ -214,13 +252,13 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     harmless = torch.serialization.safe_globals(_HARMLESS)
     # given a path, torch would choose the format by the file name
     with warnings.catch_warnings(), harmless, path.open("rb") as file:
-        warnings.simplefilter("ignore")  # warnings about pickles and programs: the error below covers these files
+        warnings.simplefilter("ignore")  # torch warns about pickles and programs, but errors cover these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state_dict(loaded):  # in a plain state dict `mean` is a buffer of the network
         return WeightFile(_convert_sparse_tensors(loaded), {})
     states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
     if not states:
-        raise CallerError(f"{path} contains no state dict; {_WRITE}")
+        raise CallerError(f"{path} contains no state dict; {_SAVE_ADVICE}")
     (key, state), *other_states = states.items()
     if different := [other for other, value in other_states if not _have_equal_tensors(state, value)]:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
@@ -242,7 +280,7 @@ def _convert_sparse_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: metadata[key] for key in _NORMALISED if key in metadata}
+    return {key: metadata[key] for key in _NORMALISATION_KEYS if key in metadata}
 
 
 def _explain_unreadable(path: Path, error: Exception) -> str:
@@ -254,6 +292,6 @@ def _explain_unreadable(path: Path, error: Exception) -> str:
         code = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if code:
         seen = f"cannot read {path}: it contains code ({list_some(sorted(code))}), and code in weights is never run"
-        return f"{seen}; if you trust the file, load it and {_WRITE}"
+        return f"{seen}; if you trust the file, load it and {_SAVE_ADVICE}"
     faults = "it is truncated, damaged, or not a file of torch or safetensors"
-    return f"cannot read {path} ({type(error).__name__}): {faults}; {_WRITE}, or as safetensors"
+    return f"cannot read {path} ({type(error).__name__}): {faults}; {_SAVE_ADVICE}, or as safetensors"
