@@ -1,11 +1,11 @@
 """Does removing features identify the 4 informative ones among 16? Experiment of Hooker et al. 2019, section 3.
 
 An example is x = a z / 10 + d n + e / 10, with the label y = [z > 0]. The numbers z and n and the 16 entries of e are
-standard normal and drawn anew for every example. The vectors a and d have 16 standard normal entries, which are drawn
-once per *draw*; only the first 4 entries of a are not 0. The signal z is small beside the distractor n, so a classifier
-must cancel n by comparing features.
+standard normal and drawn anew for every example. The vectors a and d have 16 standard normal entries; only the first 4
+entries of a are not 0. A *draw* consists of one a, one d and their examples. The signal z is small beside the
+distractor n, so a classifier must cancel n by comparing features.
 
-**What is the true ranking?** Least squares on a set S of features that are left has the signal-to-noise ratio
+**What is the true ranking?** Least squares on the set S of remaining features has the signal-to-noise ratio
 
     q(S) = |a_S|^2 - (a_S . d_S)^2 / (0.01 + |d_S|^2)
 
@@ -42,7 +42,7 @@ Ranking = NDArray[np.int64]
 
 
 class ToyWorld(NamedTuple):
-    """A random world: the weights of the signal and the weights of the distractor in the features, each (16,)."""
+    """The vectors a and d: weights of the signal and of the distractor in the features, each (16,)."""
 
     signal: Floats
     distractor: Floats
@@ -110,14 +110,14 @@ def score_rankings_in_random_world(rng: np.random.Generator) -> Floats:
 
 def _compute_curves(ranking: Ranking, train: Examples, test: Examples) -> tuple[list[float], list[float]]:
     fill = train.x.mean(axis=0)
-    reference = fit_linear_model(train)
-    retrained, untouched = [], []
+    original_weights = fit_linear_model(train)
+    retrained, not_retrained = [], []
     for t in LEVELS:
         degraded = Examples(degrade(test.x, ranking, t, fill), test.y)
         weights = fit_linear_model(Examples(degrade(train.x, ranking, t, fill), train.y))
         retrained.append(compute_accuracy(weights, degraded))
-        untouched.append(compute_accuracy(reference, degraded))
-    return retrained, untouched
+        not_retrained.append(compute_accuracy(original_weights, degraded))
+    return retrained, not_retrained
 
 
 def draw_world(rng: np.random.Generator) -> ToyWorld:
@@ -154,7 +154,7 @@ def fit_linear_model(examples: Examples) -> Floats:
 
     If several weight vectors are equally good, the result is the smallest. The function solves the normal equations. A
     removed feature is constant, so the equations are singular up to rounding (1e-16 of the largest entry). The variance
-    of the distractor is about 2,000 times that of the noise, so no eigenvalue that is not rounding is below 1e-10.
+    of the distractor is about 2,000 times the variance of the noise, so only rounding gives eigenvalues below 1e-10.
     """
     x = _add_constant(examples.x)
     # on busy cores, BLAS, which @ calls, takes ten times as long as einsum for thousands of small products

@@ -8,11 +8,11 @@ COLUMN = 15  # width of a column, in characters
 
 def format_text(result: ToyResult) -> str:
     """Format a table of mean accuracies in percent with their standard errors: a row per level, a column per curve."""
-    second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
+    headings = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
         f"Test accuracy in percent, mean of {result.draws} draws +- its standard error; seed {result.seed}",
         _format_row("ranking", [curve.ranking for curve in result.curves]),
-        _format_row("t", second),
+        _format_row("t", headings),
     ]
     lines += [
         _format_row(f"{t:.4f}", [_format_cell(curve, k) for curve in result.curves])
@@ -43,6 +43,6 @@ def make_chart(result: ToyResult) -> Chart:
 
 def _make_plot_curve(curve: ToyCurve, levels: tuple[float, ...]) -> PanelCurve:
     panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
-    measured = list(zip(curve.accuracy, curve.error, strict=True))
-    low, high = (tuple(mean + sign * error for mean, error in measured) for sign in (-2, 2))
+    means_and_errors = list(zip(curve.accuracy, curve.error, strict=True))
+    low, high = (tuple(mean + sign * error for mean, error in means_and_errors) for sign in (-2, 2))
     return PanelCurve(curve.ranking, panel, False, levels, curve.accuracy, low, high)

@@ -33,7 +33,7 @@ _EQUAL = 1e-10
 
 
 class Guided(TorchFunctionMode):
-    """A mode for the forward pass; ReLUs called in this mode use guided backprop if `on` is set in the backward pass.
+    """A mode for the forward pass; its ReLUs use guided backprop if `on` is True during the backward pass.
 
     One forward pass therefore serves the plain gradient and guided backprop. The mode handles `nn.ReLU`,
     `torch.nn.functional.relu`, `torch.relu` and the tensor method, in place or not. `find_unguided_rectifiers` returns
@@ -50,7 +50,7 @@ class Guided(TorchFunctionMode):
         self.on = self.met_relu = False
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch, and replace a ReLU by `_Relu`."""
+        """Call a function of torch, or `_Relu` instead of a ReLU."""
         if call not in _RELUS and call not in _RELUS_IN_PLACE:
             return call(*arguments, **(options or {}))
         self.met_relu = True
@@ -59,7 +59,7 @@ class Guided(TorchFunctionMode):
         return _Relu.apply(named["input"], in_place, self)  # type: ignore[no-untyped-call]
 
     def explain_why_unguided(self, logits: Tensor) -> str:
-        """Say why guided backprop does not apply to the network with these logits; an empty string if it applies."""
+        """Return why guided backprop does not apply to the network with these logits; an empty string if it applies."""
         unguided = find_unguided_rectifiers(logits)
         if not self.met_relu and _HIDDEN not in unguided:
             return "needs ReLUs, but the network has none"
@@ -122,15 +122,15 @@ def _is_swish(name: str, parents: Sequence[Node]) -> bool:
 
 
 class Rescaled(TorchFunctionMode):
-    """A mode in which nonlinear operations use the rescale rule: the slope between baseline and image as derivative.
+    """A mode in which the derivative of a nonlinear operation is the slope between baseline and image (rescale rule).
 
     The second half of each batch must contain the baselines of the images in the first half. The mode handles
-    functions, modules and tensor methods, in place or not, even if one is used several times. Operations without a
+    functions, modules and tensor methods, in place or not, even if a module is used several times. Operations without a
     rule, and scripted networks, use their ordinary derivative.
     """
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        """Call a function of torch, and replace an operation that has a rescale rule."""
+        """Call a function of torch, or its version with the rescale rule if there is one."""
         keywords = dict(options or {})
         if arguments and call in _ELEMENTWISE:
             return _Elementwise.apply(arguments[0], call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
@@ -147,11 +147,11 @@ class _Elementwise(torch.autograd.Function):
         ctx: Any, x: Tensor, call: Callable[..., Tensor], arguments: Sequence[Any], keywords: dict[str, Any]
     ) -> Tensor:
         with torch.enable_grad():
-            own = x.detach().requires_grad_()
-            argument = own.clone()
+            leaf = x.detach().requires_grad_()
+            argument = leaf.clone()
             y = call(argument, *arguments, **keywords)
-            (derivative,) = torch.autograd.grad(y.sum(), own)
-        ctx.save_for_backward(_subtract_baseline_half(own.detach()), _subtract_baseline_half(y.detach()), derivative)
+            (derivative,) = torch.autograd.grad(y.sum(), leaf)
+        ctx.save_for_backward(_subtract_baseline_half(leaf.detach()), _subtract_baseline_half(y.detach()), derivative)
         if y is not argument:
             return y.detach()
         ctx.mark_dirty(x)
@@ -167,10 +167,10 @@ class _Elementwise(torch.autograd.Function):
 class _MaxPool(torch.autograd.Function):
     """Max-pooling with the rescale rule; image and baseline may have their maxima at different positions.
 
-    The change of a window's maximum is assigned to one position: that of the image's maximum if the maximum is larger
-    for the image than for the baseline, else that of the baseline's maximum. At this position the input changes at
-    least as much as the maximum does, so no slope exceeds 1. A position that lies in several windows gets the sum of
-    their contributions.
+    The change of a window's maximum is assigned to one position: the position of the image's maximum if the maximum is
+    larger for the image than for the baseline, else the position of the baseline's maximum. At this position the input
+    changes at least as much as the maximum does, so no slope exceeds 1. A position that lies in several windows gets
+    the sum of their contributions.
     """
 
     @staticmethod
@@ -192,6 +192,6 @@ class _MaxPool(torch.autograd.Function):
         return back.view(ctx.shape), None, None
 
 
-def _subtract_baseline_half(both: Tensor) -> Tensor:
-    image, baseline = both.chunk(2)
+def _subtract_baseline_half(images_and_baselines: Tensor) -> Tensor:
+    image, baseline = images_and_baselines.chunk(2)
     return image - baseline

@@ -1,4 +1,4 @@
-"""The table of estimators: look up ids, find names for readers, and count the passes of the maps. No torch.
+"""The table of estimators: look up ids, find names for readers, and count passes. Nothing here imports torch.
 
 The estimators are declared in the files of `roarbench.estimators.families`; the table lists controls first. The meaning
 of a published id never changes: if a definition changes, the estimator gets a new version.
@@ -44,7 +44,7 @@ _OTHER_NAMES = {  # names in captum, zennit and Quantus that differ from our ids
     "shapleyvaluesampling": "shapley",
     "epsilonplus": "lrp",
 }
-# features per image that `count_passes` assumes: those of breast-cancer-10, because its suites have Shapley values,
+# default number of features per image in `count_passes`: that of breast-cancer-10, whose suites have Shapley values,
 # which take one pass per coalition of an image's features
 FEATURES = 10
 _BLACK = ("ig", "deeplift", "gradient-shap")  # bases whose path starts at black by default
@@ -57,9 +57,11 @@ def _load_declarations() -> Iterator[Estimator]:
             yield replace(row, base=row.base or row.id, module=file.name)
 
 
-_SET = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
+_PARAMETER = r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission, declared in its file
 # id of a submission, to which suffixes of twins may be appended
-_ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")
+_SUBMISSION_ID = re.compile(
+    rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_PARAMETER}(,{_PARAMETER})*\))?(~{TRUSTED})?(~{CUDA})?"
+)
 ESTIMATORS = {row.id: row for row in sorted(_load_declarations(), key=lambda row: not row.control)}
 PAPER_IDS = tuple(row.id for row in ESTIMATORS.values() if row.uses_shared_pass)  # the 18 of Hooker et al. 2019
 TWINS = {
@@ -93,22 +95,22 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     estimator_id = EstimatorId.parse(name)
     if "@" not in name and ("(" in name or ")" in name):
         return _find_with_parameters(estimator_id, suggestions)
-    if _ENTRY.fullmatch(name):
+    if _SUBMISSION_ID.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
     parent, twin = _find_parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
-        known, meant = (*ESTIMATORS, *twins, *suggestions), _find_id_by_other_name(name)
-        raise UnknownName("estimator", name, known, "estimators", meant)
+        known = (*ESTIMATORS, *twins, *suggestions)
+        raise UnknownName("estimator", name, known, "estimators", _find_id_by_other_name(name))
     return _make_twin(parent, twin, name)
 
 
 def _find_id_by_other_name(name: str) -> str:
-    """Return the id of the estimator with this title, or this name in another library; an empty string if none."""
+    """Return the id of the estimator with this title, or with this name in another library; else an empty string."""
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
-        for word in (row.id, row.title, find_display_name(row.id).name):
-            ids.setdefault(_normalise_name(word), row.id)
+        for known in (row.id, row.title, find_display_name(row.id).name):
+            ids.setdefault(_normalise_name(known), row.id)
     return (ids | _OTHER_NAMES).get(_normalise_name(name.rpartition(".")[2]), "")
 
 
@@ -123,14 +125,14 @@ def _make_twin(parent: Estimator, twin: str, name: str) -> Estimator:
 
 def split_estimator_ids(text: str) -> list[str]:
     """Split a list of ids at commas that are not in parentheses."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth = max(0, depth + (letter == "(") - (letter == ")"))
-        if letter == "," and not depth:
-            parts.append("")
+    ids, depth = [""], 0
+    for character in text:
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if character == "," and not depth:
+            ids.append("")
         else:
-            parts[-1] += letter
-    return parts
+            ids[-1] += character
+    return ids
 
 
 def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str]) -> Estimator:
@@ -148,7 +150,7 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
 
 
 def format_id_with_samples(name: str) -> str:
-    """Format an id for tables: if its default samples are too few to converge, show them, as in `rise(samples=256)`."""
+    """Format an id for tables, with its samples if the default is too small to converge, as in `rise(samples=256)`."""
     estimator_id = EstimatorId.parse(name)
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
     if not (row and row.few_samples) or "samples=" in name:
@@ -160,17 +162,17 @@ def format_id_with_samples(name: str) -> str:
 def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     """Return a dict from each id of a table to the name of its row.
 
-    A submission's row has the name that its author chose; if two submissions have the same name, or if an estimator of
-    the table has it, the row has the submission's id.
+    A submission's row has the name that the submission's author chose. If another submission or an estimator of the
+    table has the same name, the row has the submission's id.
     """
     ids = {row: EstimatorId.parse(row) for row in rows}
     plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
-    alike: dict[EstimatorId, set[EstimatorId]] = {}
+    ids_by_name: dict[EstimatorId, set[EstimatorId]] = {}
     for row, id_of_row in ids.items():
-        alike.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
-    alone = {name for name, sharing in alike.items() if len(sharing) == 1 and name.name not in ESTIMATORS}
+        ids_by_name.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
+    unique = {name for name, same in ids_by_name.items() if len(same) == 1 and name.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in alone else format_id_with_samples(row)
+        row: str(plain[row]) if id_of_row.submitted and plain[row].untwinned in unique else format_id_with_samples(row)
         for row, id_of_row in ids.items()
     }
 
@@ -183,8 +185,8 @@ def map_names_to_submissions(rows: Iterable[str]) -> dict[str, str]:
 def find_owner_of_ranking(name: str) -> Estimator | None:
     """Return the estimator whose ranking decides which features an estimator or twin removes.
 
-    Twins that exchange images or explain another network use their parent's ranking; all others use their own. Returns
-    None for `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
+    A twin that exchanges images or explains another network uses the ranking of its parent; every other estimator uses
+    its own. Returns None for `random-redrawn`, which has no ranking. Raises UnknownName for an unknown id.
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
@@ -208,7 +210,7 @@ def _list_twins(parent: Estimator) -> tuple[str, ...]:
 
 
 def find_estimator_or_placeholder(name: str) -> Estimator:
-    """Look up an estimator by id; for an unknown id, of a newer version, return a record that has only the id."""
+    """Look up an estimator by id; for an unknown id, for example of a newer version, return a record of the id."""
     try:
         return find_estimator(name)
     except CallerError:
@@ -223,7 +225,7 @@ class DisplayName(NamedTuple):
 
     @property
     def full_name(self) -> str:
-        """Return name and variation: `Integrated Gradients from the mean`."""
+        """Return name and variation, such as `Integrated Gradients from the mean`."""
         return " ".join(filter(None, self))
 
 
@@ -242,9 +244,9 @@ def find_display_name(estimator: str) -> DisplayName:
         return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
     name, form = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
-    of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
+    of_base = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
-    parts = [of, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
+    parts = [of_base, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
     if format_id_with_samples(estimator) != estimator:

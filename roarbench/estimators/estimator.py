@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from roarbench.estimators.map_input import MapInput
 
-_PLACES = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
+_VENUE_FIELDS = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
 _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
 IG_STEPS = 25  # points on the path from black to the image (Hooker et al. 2019, supplement)
 SAMPLES = 15  # noisy copies per image, called J by Hooker et al. 2019
@@ -45,25 +45,25 @@ class Paper:
 
     @property
     def text(self) -> str:
-        """Return the citation in one line: authors, title, journal or book, year and arXiv number."""
+        """Return the citation as one line: authors, title, journal or book, year and arXiv number."""
         fields = self.fields
         authors = fields["author"].replace(" and ", ", ")
         number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
-        return f"{authors}: {fields['title']}. {fields[self._source_text]}, {fields['year']}{number}"
+        return f"{authors}: {fields['title']}. {fields[self._venue_field]}, {fields['year']}{number}"
 
     @property
     def bibtex(self) -> str:
         """Return the BibTeX entry with one field per line."""
-        read = self.fields
-        fields = {name: read[name] for name in ("title", "author", self._source_text, "year")}
-        fields["title"] = f"{{{read['title']}}}"
-        fields |= {"eprint": read["eprint"], "archiveprefix": "arXiv"} if "eprint" in read else {}
+        all_fields = self.fields
+        fields = {name: all_fields[name] for name in ("title", "author", self._venue_field, "year")}
+        fields["title"] = f"{{{all_fields['title']}}}"
+        fields |= {"eprint": all_fields["eprint"], "archiveprefix": "arXiv"} if "eprint" in all_fields else {}
         lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
         return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
 
     @property
-    def _source_text(self) -> str:
-        return _PLACES.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")
+    def _venue_field(self) -> str:
+        return _VENUE_FIELDS.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")
 
 
 class Passes(NamedTuple):
@@ -93,9 +93,8 @@ def _make_unhashed_field(default: Any) -> Any:
 class Estimator:
     """An estimator, as a row of the table of estimators.
 
-    The fields from `id` to `values`, except `about`, are its identity. A file of `families` declares the fields. If a
-    declaration leaves out a field whose default is None and which it must declare, a test fails
-    (`tests/estimators/test_declarations.py`).
+    The fields from `id` to `values`, except `about`, identify the estimator. A file of `families` declares the
+    estimator; `tests/estimators/test_declarations.py` checks that no required field is left out.
     """
 
     id: str  # value of `--estimators`
@@ -122,7 +121,7 @@ class Estimator:
     # True if the estimator needs neighbouring features, or gives one number for all channels; it then does not apply to
     # tables, whose columns are the channels of one pixel
     neighbours: bool | None = _make_unhashed_field(None)
-    # whether `--estimators` may add the estimator to suites that do not name it
+    # whether `--estimators` may add the estimator to suites that do not name the estimator
     addable: bool = _make_unhashed_field(True)
     # whether the estimator uses information that no image contains; other estimators then need not beat it
     uses_ground_truth: bool = _make_unhashed_field(False)
@@ -146,7 +145,7 @@ class Estimator:
         identity = ("id", "base", "control", "version", "twin")
         values = {"form": self.form} | {key: value for key, value in make_json_record(self).items() if key in identity}
         values |= {"ig_steps": IG_STEPS, "noise": NOISE, "samples": SAMPLES, "blur": BLUR, "seed": SEED}
-        # the hashes of published controls lack `baseline`, because the rows are older than this parameter
+        # the hashes of published controls omit `baseline`, because the controls are older than this parameter
         if not self.uses_shared_pass:
             values |= {key: value for key, value in self.parameters.items() if not (self.control and key == "baseline")}
         return hash_value(values | {"ig_steps" if name == "steps" else name: value for name, value in self.values})
@@ -178,12 +177,12 @@ class Estimator:
 
     @property
     def uses_shared_pass(self) -> bool:
-        """Return whether the maps come from the shared pass (`engine`), as do those of the paper's 18 estimators."""
+        """Return whether `shared_pass` computes the maps, as for the 18 estimators of Hooker et al. 2019."""
         return not (self.control or self.has_own_passes)
 
     @property
     def has_own_passes(self) -> bool:
-        """Return whether the estimator explains a model in passes of its own."""
+        """Return whether the estimator explains a model, in its own passes instead of the shared pass."""
         return self.submitted or (self.maps is not None and not self.control)
 
     @property
@@ -225,14 +224,14 @@ class Estimator:
     def is_model_free_control(self) -> bool:
         """Return whether the estimator is a control that uses at most the predicted class of the network.
 
-        An estimator *beats every control* if it is significantly better than each of these. Twins other than
-        `random-blurred`, `random-redrawn` and controls that use the ground truth are not among them.
+        An estimator *beats every control* if it is significantly better than each of these controls. Not among them are
+        twins other than `random-blurred`, `random-redrawn`, and controls that use the ground truth.
         """
         return self.control and self.has_own_row and not self.uses_ground_truth
 
     @property
     def has_own_row(self) -> bool:
-        """Return whether the estimator has its own row; twins and `random-redrawn` only check another row."""
+        """Return whether the estimator has its own row; twins and `random-redrawn` only test another estimator."""
         return self.id in CONTROLS or (self.has_own_map and not self.twin)
 
     def get_value(self, name: str) -> Value:

@@ -1,7 +1,7 @@
-"""Stand-ins for torch, captum and related modules, which are imported at first use.
+"""Stand-ins for torch, captum and modules that import torch; each is imported at first use.
 
 Every start of the program loads the declarations of the estimators, and importing torch takes a second. Only the files
-of `families`, and `estimator.py`, import torch from this module.
+of `families`, `map_input.py` and `random_draws.py` import torch from this module.
 """
 
 from importlib import import_module
@@ -13,7 +13,6 @@ __all__ = [
     "backward_rules",
     "captum",
     "device_settings",
-    "faster_networks",
     "lrp_network",
     "lrp_rules",
     "nn",
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.common import device_settings
-    from roarbench.estimators import backward_rules, faster_networks, lrp_network, random_draws
+    from roarbench.estimators import backward_rules, lrp_network, random_draws
 else:
 
-    class _Later:
+    class _LazyModule:
         def __init__(self, module: str) -> None:
             self._module = module
 
@@ -40,10 +39,9 @@ else:
             return getattr(import_module(self._module), name)
 
     Tensor = Any
-    torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
-    captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    device_settings = _Later("roarbench.common.device_settings")
-    backward_rules = _Later("roarbench.estimators.backward_rules")
-    faster_networks = _Later("roarbench.estimators.faster_networks")
-    lrp_network = _Later("roarbench.estimators.lrp_network")
-    random_draws = _Later("roarbench.estimators.random_draws")
+    torch, nn, F = (_LazyModule(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
+    captum, lrp_rules = _LazyModule("captum.attr"), _LazyModule("captum.attr._utils.lrp_rules")
+    device_settings = _LazyModule("roarbench.common.device_settings")
+    backward_rules = _LazyModule("roarbench.estimators.backward_rules")
+    lrp_network = _LazyModule("roarbench.estimators.lrp_network")
+    random_draws = _LazyModule("roarbench.estimators.random_draws")

@@ -1,4 +1,4 @@
-"""Rewrite a network for layer-wise relevance propagation, into modules that have rules."""
+"""Rewrite a network into modules that have rules of layer-wise relevance propagation (LRP)."""
 
 import copy
 import operator
@@ -28,15 +28,15 @@ _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _RELUS = (torch.relu, torch.relu_, F.relu, "relu", "relu_")
 
 
-class Sum(nn.Module):
+class BranchSum(nn.Module):
     """The sum of two branches."""
 
-    def forward(self, one: Tensor, other: Tensor) -> Tensor:
-        """Return the sum of two tensors of one shape."""
-        return one + other
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the sum of two tensors of equal shape."""
+        return first + second
 
 
-class Linear(nn.Module):
+class LinearCall(nn.Module):
     """A module for a function call that is linear in its input, or selects values of its input as max-pooling does."""
 
     def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
@@ -48,8 +48,8 @@ class Linear(nn.Module):
         return self.call(x)
 
 
-class Clip(Linear):
-    """A ReLU with an upper limit, computed as each value times a constant, so that all relevance passes through."""
+class ClippedRelu(LinearCall):
+    """A ReLU with an upper limit; each value is multiplied by a constant, so that all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the result of the call."""
@@ -59,7 +59,7 @@ class Clip(Linear):
 def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     """Copy a network so that each of its modules is used once; the copy's logits are equal up to rounding.
 
-    Batch norms are folded into convolutions, sums of branches become modules of class `Sum`, and operations without
+    Batch norms are folded into convolutions, sums of branches become `BranchSum` modules, and operations without
     effect in eval mode are removed. Raises RunError if an operation has no relevance rule.
     """
     traced = _trace_for_lrp(model)
@@ -106,20 +106,20 @@ def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
         raise RunError(f"lrp supports only modules that are used once, but {node.target} is used twice; leave lrp out")
     tensors = len(node.all_input_nodes)
     if module is None and node.target in _ADDS and tensors == 2:
-        return Sum()
+        return BranchSum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
-        return Linear(_make_call_of_node(node))
+        return LinearCall(_make_call_of_node(node))
     if isinstance(module, nn.Hardtanh) and module.min_val == 0:  # includes nn.ReLU6, a subclass
-        return Clip(partial(F.hardtanh, min_val=0, max_val=module.max_val))
+        return ClippedRelu(partial(F.hardtanh, min_val=0, max_val=module.max_val))
     if node.target is F.relu6:
-        return Clip(F.relu6)
+        return ClippedRelu(F.relu6)
     raise _make_no_rule_error(
         type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target))
     )
 
 
-def _make_no_rule_error(step: str) -> RunError:
-    return RunError(f"lrp has no rule for {step}, an operation of the network; leave lrp out")
+def _make_no_rule_error(operation: str) -> RunError:
+    return RunError(f"lrp has no rule for {operation}, an operation of the network; leave lrp out")
 
 
 def _make_call_of_node(node: Node) -> Callable[[Tensor], Tensor]:

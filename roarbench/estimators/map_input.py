@@ -1,4 +1,4 @@
-"""Input of the functions that compute maps: images, targets and baselines; and the blur of images and maps.
+"""Input of the functions that compute maps, with baselines of images and the blur of images and maps.
 
 torch is imported at first use.
 """
@@ -18,11 +18,10 @@ class ClassImages(NamedTuple):
     """
 
     means: Tensor  # mean image of each class minus the mean of all images
-    # weights of a linear classifier of thumbnails (6 x 6 pixels), enlarged to the size of the images
-    weights: Tensor
+    weights: Tensor  # weights of a linear classifier of thumbnails (6 x 6 pixels), enlarged to the size of the images
 
     def to(self, device: torch.device) -> ClassImages:
-        """Return a copy of the class images on a device."""
+        """Copy the class images to a device."""
         return ClassImages(self.means.to(device), self.weights.to(device))
 
 
@@ -66,7 +65,7 @@ class MapInput(NamedTuple):
     @property
     def model(self) -> nn.Module:
         """Return the network."""
-        assert self.network is not None, "a control never asks the network"
+        assert self.network is not None, "a control does not use the network"
         return self.network
 
     @property

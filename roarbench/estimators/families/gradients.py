@@ -69,7 +69,7 @@ def compute_logit_gradients(
         inputs = images.detach().requires_grad_()
         with guide if "gb" in rules else nullcontext():
             logits = model(inputs)
-        # a logit depends on its own image alone, so the gradient of the sum holds the gradient of each image's logit
+        # each logit depends only on its own image, so the gradient of the sum contains each image's own gradient
         total = logits.gather(1, targets[:, None]).sum()
     report_logits(logits.detach())
     maps = {}
@@ -100,14 +100,14 @@ _FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
 
 def _declare(name: str, base: str, form: str, about: str) -> Estimator:
     """Declare one of the 18 estimators of the shared pass."""
-    (title, papers), (of, more) = _BASES[base], _FORMS[form]
+    (base_title, base_papers), (title, form_papers) = _BASES[base], _FORMS[form]
     path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
     copies: dict[str, Value] = {"noise": NOISE, "samples": SAMPLES} if form in NOISY else {}
     return Estimator(
         *(name, base, form, about),
-        title=of.format(title),
+        title=title.format(base_title),
         parameters=path | copies,
-        papers=tuple(dict.fromkeys((*papers, *more))),
+        papers=tuple(dict.fromkeys((*base_papers, *form_papers))),
         neighbours=False,
     )
 

@@ -73,8 +73,8 @@ def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iter
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = device_settings.choose_fastest_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
-        without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
-        yield (whole - inputs.compute_logit(without))[:, :, None, None] * pixels
+        occluded = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
+        yield (whole - inputs.compute_logit(occluded))[:, :, None, None] * pixels
 
 
 def feature_ablation(inputs: MapInput) -> Tensor:
@@ -107,10 +107,10 @@ def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     # with one more cell per side, the shifted mask still covers the image
     cells, shift = random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
-    grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
-    stretched = F.interpolate(grid, wide, mode="bilinear")
+    grid, size = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
+    stretched = F.interpolate(grid, size, mode="bilinear")
     h, w = images.shape[-2:]
-    top, left = (int(part * side) for part, side in zip(shift, sides, strict=True))
+    top, left = (int(fraction * side) for fraction, side in zip(shift, sides, strict=True))
     return stretched[:, :, top : top + h, left : left + w].to(images)
 
 
@@ -121,9 +121,9 @@ def gradient_shap(inputs: MapInput) -> Tensor:
     point between x0 and x_j, which is drawn uniformly for each image and j.
     """
     images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.get_value
-    share, total = float(value("noise")), torch.zeros_like(images)
+    noise, total = float(value("noise")), torch.zeros_like(images)
     for j in range(samples := inputs.estimator.get_integer("samples")):
-        copies = random_draws.make_noisy_copies(images, ids, j, SEED, share)
+        copies = random_draws.make_noisy_copies(images, ids, j, SEED, noise)
         start = make_baseline_images(str(value("baseline")), copies, inputs.black)
         points = torch.lerp(start, copies, random_draws.draw_path_positions(images, ids, j, SEED))
         gradient = compute_logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
@@ -140,10 +140,10 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
-    drawn = random_draws.draw_coalitions(
+    coalitions = random_draws.draw_coalitions(
         count_grid_squares(images, patches), inputs.estimator.get_integer("samples"), SEED
     )
-    members = torch.from_numpy(drawn).to(images.device)
+    members = torch.from_numpy(coalitions).to(images.device)
     empty, whole = inputs.compute_logit(baseline).double(), inputs.compute_logit(images).double()
     logits = [inputs.compute_logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
@@ -166,8 +166,7 @@ def exact_shapley(inputs: MapInput) -> Tensor:
     images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
     n, d = len(images), images[0].numel()
     if d > SHAPLEY_FEATURES:
-        most = f"at most {SHAPLEY_FEATURES} features, got {d}"
-        raise RunError(f"shapley supports {most}; leave shapley out")
+        raise RunError(f"shapley supports at most {SHAPLEY_FEATURES} features, got {d}; leave shapley out")
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
     coalitions = (torch.arange(2**d)[:, None] >> torch.arange(d)) & 1 == 1  # row k has the binary digits of k
     for members in torch.split(coalitions.to(images.device), _AT_ONCE):
@@ -185,7 +184,7 @@ def _compute_shapley_weights(members: Tensor) -> Tensor:
     """
     d = members.shape[1]
     chances = [math.factorial(s) * math.factorial(d - s - 1) / math.factorial(d) for s in range(d)]
-    # the 0 is never used, because the coalition of all features lacks no feature
+    # the 0 is never used, because the coalition of all features contains every feature
     by_size = torch.tensor([*chances, 0.0], dtype=torch.float64, device=members.device)
     size = members.sum(1, keepdim=True)
     return torch.where(members, by_size[(size - 1).clamp(min=0)], -by_size[size])

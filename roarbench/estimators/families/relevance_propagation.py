@@ -11,8 +11,10 @@ SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
     booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
-_MISSED = 1e-3  # allowed error of the contributions' sum, as a share of the contributions; rounding is below 1e-5
-_ROUNDING = 1e-5  # further allowed error: rounding of the difference of the logits, as a share of the logits
+_SUM_TOLERANCE = (
+    1e-3  # allowed error of the contributions' sum, as a share of the contributions; rounding is below 1e-5
+)
+_LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
 BACH = Paper("""@article{bach2015pixelwise,
     title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
     author = {Sebastian Bach and Alexander Binder and Grégoire Montavon and Frederick Klauschen and Klaus-Robert
@@ -33,8 +35,8 @@ def deeplift(map_input: MapInput) -> Tensor:
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     contributions = multipliers[: len(images)] * (images - start)
     logit, base = logits.detach().view(2, -1)
-    missed = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
-    if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
+    error = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
+    if error > _SUM_TOLERANCE * contributions.abs().sum() + _LOGIT_TOLERANCE * logits.abs().sum():
         raise RunError(
             "deeplift's contributions do not add up, because it lacks a rule for an operation of the network; "
             "leave deeplift out"
