@@ -78,7 +78,7 @@ def run(
     with suite.open_writable_results(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
         tell = None if logged else partial(_print_roar_table, suite, options, part, console)
-        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, tell_roar=tell)
+        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=tell)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)

@@ -1,4 +1,4 @@
-"""Make importance maps for a range of images: by built-in estimators, controls, or a submission in its sandbox."""
+"""Make importance maps of a range of images by built-in estimators, by controls, or by a submission in its sandbox."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -54,10 +54,10 @@ from roarbench.submissions.run_in_sandbox import (
 )
 
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
-_FITTED = 2048  # maximum training images from which new batch norm statistics are computed
-_SIDE = 6  # side of the linear classifier's thumbnails, in pixels
-_RIDGE = 0.1  # ridge penalty, relative to the variance of normalised pixels of about 1
-_AT_ONCE = 1024  # images per batch
+_BATCH_NORM_IMAGES = 2048  # maximum training images from which new batch norm statistics are computed
+_THUMBNAIL_SIDE = 6  # side of the linear classifier's thumbnails, in pixels
+_RIDGE_PENALTY = 0.1  # relative to the variance of normalised pixels, which is about 1
+_BATCH = 1024  # images per batch
 
 
 class MapWithProvenance(NamedTuple):
@@ -68,7 +68,7 @@ class MapWithProvenance(NamedTuple):
 
 
 def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Return numbers of images `start` to `stop - 1` of a split, int64; the splits have no number in common."""
+    """Return the ids of images `start` to `stop - 1` of a split, int64; no two images of the splits share an id."""
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
@@ -88,11 +88,11 @@ MapKey = tuple[ReferenceModel, str]  # an explained network and the id of an est
 
 
 def make_maps_for_networks(
-    wanted: Iterable[MapKey], split: Split, start: int, stop: int
+    keys: Iterable[MapKey], split: Split, start: int, stop: int
 ) -> dict[MapKey, MapWithProvenance]:
-    """Make the maps of images `start` to `stop - 1` for several networks; all networks share the draws of noise."""
+    """Make the maps of images `start` to `stop - 1` for several networks, which share the draws of noise."""
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
-    pairs = ((explained, find_estimator(name)) for explained, name in set(wanted))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(keys))
     for explained, estimator in sorted(pairs, key=lambda pair: (pair[1].job_group, pair[0].number, pair[1].id)):
         groups[estimator.job_group][explained].append(estimator)
     maps: dict[MapKey, MapWithProvenance] = {}
@@ -104,9 +104,9 @@ def make_maps_for_networks(
 
 
 def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that draws tie orders, int32 (k, d), of d features for k images, but draws each only once.
+    """Return a function that draws the tie orders of d features for k images, int32 (k, d), each only once.
 
-    The function takes d and the positions of the images in `ids`, int64 (k,).
+    The function takes d and the positions of the k images in `ids`, int64 (k,).
     """
     drawn: dict[tuple[int, int], NDArray[np.int32]] = {}
 
@@ -122,7 +122,7 @@ def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDA
 
 
 class _GroupInputs(NamedTuple):
-    """Estimators that share passes, with the network that they explain and its images."""
+    """Estimators that share passes, the network that they explain, and a batch of images."""
 
     explained: ReferenceModel
     estimators: list[Estimator]
@@ -146,7 +146,7 @@ def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> No
 
 
 def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    """Make the maps of one group for each of several explained networks."""
+    """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.find_architecture(part.explained.number))
@@ -194,7 +194,7 @@ def find_map_device(estimator: Estimator) -> str:
 
 
 def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    """Make the maps of built-in estimators that share passes, or of controls, for each explained network."""
+    """Make the maps of built-in estimators that share passes, or of controls, for several explained networks."""
     device = choose_device()
     clock = choose_processor_or_gpu_clock(device)
     start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
@@ -237,7 +237,7 @@ def _join_maps_of_batches(
     numerics: MapNumerics,
     seconds_per_pass: float,
 ) -> dict[str, MapWithProvenance]:
-    """Join the maps of one explained network, with the notes of each batch."""
+    """Join the batches' maps of one explained network, and derive their provenance from each batch's notes."""
     device = name_device(choose_device())
     batches = merge_batch_records(ExplainedBatches(note.images, note.images, numerics, device) for note in notes)
     # prediction stability is defined for the trained network's own predictions only
@@ -256,10 +256,10 @@ def _join_maps_of_batches(
 def _load_network_to_explain(
     explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
 ) -> nn.Module:
-    """Load, to the device, the network that a group of estimators explains; a process loads it once per checksum.
+    """Load the network that a group of estimators explains to the device; a process loads it once per checksum.
 
-    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019). If `numerics`
-    requires it, the network is split after its first convolution (docs/decisions/0032).
+    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), and some
+    `numerics` also split the network after its first convolution (docs/decisions/0032).
     """
     model = load_explained_variant(explained, variant)
     if numerics is not MapNumerics.FLOAT32:
@@ -278,7 +278,7 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
 
 
 def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return a variant of an explained network, in eval mode: `untrained`, `shuffled`, or else the trained network."""
+    """Return the `untrained` or `shuffled` variant of an explained network, or the trained network, in eval mode."""
     if variant == "untrained":
         return explained.build_untrained()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()
@@ -296,7 +296,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
             norm.reset_running_stats()
             norm.momentum = None  # cumulative mean over all batches
         model.train()
-        pixels = torch.from_numpy(explained.work.images.train.pixels[:_FITTED])
+        pixels = torch.from_numpy(explained.work.images.train.pixels[:_BATCH_NORM_IMAGES])
         for part in torch.split(pixels, 128) if norms else ():
             model(normalise(part, explained.norm))
     return model.eval()
@@ -304,7 +304,7 @@ def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
 
 @lru_cache(maxsize=1)  # the templates and the classifier have 1.2 GB for ImageNet
 def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
-    """Compute the class templates and the linear classifier of training images, float32 (classes, c, h, w) each."""
+    """Compute class templates and a linear classifier from the training images, float32 (classes, c, h, w) each."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
@@ -316,18 +316,18 @@ def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
 
 
 def _fit_classifier_weights(images: ImageData) -> Tensor:
-    """Fit the linear classifier by ridge regression on thumbnails of the training images and their mirror images."""
+    """Fit the linear classifier by ridge regression on thumbnails of the training images and of their mirror images."""
     train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
-    side = (min(_SIDE, height), min(_SIDE, width))
+    side = (min(_THUMBNAIL_SIDE, height), min(_THUMBNAIL_SIDE, width))
     parts = [
-        F.interpolate(normalise(torch.from_numpy(train.pixels[start : start + _AT_ONCE]), norm), side, mode="area")
-        for start in range(0, len(train.labels), _AT_ONCE)
+        F.interpolate(normalise(torch.from_numpy(train.pixels[start : start + _BATCH]), norm), side, mode="area")
+        for start in range(0, len(train.labels), _BATCH)
     ]
     small = torch.cat(parts).double()
     x = torch.cat([small, small.flip(3)]).flatten(1)
     x -= x.mean(0)
     labels, class_sums = torch.from_numpy(train.labels).repeat(2), x.new_zeros(images.record.classes, x.shape[1])
-    class_sums.index_add_(0, labels, x)  # equals a product with one-hot labels, but these have 20 GB for ImageNet
-    covariance = x.T @ x / len(x) + _RIDGE * torch.eye(x.shape[1], dtype=torch.float64)
+    class_sums.index_add_(0, labels, x)  # a product with one-hot labels is equal, but they have 20 GB for ImageNet
+    covariance = x.T @ x / len(x) + _RIDGE_PENALTY * torch.eye(x.shape[1], dtype=torch.float64)
     weights = torch.linalg.solve(covariance, class_sums.T / len(x)).T.unflatten(1, small.shape[1:])
     return F.interpolate(weights, (height, width), mode="bilinear").float()

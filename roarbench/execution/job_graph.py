@@ -1,8 +1,8 @@
-"""Build the graph of a suite's missing jobs, and determine the order in which its steps can start.
+"""Build the graph of a suite's missing steps, and determine the order in which they can start.
 
-Steps come in this order: train references; rank ranges of images by all estimators in one pass; join the ranges of each
-ranking; train networks that score several runs; do runs. Controls need no reference, so their runs use the cores while
-references are trained.
+The steps train explained networks; rank ranges of images, by all estimators in one pass; join the ranges of each
+ranking; train common networks, which score several runs; and do runs. The controls need no explained network, so their
+runs use the cores while explained networks are trained.
 """
 
 import heapq
@@ -36,8 +36,9 @@ from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import is_covered
 from roarbench.store.ranking_spec import RankingSpec
 
-_JOB = 260e6  # features explained per job, which takes seconds for a small network on one core, minutes for a ResNet-18
-_SCORED = 400e6  # features of degraded images scored per job, which takes as long as a job of `_JOB` explained features
+# features explained per job; the job takes seconds for a small network on one core, and minutes for a ResNet-18
+_EXPLAINED_FEATURES = 260e6
+_SCORED_FEATURES = 400e6  # features of degraded images scored per job, which takes about as long
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
@@ -49,8 +50,8 @@ class Step(NamedTuple):
     job: Job
     needs: tuple[str, ...]  # names of the steps that must end before this step starts
     keys: tuple[str, ...] = ()  # keys of the step's lease
-    # returns whether the store's folder has the step's output already; called before the step starts. Returns False for
-    # `run` steps, whose outputs are results in the database
+    # returns whether the store's folder already has the step's output. The default, `bool()`, returns False for `run`
+    # steps, whose outputs are results in the database
     is_made: Callable[[], bool] = bool
     recipe: str = ""  # recipe by which the step trains a network; empty if it trains none
     runs: tuple[Run, ...] = ()  # runs of a `run` step
@@ -79,7 +80,7 @@ class Step(NamedTuple):
 
 
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
-    """Return all steps that these runs need and that are not done yet."""
+    """Return the steps that these runs need and whose outputs are missing."""
     specs = list_rankings_of_runs(work, runs)
     missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
     references = {
@@ -102,12 +103,12 @@ def _make_reference_step(explained: ReferenceModel) -> Step:
     return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
 
 
-# from the key of a reference to the name of the step that makes the reference; the tuple is empty if it exists
+# from the key of an explained network to the name of the step that makes it; no name if the network is stored
 ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 
 def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
-    """Return the rankings that runs need, for every explained network; rankings by controls are listed only once."""
+    """Return the rankings that runs need for each explained network; rankings by controls are listed once."""
     needed = list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs]).rankings
     estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
     ordered = sorted(estimators.items())
@@ -115,14 +116,14 @@ def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec
 
 
 def list_common_network_steps(work: JobContext, runs: list[Run], missing: Collection[RankingSpec]) -> list[Step]:
-    """Return the steps that make the common networks of these runs and tune copies of them for each estimator."""
+    """Return the steps that train the common networks of these runs and tune a copy of each for each estimator."""
     scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
     steps = (step for run in scored for step in _make_common_network_steps(work, run, missing))
     return list({step.job.name: step for step in steps}.values())
 
 
 def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
-    """Yield the step that trains a run's common network and, if the run removes features, the step that tunes it."""
+    """Yield the step that trains a run's common network, and the step that tunes a copy if the run removes features."""
     common, controls = work.make_common_network_spec(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
@@ -169,7 +170,7 @@ def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Spli
 
 
 def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
-    """Return a range's lease keys, one per batch of images, because machines divide batches into jobs differently."""
+    """Return lease keys of a range, one per batch of images, because machines group batches into jobs differently."""
     data, names, starts = specs[0].data, list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
     return tuple(_hash_strings("rank", data, name, split, first) for name in names for first in starts)
 
@@ -177,13 +178,16 @@ def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, sto
 def _list_unranked_shards(
     work: JobContext, specs: list[RankingSpec]
 ) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
-    """Yield ranges of images, each with the rankings that lack it; another machine may have made different ranges."""
+    """Yield ranges of images, each with the rankings that lack it; other machines may have ranked other ranges."""
     size = _compute_shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
         ranked = {spec: work.rankings.list_ranked_ranges(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + IMAGES_PER_PASS, n) for start in range(0, n, IMAGES_PER_PASS)}
-        todo = {s: tuple(spec for spec in ranked if not is_covered(ranked[spec], s, stop)) for s, stop in ends.items()}
+        todo = {
+            start: tuple(spec for spec, ranges in ranked.items() if not is_covered(ranges, start, stop))
+            for start, stop in ends.items()
+        }
         for (_, missing), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
             starts = list(batches)
             if missing:
@@ -191,10 +195,12 @@ def _list_unranked_shards(
 
 
 def _compute_shard_size(specs: list[RankingSpec]) -> int:
-    """Return the images per job, in whole batches: `SHARD` on a GPU; fewer on a CPU if rankings need many passes."""
+    """Return the images per job, in whole batches: `SHARD`, or fewer on a CPU if the rankings need many passes."""
     if choose_device().type == "cuda":
         return SHARD
-    batches = _JOB // (max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS)
+    batches = _EXPLAINED_FEATURES // (
+        max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS
+    )
     return min(SHARD, max(1, int(batches)) * IMAGES_PER_PASS)
 
 
@@ -228,17 +234,17 @@ def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
 def _make_run_steps(
     work: JobContext, runs: list[Run], missing: Collection[RankingSpec], references: ReferenceSteps
 ) -> Iterator[Step]:
-    """Yield the steps of these runs; a step that trains no network scores one estimator at several levels."""
+    """Yield the steps of these runs; a step that trains no network may score one estimator at several levels."""
     features = len(work.images.test.labels) * prod(work.suite.dataset_record.shape)
     curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
     for run in runs:
         curves[make_job_grouping_key(work.suite, run.cell, run.seed)].append(run)
     for (cell, _), curve in curves.items():
         networks = work.suite.references if cell.retrain is ScoredNetwork.SIBLINGS else 1
-        most = max(1, int(_SCORED // (features * networks)))
+        count = max(1, int(_SCORED_FEATURES // (features * networks)))
         levels = sorted({run.cell.t for run in curve})
-        for start in range(0, len(levels), most):
-            part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
+        for start in range(0, len(levels), count):
+            part = tuple(run for run in curve if run.cell.t in levels[start : start + count])
             yield _make_run_step(work, part, missing, references)
 
 
@@ -262,15 +268,15 @@ def _make_run_step(
 
 
 class Schedule:
-    """Queue of steps that can start; if a step fails, the steps that need it fail, too."""
+    """Queue of the steps that can start; a failure of a step blocks the steps that need it."""
 
     def __init__(self, steps: list[Step]) -> None:
         self.steps = {step.job.name: step for step in steps}
-        self._place = {name: number for number, name in enumerate(self.steps)}
+        self._position = {name: number for number, name in enumerate(self.steps)}
         self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
-        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)  # from names of steps to reasons of interruptions
+        self.interruptions: defaultdict[str, list[str]] = defaultdict(list)  # from names of steps to reasons
         self.in_other_processes: list[str] = []  # names of the steps that other processes are doing
         self.reasons: dict[str, str] = {}  # from names of steps or submissions to reasons of failures
 
@@ -280,7 +286,7 @@ class Schedule:
         return self._graph.is_active()
 
     def take_ready(self, limit: int) -> list[Step]:
-        """Take up to `limit` steps that can start, the most urgent first."""
+        """Remove up to `limit` steps from the queue and return them, the most urgent first."""
         for name in self._graph.get_ready():
             self.enqueue(name)
         count = min(limit, len(self._ready))
@@ -292,11 +298,11 @@ class Schedule:
             self.enqueue(self.in_other_processes.pop())
 
     def enqueue(self, name: str) -> None:
-        """Queue a step; steps that were interrupted before come after other steps of the same priority."""
-        tries, step = len(self.cut_off[name]), self.steps[name]
-        # explained networks are scored before other steps use them
+        """Queue a step; steps that were interrupted come after other steps of the same priority."""
+        tries, step = len(self.interruptions[name]), self.steps[name]
+        # explained networks are scored first, because a network near chance ends the command
         priority = _PRIORITY["reference" if step.scores_reference else step.kind]
-        heapq.heappush(self._ready, (priority, tries, self._place[name], name))
+        heapq.heappush(self._ready, (priority, tries, self._position[name], name))
 
     def replace_step(self, step: Step) -> None:
         """Replace the queued step of this name."""
@@ -305,20 +311,20 @@ class Schedule:
 
     def retry(self, step: Step, reason: str) -> None:
         """Queue a step again after its machine interrupted it for this reason."""
-        self.cut_off[step.job.name].append(reason)
+        self.interruptions[step.job.name].append(reason)
         self.enqueue(step.job.name)
 
     def find_blocking_failure(self, step: Step) -> str:
-        """Return the reason if a step, its submission or a step that it needs has failed; empty if none has failed."""
+        """Return why a step, its submission or a step that it needs failed; empty if none of them failed."""
         names = (step.job.name, step.group, *step.needs)
         return next((self.reasons[name] for name in names if name in self.reasons), "")
 
     def block(self, name: str, reason: str) -> None:
-        """Record why the steps of this name, or of this submission, cannot be done."""
+        """Record why the step with this name, or the steps of the submission with this name, cannot be done."""
         self.reasons.setdefault(name, reason)
 
     def record_end(self, step: Step, reason: str = "") -> None:
-        """Record that a step has ended, with the reason if it failed."""
+        """Record that a step has ended; `reason` says why it failed."""
         if reason:
             self.block(step.job.name, reason)
             if step.group:
@@ -327,9 +333,9 @@ class Schedule:
 
 
 def find_steps_depending_on_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes, or need such a step; each step comes with its recipe."""
+    """Return the steps that train by one of these recipes or need such a step, each with the recipe."""
     made: set[str] = set()
-    needed: dict[str, str] = {}
+    needed: dict[str, str] = {}  # from names of steps to recipes
     needing = []
     for step in steps if recipes else ():
         if made.issuperset(step.needs) and step.is_made():

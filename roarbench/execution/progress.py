@@ -1,4 +1,4 @@
-"""Show the progress of a command, as a bar on a terminal or as plain lines in a log."""
+"""Show the progress of a command: a bar on a terminal, or lines in a log."""
 
 import logging
 import time
@@ -18,9 +18,9 @@ from roarbench.execution.scheduler import FinishedStep
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
 
-_BAR = 20  # width of the bar in characters
+_BAR_WIDTH = 20  # in characters
 _LINE_EVERY = 10.0  # seconds between log lines
-_TRUST = 0.02  # after this share of the work, the measured time has the same weight as the estimate
+_EQUAL_WEIGHT_SHARE = 0.02  # share of the work after which the measured time weighs as much as the estimate
 _log = logging.getLogger(__name__)
 
 
@@ -41,14 +41,14 @@ class LogConsole(Console):
 
 
 class ProgressDisplay:
-    """A context manager with a bar on a terminal, or an occasional line in a log."""
+    """Context manager that shows a bar on a terminal, or prints an occasional line if there is no terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._last_line = 0.0
         description = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # a narrow terminal cuts only this column
         self._bar = Progress(
-            BarColumn(_BAR),
+            BarColumn(_BAR_WIDTH),
             TextColumn("{task.fields[left]}"),
             TimeElapsedColumn(),  # shows progress during long steps
             TextColumn("{task.description}", table_column=description),
@@ -79,7 +79,7 @@ class ProgressDisplay:
 
 @dataclass
 class _TimedWork:
-    """Estimated core-seconds of a kind of work, and the measured time of its finished part."""
+    """Estimated core-seconds of a kind of work, and the measured time of the finished steps."""
 
     total: float = 0.0
     done: float = 0.0  # finished work, core-seconds by estimate
@@ -94,8 +94,8 @@ class _TimedWork:
 
     def estimate_wall_per_core_second(self, expected: float) -> float:
         """Return wall seconds per core-second: at first the expected value, then gradually the measured value."""
-        trust = _TRUST * self.total
-        return (self.wall_seconds + trust * expected) / (self.timed + trust) if self.timed + trust else expected
+        weight = _EQUAL_WEIGHT_SHARE * self.total
+        return (self.wall_seconds + weight * expected) / (self.timed + weight) if self.timed + weight else expected
 
 
 class StageDisplay(ProgressDisplay):
@@ -104,23 +104,23 @@ class StageDisplay(ProgressDisplay):
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
         self._count = count
-        self._begun = 0
+        self._stage = 0
 
     def begin_stage(self, text: str) -> None:
         """Show that the next stage begins."""
-        self._begun += 1
-        number = f"{self._begun} of {self._count}"
+        self._stage += 1
+        number = f"{self._stage} of {self._count}"
         if self._task is not None:
-            self._bar.update(self._task, completed=(self._begun - 1) / self._count, description=text, left=number)
+            self._bar.update(self._task, completed=(self._stage - 1) / self._count, description=text, left=number)
         else:
             self.console.print(f"{number}: {text}", soft_wrap=True)
 
 
 class StepDisplay(ProgressDisplay):
-    """Display of the progress of the work and of the time left.
+    """Display of the progress of steps and of the time left.
 
-    Each kind of step is timed separately, because the estimates of different kinds err by different factors. An
-    estimate has the same weight as measurements of a fraction `_TRUST` of the work, so the time left changes gradually.
+    Each kind of step is timed separately, because the estimates of different kinds err by different factors. Measured
+    times replace the estimates gradually (`_EQUAL_WEIGHT_SHARE`).
 
     Args:
         cost: Returns the expected core-seconds of a step.
@@ -196,7 +196,7 @@ def _classify_step(step: Step) -> str:
 
 
 class DecodingDisplay(ProgressDisplay):
-    """Display of the disk space that a decoded data set needs and of the progress of decoding."""
+    """Display of the disk space that a data set needs, and of the progress of decoding it."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)

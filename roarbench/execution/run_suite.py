@@ -1,4 +1,4 @@
-"""Run a suite, from the request of a user to stored results, and print messages for the user."""
+"""Run a suite: decode its images, do the missing runs on workers, store the results, and print messages."""
 
 import time
 from collections import Counter
@@ -73,7 +73,7 @@ class Request:
     start: Start = start_local_workers
     pace: SubmissionPace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files, too, are hashed completely
-    tell_roar: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
+    on_roar_complete: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -109,40 +109,37 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
     _refuse_near_chance(suite_results, work, console)
-    lacking = count_missing_work(suite_results, workspace)
-    refuse_full_disk(lacking, suite_results.data, workspace, workers)
+    missing_work = count_missing_work(suite_results, workspace)
+    refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
     Checksums(store.database, workspace).record_or_compare(
         list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
-    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, lacking, console)
+    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
-    start, check_files = request.start, request.check_files
-    with schedule_runs_on_workers(work, todo, store, measure, workers, console, start, check_files) as (
-        display,
-        events,
-    ):
+    options = request.start, request.check_files
+    with schedule_runs_on_workers(work, todo, store, measure, workers, console, *options) as (display, events):
         for event in events:
             display.show_event(event)
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
-            if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
+            if request.on_roar_complete and left_of_roar and left_of_roar.isdisjoint(left):
                 left_of_roar.clear()
                 if left:
-                    request.tell_roar()
+                    request.on_roar_complete()
             if event.step.first_run in _list_reference_runs(suite_results):
-                known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
-                _print_reference_accuracy(known, console)
-                if _is_near_chance(known):
+                stored = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
+                _print_reference_accuracy(stored, console)
+                if _is_near_chance(stored):
                     break
-    known = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
-    _refuse_near_chance(known, work, console)
-    return FinishedSuite(known, failed, work)
+    stored = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
+    _refuse_near_chance(stored, work, console)
+    return FinishedSuite(stored, failed, work)
 
 
 def _is_needed_for_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run; it needs ROAR's cells and the retrained networks at t = 0."""
+    """Return whether ROAR's table needs a run: a run of a ROAR cell, or of a retrained network at t = 0."""
     return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
@@ -160,7 +157,7 @@ def _measure_rates_and_print_plan(
 def decode_images_and_check_weights(
     request: Request, workspace: Workspace, store: ResultsStore, console: Console
 ) -> JobContext:
-    """Decode the images of a suite if needed, and check given weights before hours of work."""
+    """Decode a suite's images unless they are decoded, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
@@ -174,12 +171,12 @@ def decode_images_and_check_weights(
 
 
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
-    """Train or read a suite's explained networks and score them on untouched images; raise RunError if one fails."""
+    """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
     results = collect_stored_results(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
-    runs, lacking = _list_reference_runs(results), count_missing_work(results, work.workspace)
-    measure = partial(measure_rates, suite=request.suite, work=lacking, say=partial(console.print, soft_wrap=True))
+    runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
+    measure = partial(measure_rates, suite=request.suite, work=missing_work, say=partial(console.print, soft_wrap=True))
     with schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start) as (
         display,
         events,
@@ -262,13 +259,13 @@ def schedule_runs_on_workers(
     start: Start = start_local_workers,
     check_files: bool = False,
 ) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
-    """Start workers, measure their rates, and yield a progress display and the events of finished steps.
+    """Start workers, measure their rates, and yield a progress display with the events of finished steps.
 
     The caller passes the events to the display. Runs whose training exceeds the device's memory are left out with a
-    message; nothing about these runs is stored.
+    message, and nothing is stored about them.
     """
     verify_images_and_rankings(work, runs, check_files)
-    with ExitStack() as last, start(workers) as engine:
+    with ExitStack() as stack, start(workers) as engine:
         rates = measure(engine)
         reasons = dict(rates.too_large)  # from recipes to reasons
         needing = find_steps_depending_on_recipes(build_job_graph(work, runs), reasons)
@@ -277,15 +274,15 @@ def schedule_runs_on_workers(
             console.print(f"{count} of {len(runs)} runs are left out on this machine: {reason}", soft_wrap=True)
         runs_left_out = {run for event in left_out for run in event.step.runs}
         runs = [run for run in runs if run not in runs_left_out]
-        shown = [*build_job_graph(work, runs), *(event.step for event in left_out)]
+        steps = [*build_job_graph(work, runs), *(event.step for event in left_out)]
         cost = partial(estimate_step_seconds, work, rates=rates)
-        with StepDisplay(console, shown, cost, workers, rates.load, reasons.values()) as display:
-            yield display, chain(left_out, last.enter_context(closing(run_missing(work, runs, store, engine))))
+        with StepDisplay(console, steps, cost, workers, rates.load, reasons.values()) as display:
+            yield display, chain(left_out, stack.enter_context(closing(run_missing(work, runs, store, engine))))
 
 
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start, record = time.monotonic(), request.suite.dataset_record
-    # this machine's CPUs decode photographs, even if remote workers do the rest
+    # the CPUs of this machine decode photographs, even if remote workers do the other jobs
     workers = count_cores() if list_gpu_ids() else min(request.workers, PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)

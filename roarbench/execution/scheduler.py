@@ -1,4 +1,4 @@
-"""Schedule a suite's steps; this is the only module that connects stores, computations and engines."""
+"""Do a suite's steps with workers, and record their outcomes; only this module connects stores, jobs and engines."""
 
 import random
 import threading
@@ -17,14 +17,13 @@ from roarbench.store.leases import PULSE, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 
 TRIES = 3  # maximum tries of a job that its machine interrupts
-_PATIENCE = 1.0  # seconds per wait for the end of a job
-# seconds between checks of other commands' leases: the first interval, which doubles while nothing changes, and the
-# longest
-_FIRST_LOOK, LAST_LOOK = 0.5, 60.0
-_LEFT = 300.0  # seconds for which a step that was interrupted here is left to other commands
-_FAREWELL = 1.0  # maximum seconds that an ending command waits for its database
-_AT_ONCE = 2000  # maximum steps claimed per transaction
-_LOOKED_AT = 32  # the first steps of a claim; the folder is searched for their outputs before they are claimed
+_WAIT_SECONDS = 1.0  # seconds per wait for the end of a job
+# seconds between checks of the leases of other commands; the interval doubles while nothing changes
+_MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL = 0.5, 60.0
+_INTERRUPTED_SECONDS = 300.0  # seconds for which a step that was interrupted here is left to other commands
+_RELEASE_SECONDS = 1.0  # maximum seconds that an ending command waits for its database
+_MAX_CLAIMED = 2000  # maximum steps claimed per transaction
+_MIN_CLAIMED = 32  # steps of the first claim; the folder is searched for their outputs before they are claimed
 
 
 class Heartbeat:
@@ -34,7 +33,7 @@ class Heartbeat:
         self._store, self.owner = store, owner
         self._held: dict[str, int] = {}
         self._lost: set[str] = set()
-        self._lock, self._over = threading.Lock(), threading.Event()
+        self._lock, self._stopped_renewing = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._renew_until_stopped, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
@@ -42,7 +41,7 @@ class Heartbeat:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped_renewing.set()
         self._thread.join(0.5)  # the thread may wait for an unreachable database
 
     def start_renewing(self, keys: Iterable[str], lease_number: int) -> None:
@@ -74,7 +73,7 @@ class Heartbeat:
             self._lost |= {key for key in lost if self._held.get(key) == before[key]}
 
     def _renew_until_stopped(self) -> None:
-        while not self._over.wait(PULSE * random.uniform(0.75, 1.25)):
+        while not self._stopped_renewing.wait(PULSE * random.uniform(0.75, 1.25)):
             try:
                 self.renew_leases()
             except StoreError:  # the next heartbeat may succeed; work continues meanwhile
@@ -88,89 +87,91 @@ class FinishedStep(NamedTuple):
     failure: str  # reason of the failure; empty if the step succeeded
     note: str = ""  # message about the step; empty if there is none
     seconds: float = 0.0  # wall seconds of the worker; 0 if no worker of this command did the step
-    running: tuple[tuple[Step, float], ...] = ()  # steps that are still running, with their seconds so far
-    elsewhere: bool = False  # another command did the step
+    running: tuple[tuple[Step, float], ...] = ()  # steps that this command is doing, with their seconds so far
+    elsewhere: bool = False  # whether another command did the step
 
 
 def run_missing(
     work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine
 ) -> Generator[FinishedStep, None, None]:
-    """Do the missing work of these runs, and yield an event for each finished step.
+    """Do the missing steps of these runs, and yield an event for each finished step.
 
-    The command leases every step before it starts the step. If another process has leased a step, the step is left to
-    the other process, unless that process dies. A failure is stored with its reason, and no process tries the failed
-    step again until a user requests a retry.
+    Every step is leased before it starts. A step that another process has leased is left to that process, unless the
+    process dies. A failure is stored with its reason, and no process tries the failed step again until a user requests
+    a retry.
     """
     todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))
     owner = Owner.of_this_process()
-    with Heartbeat(store, owner) as beats:
-        runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
+    with Heartbeat(store, owner) as heartbeat:
+        runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, heartbeat)
         try:
             for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored run needs no checkpoint
                     work.get_checkpoint(run.key).remove()
                 yield event
-        finally:  # if this process goes on, its leases would block other commands
+        finally:  # if this process continues, its leases would block other commands
             _release_leases(store, owner)
 
 
 def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
-    def leave() -> None:
+    def release() -> None:
         with store.try_without_waiting():
             store.release_all_leases(owner)
 
-    thread = threading.Thread(target=leave, name="leave", daemon=True)
+    thread = threading.Thread(target=release, name="release leases", daemon=True)
     thread.start()
-    thread.join(_FAREWELL)
+    thread.join(_RELEASE_SECONDS)
 
 
 class _Runner:
-    """Runner that does the steps of a schedule with an engine, and records the outcomes in a store."""
+    """Does the steps of a schedule on an engine, and records the outcomes in a store."""
 
-    def __init__(self, work: JobContext, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
-        self._work, self._schedule, self._engine, self._store = work, todo, engine, store
+    def __init__(
+        self, work: JobContext, schedule: Schedule, engine: Engine, store: ResultsStore, heartbeat: Heartbeat
+    ) -> None:
+        self._work, self._schedule, self._engine, self._store = work, schedule, engine, store
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
-        self._owner, self._beats = beats.owner, beats
+        self._owner, self._heartbeat = heartbeat.owner, heartbeat
         self._lease_numbers: dict[str, int] = {}  # from names of running steps to the numbers of their leases
         self._started_at: dict[str, float] = {}
         self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
-        self._pause = _FIRST_LOOK
-        self._cut_off_at: dict[str, float] = {}
+        self._check_interval = _MIN_CHECK_INTERVAL
+        self._interrupted_at: dict[str, float] = {}
 
     def run_steps(self) -> Iterator[FinishedStep]:
         """Do all steps, and yield an event for each finished step."""
-        look = 0.0  # time of the next check of other commands' steps, by `time.monotonic`
+        next_check = 0.0  # time of the next check of other commands' steps, by `time.monotonic`
         while self._schedule.active:
-            looking = self._engine.idle > 0 and time.monotonic() >= look
-            if looking:
+            is_checking = self._engine.idle > 0 and time.monotonic() >= next_check
+            if is_checking:
                 self._schedule.requeue_steps_of_other_processes()
             yield from self._start_ready_steps()
-            if looking and self._schedule.in_other_processes:
-                look = time.monotonic() + self._pause * random.uniform(0.5, 1.5)
-                self._pause = min(2 * self._pause, LAST_LOOK)
+            if is_checking and self._schedule.in_other_processes:
+                next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
+                self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if self._lease_numbers:
                 yield from self._collect_outcomes()
                 self._stop_jobs_with_lost_leases()
             elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
-                time.sleep(max(0.0, look - time.monotonic()))
+                time.sleep(max(0.0, next_check - time.monotonic()))
             else:  # workers have not started yet, or all have left
-                self._engine.wait(_PATIENCE)
+                self._engine.wait(_WAIT_SECONDS)
 
     def _start_ready_steps(self) -> Iterator[FinishedStep]:
-        # claim few steps at first, because most claims succeed and the database looks up the keys of every claimed step
-        count = max(_LOOKED_AT, self._engine.idle)
+        # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
+        count = max(_MIN_CLAIMED, self._engine.idle)
         while self._engine.idle and (ready := self._schedule.take_ready(count)):
-            count = min(2 * count, _AT_ONCE)
+            count = min(2 * count, _MAX_CLAIMED)
             find_failure = self._schedule.find_blocking_failure
-            made = [step for step in ready[:_LOOKED_AT] if not find_failure(step) and step.is_made()]
+            made = [step for step in ready[:_MIN_CLAIMED] if not find_failure(step) and step.is_made()]
             for step in made:
                 self._record_done_elsewhere(step)
-            wanted = [step for step in ready if step not in made and not self._leave_interrupted_step_to_others(step)]
-            yield from self._claim_leases({step.make_lease_request(self._data): step for step in wanted})
+            todo = [step for step in ready if step not in made and not self._leave_interrupted_step_to_others(step)]
+            yield from self._claim_leases({step.make_lease_request(self._data): step for step in todo})
 
     def _claim_leases(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
         if not requests:
@@ -193,7 +194,7 @@ class _Runner:
 
     def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
         """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
-        self._pause = _FIRST_LOOK
+        self._check_interval = _MIN_CHECK_INTERVAL
         if step.runs and len(stopped) < len(step.keys):
             self._schedule.replace_step(step.drop_runs(stopped))
             step = step.drop_runs({*step.keys} - stopped)
@@ -202,10 +203,10 @@ class _Runner:
         return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
-        """Start a leased step, or record it if its output exists; yield it only if an earlier step blocks it."""
-        self._beats.start_renewing(step.keys, lease_number)
+        """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""
+        self._heartbeat.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
-        self._pause = _FIRST_LOOK
+        self._check_interval = _MIN_CHECK_INTERVAL
         if reason := self._schedule.find_blocking_failure(step):
             yield from self._record_failure(step, reason)
         elif step.is_made():
@@ -213,7 +214,7 @@ class _Runner:
             self._remove_running(step)
             self._schedule.record_end(step)
         else:
-            # the check raises before hours of training if another folder has made the network
+            # raises before hours of training if a network made in another folder is recorded
             if step.kind in ("reference", "network", "tune"):
                 self._checksums.record_or_compare(list_output_artifacts(step))
             self._engine.start_job(step.job)
@@ -224,8 +225,8 @@ class _Runner:
         self._store.release_leases(step.keys, self._owner)
 
     def _leave_interrupted_step_to_others(self, step: Step) -> bool:
-        """Leave a step that was interrupted here to other processes for a while, if one is working on these images."""
-        if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
+        """Leave a step that was interrupted here to other processes for a while, if any works on these images."""
+        if time.monotonic() > self._interrupted_at.get(step.job.name, -_INTERRUPTED_SECONDS) + _INTERRUPTED_SECONDS:
             return False
         foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
         if left := any(lease.data == self._data for lease in foreign_leases):
@@ -233,19 +234,19 @@ class _Runner:
         return left
 
     def _record_done_elsewhere(self, step: Step) -> FinishedStep:
-        self._pause = _FIRST_LOOK
+        self._check_interval = _MIN_CHECK_INTERVAL
         self._schedule.record_end(step)
         return FinishedStep(step, "", elsewhere=True)
 
     def _collect_outcomes(self) -> Iterator[FinishedStep]:
-        ended = self._engine.wait(_PATIENCE)
-        # record outcomes with a CallerError after the others, because this error ends the command
+        ended = self._engine.wait(_WAIT_SECONDS)
+        # outcomes with a CallerError come last, because this error ends the command
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
             yield from self._handle_outcome(outcome)
 
     def _stop_jobs_with_lost_leases(self) -> None:
         for name in self._lease_numbers:
-            if name not in self._stopped and self._beats.has_lost(self._schedule.steps[name].keys):
+            if name not in self._stopped and self._heartbeat.has_lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
                 self._engine.stop_job(name)
 
@@ -270,7 +271,7 @@ class _Runner:
 
     def _remove_running(self, step: Step) -> None:
         del self._lease_numbers[step.job.name], self._started_at[step.job.name]
-        self._beats.stop_renewing(step.keys)
+        self._heartbeat.stop_renewing(step.keys)
 
     def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:
         """Queue a job again if its machine interrupted it and tries are left; return whether the job was queued."""
@@ -279,7 +280,7 @@ class _Runner:
         if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
             return False
         self._schedule.retry(step, str(outcome.error))
-        self._cut_off_at[step.job.name] = time.monotonic()
+        self._interrupted_at[step.job.name] = time.monotonic()
         self._remove_running(step)
         self._store.release_leases(step.keys, self._owner)
         return True
@@ -290,12 +291,12 @@ class _Runner:
         if outcome.error is not None:
             tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
             reason = f"{outcome.error}{tries}"
-            if not step.runs:  # all steps of a submission report its first failure
+            if not step.runs:  # all steps of a submission report the submission's first failure
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._record_failure(step, reason)
             return
-        cut_off = self._schedule.cut_off[step.job.name]
-        notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
+        reasons = self._schedule.interruptions[step.job.name]
+        notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
             stored = outcome.value

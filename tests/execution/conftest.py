@@ -50,7 +50,7 @@ def small_jobs():
         size_jobs(patch, 16, 16)
         for module in (shared_network_training, train_and_score_runs):
             patch.setattr(module, "fit", lambda *_: 0.5)
-        for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
+        for name in ("_WAIT_SECONDS", "_MIN_CHECK_INTERVAL", "MAX_CHECK_INTERVAL"):
             patch.setattr(scheduler, name, 0.0)
         yield
 

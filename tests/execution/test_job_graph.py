@@ -60,7 +60,7 @@ def test_build_job_graph_groups_scorings_of_a_map_but_not_trainings(tmp_path, mo
     counts = Counter((cell.retrain, cell.estimator, count) for cell, count in first)
     alone = (ScoredNetwork.IMAGES, "random", 1)
     assert counts == {(ScoredNetwork.NONE, name, 3): 2 for name in ("random", "grad")} | {alone: 3}
-    monkeypatch.setattr(job_graph, "_SCORED", 2 * TEST * prod(suite.dataset_record.shape))  # features: two levels
+    monkeypatch.setattr(job_graph, "_SCORED_FEATURES", 2 * TEST * prod(suite.dataset_record.shape))  # two levels
     sizes = [len(step.runs) for step in list_run_steps(work, runs) if step.first_run.cell.retrain is ScoredNetwork.NONE]
     assert sorted(sizes) == [1, 1, 1, 1, 2, 2, 2, 2]
 

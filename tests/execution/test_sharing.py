@@ -144,7 +144,7 @@ def test_leases_are_renewed_while_event_reader_is_blocked(fresh, store, monkeypa
 
 def test_run_missing_closes_when_database_does_not_answer(fresh, store, monkeypatch):
     """A vanished server sends no error, so the release of leases must have a time limit."""
-    monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
+    monkeypatch.setattr(scheduler, "_RELEASE_SECONDS", 0.01)
     answered = Event()
     monkeypatch.setattr(store, "release_all_leases", lambda owner: answered.wait(PATIENCE))
     events = run_missing(fresh[0], fresh[1][:1], store, InlineEngine())
