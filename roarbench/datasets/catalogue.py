@@ -1,4 +1,4 @@
-"""The catalogue of data sets that a suite can name, with metadata that need no file. Nothing here imports torch.
+"""Catalogue of the data sets that a suite can name, with their metadata. Nothing here imports torch.
 
 Tabular data are stored as 1 x 1 images with one channel per column (docs/data.md).
 """
@@ -9,8 +9,10 @@ from functools import partial
 from roarbench.common.enums import Split
 from roarbench.common.errors import UnknownName
 
-_USUAL_CROP = 224 / 256  # usual crop: resize the short side to 256 and cut out the centre of 224 (protocol, section 5)
-_MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
+_USUAL_CROP = 224 / 256  # ImageNet's usual crop: resize the short side to 256 and cut out the centre of 224
+_BREAST_CANCER_MEASURES = (
+    "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
+)
 PINNED_FINGERPRINTS = {  # fingerprints of complete data sets, so that they are known before a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
@@ -24,11 +26,11 @@ PINNED_FINGERPRINTS = {  # fingerprints of complete data sets, so that they are 
 
 @dataclass(frozen=True)
 class DatasetRecord:
-    """The metadata of a data set."""
+    """Metadata of a data set."""
 
     name: str
     about: str
-    hub: str  # path on the Hugging Face hub; empty for generated data
+    hub: str  # OWNER/NAME on the Hugging Face hub; empty for data that are not on the hub
     revision: str  # pinned commit of the hub's repository, or version of the recipe of generated data
     # configuration on the hub, empty if there is only one; or kind of generated data, empty for `planted`
     config: str
@@ -57,7 +59,7 @@ class DatasetRecord:
     of_each: int = 0
     # storage of a user's images: `FOLDERS`, `PARQUET` or `TABLE`; empty for data sets of the catalogue
     own: str = ""
-    # share of each class's images that is drawn from the only split for testing, at least one image; 0 if there is a
+    # share of each class's images, at least one image, that is drawn from the only split for testing; 0 if there is a
     # test split
     share: float = 0.0
     folder: str = ""  # folder of a user's images on this machine, or file of a table; not part of the identity
@@ -105,7 +107,7 @@ class DatasetRecord:
 
     @property
     def test_only(self) -> bool:
-        """Return whether the data set has only test images, which then also serve as training images."""
+        """Return whether the data set has only test images, which are then used for training, too."""
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
@@ -123,7 +125,7 @@ make_record_without_hub = partial(  # record of a data set outside the hub
 
 
 def make_user_dataset_record(name: str, channels: int, size: int) -> DatasetRecord:
-    """Make a record for a user's images of this shape."""
+    """Make a record for a user's images of this shape, without classes and counts of images."""
     return make_record_without_hub(
         name=name,
         about=OWN_IMAGES,
@@ -157,7 +159,7 @@ _PLANTED = make_record_without_hub(name="planted",
     about="generated stripes whose true feature ranking is known for every image (docs/planted.md)", revision="1",
     train_split="train", test_split="test", classes=4, train_images=1000, test_images=2000, channels=3, size=16,
     terms="generated; no terms")  # fmt: skip
-_CELLS = make_record_without_hub(name="breast-cancer",
+_BREAST_CANCER = make_record_without_hub(name="breast-cancer",
     about="30 measures of the cell nuclei in an image of a breast mass, malignant or benign (Street et al. 1993)",
     revision="1", label_column="diagnosis", classes=2, train_images=285, test_images=284, channels=30, size=1,
     bundled="breast-cancer", terms="CC BY 4.0 (UCI Machine Learning Repository, Breast Cancer Wisconsin (Diagnostic))",
@@ -212,11 +214,11 @@ _TABLE = (
     replace(_PLANTED, name="planted-corners",
         about="photographs with a patch in each corner that names the class (docs/planted.md)", config="corners",
         classes=10, train_images=3000, test_images=1000, size=64, terms=_IMAGENETTE64.terms),
-    _CELLS,
-    replace(_CELLS, name="breast-cancer-10",
+    _BREAST_CANCER,
+    replace(_BREAST_CANCER, name="breast-cancer-10",
         about="breast-cancer with its ten means alone, few enough for exact Shapley values",
-        columns=tuple(f"mean {name.replace('_', ' ')}" for name in _MEASURES.split()), channels=10),
-    replace(_CELLS, name="digits",
+        columns=tuple(f"mean {name.replace('_', ' ')}" for name in _BREAST_CANCER_MEASURES.split()), channels=10),
+    replace(_BREAST_CANCER, name="digits",
         about="handwritten digits as 64 ink counts, one per field of 4 x 4 pixels (Alpaydin et al. 1998)",
         bundled="digits", label_column="digit", classes=10, channels=64, train_images=899, test_images=898,
         terms="CC BY 4.0 (UCI Machine Learning Repository, Optical Recognition of Handwritten Digits)"),
@@ -225,7 +227,7 @@ DATASETS = {record.name: record for record in _TABLE}
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Look up a data set by name; raise UnknownName for unknown names."""
+    """Return the data set of this name; raise UnknownName if there is no such data set."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

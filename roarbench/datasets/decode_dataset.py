@@ -1,7 +1,7 @@
 """Decode data sets into the decoded store.
 
 A process that decodes a data set holds a lock, writes into a folder NAME.partial, and renames the folder when it is
-complete. The next process therefore continues the work of a killed process (`parallel_decoding`), and two processes
+complete. Therefore, the next process continues the work of a killed process (`parallel_decoding`), and two processes
 never decode the same data set.
 """
 
@@ -40,10 +40,12 @@ def decode_dataset(
     Args:
         record: The data set.
         folder: Folder of the decoded store.
-        data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
-        limit: Number of images per split, the first images of each class, as balanced as possible; None for all images.
+        data: Local folder in the hub's layout (or with IDX files), from which images are read instead of the record's
+            source.
+        limit: Number of images per split; the first images of each class are used, as balanced as possible. None for
+            all images.
         workers: Number of processes that decode.
-        report_progress: Function that is called with the progress.
+        report_progress: Function that is called with the progress after each decoded part.
 
     Raises:
         DataError: The images cannot be reached or read, or differ from the record.
@@ -62,7 +64,7 @@ def decode_dataset(
 
 
 def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
-    """Return the fingerprint of a decoded data set; an empty string if the data set has not been decoded.
+    """Return the fingerprint of a decoded data set, or an empty string if the data set has not been decoded.
 
     Raises StoreError if the stored data are damaged. Raises DataError if a check that needs no decoding shows that
     `decode_dataset` would fail.
@@ -75,7 +77,7 @@ def find_decoded_fingerprint(record: DatasetRecord, folder: Path, data: Path | N
 
 
 def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
-    """Return the folder of a decoded data set; the folder's name has a hash of all settings that change the content."""
+    """Return the folder of a decoded data set; its name ends in a hash of all settings that change the content."""
     check_image_limit(record, limit)
     source = make_source_identity(record, data)
     identity_values = {
@@ -84,8 +86,8 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
         "source": source,
         "limit": limit,
     }
-    small = [] if limit is None else [f"limit{limit}"]
-    return folder / "-".join([record.name, str(source["kind"]), *small, identity.hash_value(identity_values)[:8]])
+    limited = [] if limit is None else [f"limit{limit}"]
+    return folder / "-".join([record.name, str(source["kind"]), *limited, identity.hash_value(identity_values)[:8]])
 
 
 def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
@@ -121,9 +123,9 @@ def _decode_and_write_manifest(
         raise
     entries = {split: _write_labels_and_hash_files(partial, split, splits[split]) for split in Split}
     mean, std = _compute_moments(tallies[Split.TRAIN].histogram)
-    judged: dict[str, object] = {"splits": entries, "limit": limit}
+    fingerprinted: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls read normalised images, so the normalisation changes results
-        judged["normalised"] = [record.mean, record.std]
+        fingerprinted["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
         "record": identity.make_json_record(record.without_location),
@@ -133,7 +135,7 @@ def _decode_and_write_manifest(
         "mean": mean,
         "std": std,
         "repairs": {split: tallies[split].repairs for split in Split},
-        "fingerprint": identity.hash_value(judged),
+        "fingerprint": identity.hash_value(fingerprinted),
     }
     _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
@@ -144,9 +146,10 @@ def _write_labels_and_hash_files(folder: Path, split: Split, raw: RawSplit) -> d
     labels = _write_and_hash(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
     record_whole_read(pixels, digest := compute_sha256(pixels))
-    entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
-    truth = {} if raw.truth is None else {"truth": _write_and_hash(folder / f"{split}-truth.bin", raw.truth.tobytes())}
-    return entry | truth
+    entry: dict[str, Any] = {"images": len(raw.labels), "pixels": digest, "labels": labels}
+    if raw.truth is not None:
+        entry["truth"] = _write_and_hash(folder / f"{split}-truth.bin", raw.truth.tobytes())
+    return entry
 
 
 def _compute_moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:

@@ -21,14 +21,9 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.parquet_files import LFS_POINTER_START
 from roarbench.datasets.preprocessing import crop_centre_square, resize_and_centre_crop
 
-GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
-    "grey",
-    "of more than 8 bits",
-    "CMYK",
-    "palette or transparency",
-    "colour",
-    "of 1 bit",
-)
+# kinds of repair, as users read them after the number of images
+GREY, DEEP, CMYK, COLOUR, ONE_BIT = "grey", "of more than 8 bits", "CMYK", "colour", "of 1 bit"
+OTHER = "palette or transparency"
 TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
 LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
 RANGE, FLAT = "of floats or negative numbers", "of one value after conversion to 8 bits"
@@ -36,16 +31,15 @@ NARROW = "of 16 bits per channel with transparency or in planes, of which Pillow
 POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
 DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, NARROW, POINTERS)
 _DEPTHS = (8, 10, 12, 14, 16)  # bits per value of common cameras and files
-DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a larger share means a bad copy
+MAX_DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a larger share means a bad copy
 FEW_BITS = 12  # 16-bit values that use at most 12 bits leave at most 16 shades
-FILL = 128  # pixel value of unreadable images
-Values = NDArray[Any]  # integers
-_COLOUR = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's raw modes: channels, bits, byte order
-_OTHER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
-# if the lower bytes cannot be read, the largest upper byte must be at least 16, because the image would otherwise have
-# fewer than 16 shades
-_ENOUGH = 16
-_BITS, _PLANES = 258, 284  # TIFF tags: bits per channel; planar configuration, 2 for separate planes
+UNREADABLE_PIXEL = 128  # pixel value of unreadable images
+Values = NDArray[Any]  # integers of any type
+_COLOUR_MODE = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's raw modes: channels, bits, byte order
+_OTHER_BYTE_ORDER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
+# minimum of the largest upper byte in images whose lower bytes cannot be read; with less, images have too few shades
+_MIN_UPPER_BYTE = 16
+_BITS_TAG, _PLANES_TAG = 258, 284  # TIFF tags: bits per channel; planar configuration, 2 for separate planes
 
 
 class DecodedImage(NamedTuple):
@@ -85,7 +79,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
             raise
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
             kind = _describe_damage(error, content)
-    return DecodedImage(np.full(record.shape, FILL, np.uint8), (kind,))
+    return DecodedImage(np.full(record.shape, UNREADABLE_PIXEL, np.uint8), (kind,))
 
 
 class InspectedImage(NamedTuple):
@@ -114,20 +108,20 @@ def round_up_depth(bits: int) -> int:
 
 
 def check_depth(bits: int, depth: int, source: str) -> None:
-    """Raise DataError if values use more bits than the record's `depth`, or at most 12 bits if `depth` is 0.
+    """Raise DataError if values use more bits than the record's `depth`, or use at most 12 bits if `depth` is 0.
 
     Bits beyond the depth would be cut off, and 12-bit values that are read as 16-bit values would have only 16 shades.
     """
-    wanted = round_up_depth(bits)
-    if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
+    depth_needed = round_up_depth(bits)
+    if bits and (bits > (depth or 16) or not depth and depth_needed <= FEW_BITS):
         seen = f"values of {source} use {bits} bits, but are read as {depth or 16} bits"
-        raise DataError(f"{seen}; write depth = {wanted} under [data]")
+        raise DataError(f"{seen}; write depth = {depth_needed} under [data]")
 
 
 def refuse_many_damaged_images(
     names: Sequence[str], images: int, source: str, kinds: Mapping[str, int], advice: str = "repair or remove them"
 ) -> None:
-    """Raise DataError if the share of damaged images exceeds `DAMAGED_SHARE`.
+    """Raise DataError if the share of damaged images exceeds `MAX_DAMAGED_SHARE`.
 
     Args:
         names: Names of the damaged images.
@@ -136,7 +130,7 @@ def refuse_many_damaged_images(
         kinds: Number of images by kind of damage.
         advice: Advice at the end of the message.
     """
-    if len(names) > DAMAGED_SHARE * images:
+    if len(names) > MAX_DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {source} cannot be decoded completely"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
         raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
@@ -199,7 +193,7 @@ def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:
 
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
-    """Describe in one line how many images of a data set were repaired, and how."""
+    """Describe in one line how many images were repaired or are damaged, and the consequence for their pixels."""
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
@@ -208,9 +202,9 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
         ((FLAT,), "kept as they are"),
     )
     lines = []
-    for kinds, done in groups:
+    for kinds, consequence in groups:
         counts = [f"{repairs[kind]:,} {kind}" for kind in kinds if repairs.get(kind)]
-        lines += [f"{', '.join(counts)}: {done}"] if counts else []
+        lines += [f"{', '.join(counts)}: {consequence}"] if counts else []
     return "; ".join(lines)
 
 
@@ -226,7 +220,7 @@ def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint
 
 
 class UnusableValues(ValueError):
-    """Raised for values of unknown range, or if Pillow reads too few bits; the message is the kind of damage."""
+    """Raised for values of unknown range or with too few bits; the message is the kind of damage."""
 
 
 def is_high_depth_grey(mode: str) -> bool:
@@ -237,7 +231,7 @@ def is_high_depth_grey(mode: str) -> bool:
 def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
     """Return the lower bytes of a colour image with 16 bits per channel; None for other images.
 
-    If only the upper bytes can be read, the function returns the upper bytes.
+    If Pillow can read only the upper bytes, the function returns an image of the upper bytes.
 
     Args:
         image: The image, opened but not loaded.
@@ -246,17 +240,17 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     Raises:
         UnusableValues: Pillow reads too few bits of the values.
     """
-    words, tags = _find_raw_mode(image), getattr(image, "tag_v2", {})
-    if tags.get(_PLANES) == 2 and max(tags.get(_BITS, (8,))) > 8:
+    raw_mode, tags = _find_raw_mode(image), getattr(image, "tag_v2", {})
+    if tags.get(_PLANES_TAG) == 2 and max(tags.get(_BITS_TAG, (8,))) > 8:
         raise UnusableValues(NARROW)
-    if ";16" not in words or is_high_depth_grey(image.mode):
+    if ";16" not in raw_mode or is_high_depth_grey(image.mode):
         return None
-    colour, lower = _COLOUR.fullmatch(words), Image.open(BytesIO(content))
+    colour, lower = _COLOUR_MODE.fullmatch(raw_mode), Image.open(BytesIO(content))
     if colour:
-        other = f"{colour[1]};16{_OTHER[colour[2]]}"
-        lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, words, other)) for tile in lower.tile]
+        other = f"{colour[1]};16{_OTHER_BYTE_ORDER[colour[2]]}"
+        lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, raw_mode, other)) for tile in lower.tile]
     lower.load()
-    if not colour and np.asarray(lower)[..., :3].max() < _ENOUGH:
+    if not colour and np.asarray(lower)[..., :3].max() < _MIN_UPPER_BYTE:
         raise UnusableValues(NARROW)
     return lower
 

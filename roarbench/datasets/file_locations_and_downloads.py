@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roarbench.common.errors import DataError
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_idx_files, list_all_files_below
+from roarbench.datasets.image_folders import has_idx_files, has_image_suffix, list_all_files_below
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
@@ -78,13 +78,12 @@ def find_system_package_folder(record: DatasetRecord) -> Path | None:
 def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and modification time of each file; in class folders, only of image files."""
     folder = path.parent if record.tabular else path
-    endings = IMAGE_SUFFIXES if record.own == FOLDERS else None
     try:
         candidates = [path] if record.tabular else list_all_files_below(path)
-        paths = sorted(
-            one for one in candidates if (endings is None or one.suffix.lower() in endings) and one.is_file()
+        files = sorted(
+            file for file in candidates if file.is_file() and (record.own != FOLDERS or has_image_suffix(file))
         )
-        return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
+        return [[str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     except OSError as error:  # for example a file that was just deleted
         raise DataError(
             f"cannot read {error.filename}: {error.strerror}; run again when no program changes it"
@@ -111,8 +110,8 @@ def _make_split_patterns(record: DatasetRecord) -> dict[str, str]:
 def _list_hub_files(record: DatasetRecord) -> list[str]:
     import huggingface_hub
 
-    about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
-    return sorted(file.rfilename for file in about.siblings or [])
+    info = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
+    return sorted(file.rfilename for file in info.siblings or [])
 
 
 def _list_cached_files(record: DatasetRecord) -> list[str]:
@@ -133,7 +132,8 @@ def download_lazily(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     with _convert_hub_errors(record):
         names = _list_cached_files(record) if HF_HUB_OFFLINE else _list_hub_files(record)
     by_split = {
-        split: [name for name in names if fnmatch(name, like)] for split, like in _make_split_patterns(record).items()
+        split: [name for name in names if fnmatch(name, pattern)]
+        for split, pattern in _make_split_patterns(record).items()
     }
     return {split: _download_files(record, files) for split, files in by_split.items() if files}
 
@@ -156,15 +156,12 @@ def _convert_hub_errors(record: DatasetRecord) -> Iterator[None]:
         yield
     except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
-        ask = f"accept its terms at {page} and run `hf auth login` or set HF_TOKEN; or use --data DIR"
-        raise DataError(f"the hub denies access to {record.hub} ({shorten_hub_error(error)}); {ask}") from error
+        remedy = f"accept its terms at {page} and run `hf auth login` or set HF_TOKEN; or use --data DIR"
+        raise DataError(f"the hub denies access to {record.hub} ({shorten_hub_error(error)}); {remedy}") from error
     except Exception as error:  # the library raises many exception types, some private
-        token = (
-            "; the data set needs a token: run `hf auth login` or set HF_TOKEN"
-            if record.gated and not get_token()
-            else ""
-        )
-        seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)}){token}"
+        seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)})"
+        if record.gated and not get_token():
+            seen += "; the data set needs a token: run `hf auth login` or set HF_TOKEN"
         raise DataError(f"{seen}; name a local copy with --data DIR") from error
 
 

@@ -1,4 +1,4 @@
-"""Infer the record of a user's images from their folder: storage, splits, labels and sizes."""
+"""Infer the record of a user's images or table from the files: storage, splits, labels, sizes and counts."""
 
 import warnings
 from collections import Counter, defaultdict
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 
@@ -41,26 +41,26 @@ from roarbench.datasets.tabular import (
 )
 from roarbench.datasets.undecoded_splits import check_labels, list_images_and_labels, select_rows_of_split
 
-SHARE = 0.3  # share of images that is drawn for testing if there is no test split
-_IMAGES = ("image", "img", "photo", "picture")  # common names of an image column
-_INSPECTED = 64  # images that are inspected for size and colour
-_DECODED = 20_000  # images that are decoded to find damage; a larger set is sampled at even distances
-_FEWEST = 20  # if there are fewer training images per class, a warning is printed
-_MAX_NESTING = 4  # maximum depth of nested folders without siblings
-_SIZES = (8, 16, 28, 32, 48, 64)
-_GREY = ("1", "L", "LA", "F")
+TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
+_IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
+_MAX_INSPECTED = 64  # images that are inspected for size and colour
+_MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
+_FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
+_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
+_USUAL_SIZES = (8, 16, 28, 32, 48, 64)
+_GREY_MODES = ("1", "L", "LA", "F")  # of Pillow
 
 
-def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     """Infer the record of the images in a folder, or of a table; the record has the name of the folder or file.
 
     The image size is the largest of some usual sizes, at most 64 pixels, that the shorter side of half of the images
-    reaches. `say` is called with each warning, so that the user sees problems before hours of work. Raises DataError if
-    there are neither class folders nor parquet files with images and labels, there are too few images, images are
-    damaged, or a file is not a table or has no column of classes.
+    reaches. `warn` is called with each warning, so that users see problems before they start hours of work. Raises
+    DataError if there are neither class folders nor parquet files with images and labels, there are too few images,
+    images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(TABLE_SUFFIXES):
-        inferred = _infer_from_table(folder, say)
+        inferred = _infer_from_table(folder, warn)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(image_folders.list_all_files_below(folder.resolve()))
@@ -71,20 +71,20 @@ def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
-            inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), say)
+            inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
     else:
-        noun = "a file" if folder.exists() else "missing"
-        raise DataError(f"{folder} is {noun}; name a folder of class folders or of parquet files, or a CSV file")
+        state = "a file" if folder.exists() else "missing"
+        raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     record = add_image_counts(inferred)
-    if record.train_images < _FEWEST * record.classes:
+    if record.train_images < _FEW_PER_CLASS * record.classes:
         noun = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
-        say(f"warning: {seen}; with fewer than {_FEWEST} per class, networks may stay at chance")
+        warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 
 
 def add_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Add the numbers of classes and images to a user's record.
+    """Add the number of classes and of images of each split to a user's record.
 
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
@@ -100,53 +100,53 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
                 f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
             )
     chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
-    train, test = (np.unique(chosen_labels[split]) for split in Split)
-    least = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
+    train, test = (np.unique(chosen_labels[split]) for split in Split)  # classes that have images
+    classes = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
     record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
-    if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
-        seen = f"{len(train)} of {least} classes have a training image, {len(test)} have a test image"
-        wanted = "expected two or more classes with two or more images each"
+    if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
+        seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
+        remedy = "expected two or more classes with two or more images each"
         if len(train) > 1 and len(test) and record.own == FOLDERS:
             names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
-            wanted += f"; the class '{names[np.setdiff1d(np.arange(least), train)[0]]}' has no training image"
+            remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         elif len(train) > 1 and len(test):
-            wanted += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
-        raise DataError(f"{record.folder}: {seen}; {wanted}")
+            remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
+        raise DataError(f"{record.folder}: {seen}; {remedy}")
     if not record.numbered:
-        return replace(record, classes=least)
+        return replace(record, classes=classes)
     for split in Split:
         check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
     return record
 
 
-def _infer_from_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
     if path.name.lower().endswith(CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
-        say(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
+        warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
-    gaps, candidates = count_missing_by_feature(table, label), [name for name in table.column_names if name != label]
-    complete = tuple(name for name, count in gaps.items() if not count)
-    seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
-    missing = f"{path.name} has missing or infinite values: column {list_some(seen)}"
-    if seen and len(complete) < 2:
+    missing_counts = count_missing_by_feature(table, label)
+    complete = tuple(name for name, count in missing_counts.items() if not count)
+    gaps = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in missing_counts.items() if count]
+    missing = f"{path.name} has missing or infinite values: column {list_some(gaps)}"
+    if gaps and len(complete) < 2:
         raise DataError(f"{missing}; fill them in or leave these rows out")
-    if seen:
-        say(f"warning: {missing}; these columns are left out")
-    texts = describe_stray_text_in_numeric_columns(table, label)
-    for name, why in texts.items():
-        if why:
-            say(f"warning: {path.name}: column '{name}' is left out: it holds {why} and numbers in the other rows")
-    if plain := [f"'{name}'" for name, why in texts.items() if not why]:
-        say(f"columns left out, because they hold text: {list_some(plain)}")
+    if gaps:
+        warn(f"warning: {missing}; these columns are left out")
+    stray_texts = describe_stray_text_in_numeric_columns(table, label)
+    for name, stray in stray_texts.items():
+        if stray:
+            warn(f"warning: {path.name}: column '{name}' is left out: it holds {stray} and numbers in the other rows")
+    if text_columns := [f"'{name}'" for name, stray in stray_texts.items() if not stray]:
+        warn(f"columns left out, because they hold text: {list_some(text_columns)}")
     if not complete:
         lacking = f"{path.name} has no column of numbers beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
-    columns = complete if list(complete) != candidates else ()
+    columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
     record = replace(
         make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
     )
-    return replace(record, own=TABLE, label_column=label, columns=columns, share=SHARE)
+    return replace(record, own=TABLE, label_column=label, columns=columns, share=TEST_SHARE)
 
 
 def _is_number(text: str) -> bool:
@@ -157,15 +157,15 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _infer_from_class_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     folder = _find_innermost_folder(folder)
-    train, test = _find_split_folders(folder, say)
+    train, test = _find_split_folders(folder, warn)
     if train and not test:
         folder, train = folder / train, ""
-    return _inspect_image_files(replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder)), say)
+    return _inspect_image_files(replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder)), warn)
 
 
-def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
+def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[str, str]:
     """Return the names of the folders of training and test images; an empty name if there is no such folder."""
     names = image_folders.list_class_names(folder)
     pairs = [
@@ -177,33 +177,33 @@ def _find_split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str
             return train, test
         problem = f"{folder / test} has no class folders"
     if pairs:
-        say(f"warning: {problem}; test images are drawn from '{train}'")
+        warn(f"warning: {problem}; test images are drawn from '{train}'")
         return train, ""
     if train_folders := [
         name for name in names if is_train_name(name) and image_folders.list_class_names(folder / name)
     ]:
         return train_folders[0], ""
     if split_named := [name for name in names if is_bare_split_name(name)]:
-        first, listed = split_named[0], list_some([name for name in names if name != split_named[0]])
+        first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
-        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {listed}; {advice}")
+        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {others}; {advice}")
     return "", ""
 
 
-def _warn_of_class_names_that_differ_in_case(parents: Iterable[Path], say: Callable[[str], object]) -> None:
+def _warn_of_class_names_that_differ_in_case(parents: Iterable[Path], warn: Callable[[str], object]) -> None:
     alike = defaultdict[str, list[str]](list)
     for name in dict.fromkeys(name for parent in parents for name in image_folders.list_class_names(parent)):
         alike[name.strip().casefold()].append(f"'{name}'")
     for names in alike.values():
         if len(names) > 1:
-            say(f"warning: {list_some(names)} are separate classes; if they are one class, merge their folders")
+            warn(f"warning: {list_some(names)} are separate classes; if they are one class, merge their folders")
 
 
-def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    _warn_of_class_names_that_differ_in_case(parents, say)
+    _warn_of_class_names_that_differ_in_case(parents, warn)
     files = [
         group.folder / file
         for parent in parents
@@ -214,19 +214,21 @@ def _inspect_image_files(record: DatasetRecord, say: Callable[[str], object]) ->
         file.suffix.lower() for parent in parents for file in _list_files_without_image_suffix(parent)
     ):
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
-        say(f"warning: files without the ending of an image file are left out: {kinds}")
-    shaped = _add_image_shape(record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _INSPECTED)))
-    checked = list(_select_evenly_spaced_files(files, _DECODED))
+        warn(f"warning: files without the ending of an image file are left out: {kinds}")
+    shaped = _add_image_shape(
+        record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _MAX_INSPECTED))
+    )
+    checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        seen = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
-    names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
-    refuse_many_damaged_images(names, len(checked), record.name, Counter(one.damage for one in seen))
-    return _add_bit_depth(shaped, (one.bits for one in seen))
+        images = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
+    names = [file.relative_to(folder).as_posix() for file, image in zip(checked, images, strict=True) if image.damage]
+    refuse_many_damaged_images(names, len(checked), record.name, Counter(image.damage for image in images))
+    return _add_bit_depth(shaped, (image.bits for image in images))
 
 
 def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    most = max(bits, default=0)
-    return replace(record, depth=round_up_depth(most) if most else 0)
+    max_bits = max(bits, default=0)
+    return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
 
 
 def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
@@ -237,7 +239,7 @@ def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
 
 
 def _find_innermost_folder(folder: Path) -> Path:
-    """Descend while a folder has a single subfolder that holds folders, as in many archives; return the last folder."""
+    """Return the innermost of nested folders that each hold a single folder, as in many archives."""
     for _ in range(_MAX_NESTING):
         names = image_folders.list_class_names(folder)
         if len(names) != 1 or not image_folders.list_class_names(folder / names[0]):
@@ -254,7 +256,7 @@ def _list_images_of_class_folders(parent: Path) -> tuple[image_folders.FileGroup
     raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
-def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     try:
         files = parquet_files.list_split_files(folder)
     except DataError:
@@ -273,14 +275,14 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, say: Callable[[str]
         test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(files[test], label)), "")
         if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            say(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(files[first], label)}; {used}")
-        if lack := _describe_missing_rows_or_labels(files[train], label):
-            raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
+            warn(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(files[first], label)}; {used}")
+        if missing := _describe_missing_rows_or_labels(files[train], label):
+            raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             parquet_files.refuse_missing_shards(files[name])
         group = parquet_files.list_row_groups(files[train])[0]
-        rows = np.arange(min(group.rows, _INSPECTED))
-        contents = [one for part in parquet_files.read_parquet_images(group, record.image_column, rows) for one in part]
+        rows = np.arange(min(group.rows, _MAX_INSPECTED))
+        contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _add_image_shape(_add_split_names(record, train, test), contents)
@@ -293,11 +295,13 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     labels = [
         field.name for field in schema if parquet_files.has_class_type(field.type) or field.name in LABEL_COLUMN_NAMES
     ]
-    return _choose_column(file, "images", images, _IMAGES), _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
+    return _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES), _choose_column(
+        file, "labels", labels, LABEL_COLUMN_NAMES
+    )
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
-    """Return `rows` or `labels` if a split lacks them, else an empty string; withheld labels are -1 or missing."""
+    """Return `rows` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1 or missing."""
     columns = [parquet_files.read_column(file, name) for file in files]
     if not any(map(len, columns)):
         return "rows"
@@ -311,17 +315,17 @@ def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
 
 
 def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
-    """Add the names of the splits to the record; if there is one split, a share of its images is drawn for testing."""
+    """Add the names of the splits; if one is missing, a share of the images of the only split is drawn for testing."""
     if train and test:
         return replace(record, train_split=train, test_split=test)
-    return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
+    return replace(record, train_split=train or ".", test_split=train or ".", share=TEST_SHARE)
 
 
 def _has_image_column(file: Path) -> bool:
     try:
         return any(_is_image_type(field.type) for field in parquet_files.read_schema(file))
     except OSError:
-        return True  # the error is reported when the file is read later
+        return True  # the error is reported later, when the file is read
 
 
 def _is_image_type(kind: pa.DataType) -> bool:
@@ -345,11 +349,11 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     sides, grey = [], []
     for content in contents:
-        # damaged images are reported when they are decoded later
+        # damaged images are reported later, when they are decoded
         with suppress(Exception), Image.open(BytesIO(content)) as image:
             sides.append(min(image.size))
-            grey.append(image.mode in _GREY or is_high_depth_grey(image.mode))
+            grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
     if not sides:
         raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
-    size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])
+    size = max((size for size in _USUAL_SIZES if size <= median(sides)), default=_USUAL_SIZES[0])
     return replace(record, size=size, channels=1 if all(grey) else 3)

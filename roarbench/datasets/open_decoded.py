@@ -1,4 +1,4 @@
-"""Read the decoded store, which holds the images of data sets as plain uint8 files; the files are memory-mapped.
+"""Open data sets in the decoded store, whose files of plain uint8 pixels are memory-mapped.
 
     FOLDER/imagenette64-bundled-1a2b3c4d/
         train-pixels.bin, test-pixels.bin    uint8 (n, c, h, w)
@@ -45,7 +45,7 @@ class SplitImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; a pickle holds only the path of the folder, and each process opens the folder once."""
+    """A decoded data set; its pickle holds only the path of the folder, and each process opens the folder once."""
 
     record: DatasetRecord
     folder: Path  # folder of the decoded data set
@@ -57,7 +57,7 @@ class ImageData:
     # from different sources have the same fingerprint
     fingerprint: str
     limit: int | None  # images per split of a reduced data set; None for the whole
-    # from a kind of repair to the number of repaired images; `decode_image.describe_repairs` formats the counts
+    # number of repaired images, by kind of repair; `decode_image.describe_repairs` formats the counts
     repairs: Mapping[str, int]
 
     def __getitem__(self, split: Split) -> SplitImages:
@@ -88,12 +88,12 @@ def _open_decoded_cached(folder: Path) -> ImageData:
 
 
 def refuse_altered_split(folder: Path, split: Split, whole: bool) -> None:
-    """Raise StoreError if the files of a split were altered after decoding; for `whole` see `refuse_altered_file`."""
+    """Raise StoreError if the files of a split were altered after decoding; `refuse_altered_file` explains `whole`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
-        if noted := manifest["splits"][split].get(kind):
+        if checksum := manifest["splits"][split].get(kind):
             description, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
-            refuse_altered_file(folder / f"{split}-{kind}.bin", noted, description, remedy, whole)
+            refuse_altered_file(folder / f"{split}-{kind}.bin", checksum, description, remedy, whole)
 
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> SplitImages:

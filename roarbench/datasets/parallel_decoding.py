@@ -1,8 +1,8 @@
 """Decode stored images to uint8 files in parallel, and resume interrupted work.
 
-The work is divided into parts. A part consists of the needed images of one row group, which one process decodes. Each
-part has a fixed position in the file of pixels, so the result depends neither on the number of processes nor on their
-order. A journal lists the finished parts; a later call decodes the remaining parts.
+One process decodes one part, which consists of the needed images of one row group or group of files. Each part has a
+fixed position in the file of pixels, so the result depends neither on the number of processes nor on their order. A
+journal lists the finished parts; a later call decodes the remaining parts.
 
     PARTIAL/train-pixels.bin    pixels; the file has its full length, and missing parts are holes
     PARTIAL/journal.jsonl       {"part": "train 0 100", "tally": …}
@@ -33,7 +33,7 @@ from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
 
-PARTS_PER_WORKER = 32  # minimum parts per process, because a process takes seconds to start
+PARTS_PER_WORKER = 32  # minimum number of parts per process, because a process takes seconds to start
 JOURNAL = "journal.jsonl"
 
 
@@ -101,12 +101,12 @@ def decode_splits(
     free = _measure_and_check_free_space(folder, record, size)
     tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
     parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
-    todo = [part for part in parts if part.name not in done]
-    finished = total - sum(len(part.rows) for part in todo)
-    if todo:
+    remaining = [part for part in parts if part.name not in done]
+    finished = total - sum(len(part.rows) for part in remaining)
+    if remaining:
         report_progress(DecodingProgress(record.name, finished, total, size, free))
     with (folder / JOURNAL).open("a") as journal:
-        for part, tally in _decode_parts(todo, workers):
+        for part, tally in _decode_parts(remaining, workers):
             values = vars(tally) | {"histogram": tally.histogram.tolist()}
             print(json.dumps({"part": part.name, "tally": values}), file=journal, flush=True)
             done[part.name] = tally
@@ -121,17 +121,17 @@ def decode_splits(
 
 
 def _measure_and_check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
-    """Return the free bytes of the disk; raise StoreError if the parts that are still to be decoded need more."""
+    """Return the free bytes of the disk; raise StoreError if the remaining parts need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
     if size - written > free:
-        room = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
-        raise StoreError(f"no space left in {folder.parent}; {room}; free disk space or use another --store")
+        needed = f"{record.name} takes {size / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB are free"
+        raise StoreError(f"no space left in {folder.parent}; {needed}; free disk space or use another --store")
     return free
 
 
 def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> DecodingTally:
-    """Create the file of pixels at its full length, and write the pixels if the source is already decoded."""
+    """Create the file of pixels at its full length; if the source has pixels, write them and return their tally."""
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
@@ -160,7 +160,7 @@ def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: 
 
 
 def _read_journal(path: Path) -> dict[str, DecodingTally]:
-    """Return a dict from the name of each finished part to its tally; remove an incomplete last line from the file."""
+    """Return a dict from the name of each finished part to the part's tally; cut off an incomplete last line."""
     done: dict[str, DecodingTally] = {}
     valid_bytes = 0
     with path.open("ab+") as journal:

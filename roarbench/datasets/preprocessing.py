@@ -8,7 +8,7 @@ from PIL import Image
 
 from roarbench.common.errors import CallerError
 
-_BYTES = 255  # largest pixel value
+_MAX_PIXEL = 255
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters that every Pillow has
 
@@ -19,10 +19,9 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
     Args:
         mean: A number per channel, for images in [0, `largest`].
         std: A number per channel.
-        largest: Largest pixel value to which the numbers refer. If it is None, the function uses 1 if no number exceeds
-            1, else 255.
+        largest: Largest pixel value to which the numbers refer. None means 1 if no number exceeds 1, else 255.
         channels: Number of channels of the images.
-        source: Source of the numbers, for messages.
+        source: Name of the source of the numbers, for messages.
 
     Raises:
         CallerError: The numbers are unsuitable, or `largest` is None and the numbers suit both 1 and 255.
@@ -35,17 +34,17 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
         ways = "std = [255, …] for [0, 1], or range = 255 for [0, 255]"
         raise CallerError(f"{seen}, which suits images in [0, 1] and images in [0, 255]; write {ways}")
     if largest is None:
-        largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES
+        largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _MAX_PIXEL
     (top,) = _read_numbers_if_finite([largest]) or (0.0,)
     if top <= 0:
         raise CallerError(
             f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
         )
-    return tuple(number * (_BYTES / top) for number in means), tuple(number * (_BYTES / top) for number in stds)
+    return tuple(number * (_MAX_PIXEL / top) for number in means), tuple(number * (_MAX_PIXEL / top) for number in stds)
 
 
 def _read_numbers_if_finite(value: Any) -> Sequence[float]:
-    """Return the numbers in a list, array or tensor; an empty tuple if an item is not a finite number."""
+    """Return the numbers in a list, array or tensor, or an empty tuple if an item is not a finite number."""
     try:
         numbers = tuple(map(float, value.tolist() if hasattr(value, "tolist") else value))
     except (TypeError, ValueError):

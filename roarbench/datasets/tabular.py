@@ -1,7 +1,7 @@
 """Read tables with a class column from parquet or CSV; a row becomes an image of one pixel with a channel per column.
 
 The store holds bytes, so each column is quantised to 256 steps between the 1st and the 99th percentile of the training
-rows, and values outside of these percentiles are clipped. The fill value is the mean step over the training rows.
+rows, and values outside of these percentiles are clipped. The fill `mean` is the mean step over the training rows.
 """
 
 import re
@@ -22,17 +22,18 @@ from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv")
 TABLE_SUFFIXES = (".parquet", *CSV_SUFFIXES)
-_CUT = (0.01, 0.99)  # quantiles at which values are clipped; one outlier would squeeze all other rows into a few steps
+# quantiles at which values are clipped; without clipping, one outlier would squeeze all other rows into a few steps
+_CLIP_QUANTILES = (0.01, 0.99)
 _SEPARATORS = (",", ";", "\t")
-_HEAD = 2**20  # bytes that are read to find the first two lines
+_HEAD_BYTES = 2**20  # read to find the first two lines
 _QUOTED = re.compile(rb'"[^"]*"')
-_NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-_LEAST = 2  # minimum rows of a class, one for training and one for testing
+_INTEGER_OR_DECIMAL_COMMA = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
+_INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+_MIN_ROWS_PER_CLASS = 2  # one for training and one for testing
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
-_NUMBERING = ("", "id", "index", "unnamed: 0")  # names of columns of row numbers, which pandas writes, for example
-_MOST_CLASSES = 100
+_ROW_NUMBER_NAMES = ("", "id", "index", "unnamed: 0")  # names of columns of row numbers; pandas writes such columns
+_MAX_CLASSES = 100
 
 
 class LabelledRows(NamedTuple):
@@ -52,10 +53,10 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> LabelledRows:
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a whole table from a file.
+    """Read a whole table from a parquet or CSV file.
 
-    Raises DataError if the file is not parquet or CSV, its separator is unclear, its numbers have decimal commas, a
-    column name is unreadable or repeated, or there are no rows.
+    Raises DataError if the file has another format, an unclear separator, decimal commas, an unreadable or repeated
+    column name, or no rows.
     """
     name = path.name.lower()
     refuse_lfs_pointer(path)
@@ -78,18 +79,18 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _find_separator(path: Path) -> str:
-    """Return the separator of a CSV file, `,`, `;` or tab, found from its first two lines."""
+    """Infer the separator of a CSV file, `,`, `;` or tab, from the first two lines."""
     with pa.input_stream(path, compression="detect") as file:
-        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
+        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
     if not lines:
         return ","  # pyarrow reports the error of an empty file
-    marks = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
-    if len(marks) > 1:
-        marks = [mark for mark in marks if len({line.count(mark.encode()) for line in lines}) == 1]
-    if len(marks) != 1:
-        seen = "several of ',', ';' and tab are possible" if marks else "neither ',' nor ';' nor tab is possible"
+    possible = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
+    if len(possible) > 1:
+        possible = [mark for mark in possible if len({line.count(mark.encode()) for line in lines}) == 1]
+    if len(possible) != 1:
+        seen = "several of ',', ';' and tab are possible" if possible else "neither ',' nor ';' nor tab is possible"
         raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
-    return marks[0]
+    return possible[0]
 
 
 def _check_decimal_points(table: pa.Table, path: Path) -> None:
@@ -97,7 +98,7 @@ def _check_decimal_points(table: pa.Table, path: Path) -> None:
     texts = [name for name in table.column_names if has_text_type(table[name].type)]
     for name in texts:
         values = pc.cast(table[name], pa.string())
-        numbers = pc.all(pc.match_substring_regex(values, _NUMBERS)).as_py()
+        numbers = pc.all(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_COMMA)).as_py()
         seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
         if seen:
             where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
@@ -114,7 +115,7 @@ def _check_column_names(table: pa.Table, path: Path) -> None:
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the names of the feature columns in order; raise DataError if one is missing, or for fewer than two."""
+    """Return the names of the feature columns in order; raise DataError if one is missing or fewer than two exist."""
     column_names = table.column_names
     for name in (label, *columns):
         if name not in column_names:
@@ -156,9 +157,11 @@ def number_classes(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     classes, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise DataError(f"{path.name}: all rows have the label '{classes[0]}'; expected two classes or more")
-    if counts.min() < _LEAST:
+    if counts.min() < _MIN_ROWS_PER_CLASS:
         few = f"the class '{classes[counts.argmin()]}' of '{name}' has only {counts.min()} row"
-        raise DataError(f"{path.name}: {few}, expected {_LEAST} or more: one for training, one for testing")
+        raise DataError(
+            f"{path.name}: {few}, expected {_MIN_ROWS_PER_CLASS} or more: one for training, one for testing"
+        )
     return labels.astype(np.int64)
 
 
@@ -168,11 +171,11 @@ def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]
     The training rows determine the steps. If the two percentiles of a column are equal, for example because the column
     marks a rare event, the steps span all training values of the column. If these are constant, all steps are 0.
     """
-    known = values[train_rows]
+    train_values = values[train_rows]
     # `nearest` returns values of the table, which are the same on all machines
-    low, high = np.quantile(known, _CUT, axis=0, method="nearest")
+    low, high = np.quantile(train_values, _CLIP_QUANTILES, axis=0, method="nearest")
     same = low == high
-    low, high = np.where(same, known.min(0), low), np.where(same, known.max(0), high)
+    low, high = np.where(same, train_values.min(0), low), np.where(same, train_values.max(0), high)
     shares = (values - low) / np.where(low == high, 1.0, high - low)
     steps: NDArray[np.float64] = np.rint(255 * shares.clip(0, 1)) * (low != high)
     return steps.astype(np.uint8)[:, :, np.newaxis, np.newaxis]
@@ -185,8 +188,8 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     """
     names: list[str] = table.column_names
     usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
-    words = [name for name in names if not has_number_type(table[name].type)]
-    tried = usual or [*(words if len(words) == 1 else []), names[-1]]
+    non_numeric = [name for name in names if not has_number_type(table[name].type)]
+    tried = usual or [*(non_numeric if len(non_numeric) == 1 else []), names[-1]]
     candidates = [name for name in tried if _can_be_class_column(table[name])]
     if usual and not candidates:
         number_classes(table, usual[0], path)  # raises the reason why the column has no classes
@@ -205,7 +208,7 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     return {
         name: pc.sum(pc.invert(pc.is_finite(pc.cast(table[name], pa.float64(), safe=False)).fill_null(False))).as_py()
         for name in table.column_names
-        if name != label and name.lower() not in _NUMBERING and has_number_type(table[name].type)
+        if name != label and name.lower() not in _ROW_NUMBER_NAMES and has_number_type(table[name].type)
     }
 
 
@@ -219,7 +222,7 @@ def describe_stray_text_in_numeric_columns(table: pa.Table, label: str) -> dict[
     for name in table.column_names:
         if name != label and has_text_type(table[name].type):
             values = pc.cast(table[name], pa.string())
-            non_numbers = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
+            non_numbers = values.filter(pc.invert(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_POINT)))
             few = 0 < len(non_numbers) < len(values) / 2
             text_columns[name] = f"'{non_numbers[0]}' in {len(non_numbers)} of {len(values)} rows" if few else ""
     return text_columns
@@ -229,4 +232,4 @@ def _can_be_class_column(column: pa.ChunkedArray) -> bool:
     if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()
-    return 2 <= len(counts) <= _MOST_CLASSES and min(counts) >= 2
+    return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= _MIN_ROWS_PER_CLASS

@@ -87,8 +87,8 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     first, decoded = 0, []
     for group in groups:
         assert isinstance(group, parquet_files.RowGroup), "bundled photographs lie in parquet files"
-        wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in parquet_files.read_parquet_images(group, photographs.image_column, wanted):
+        rows_in_group = rows[(first <= rows) & (rows < first + group.rows)] - first
+        for contents in parquet_files.read_parquet_images(group, photographs.image_column, rows_in_group):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
     return _make_raw_split(
@@ -156,17 +156,17 @@ def _list_folder_images(
         train, test = pairs[0]
         seen = f"{folders[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(image_folders.list_class_names(folders[Split.TEST])) - set(classes):
-        raise DataError(f"{folders[Split.TEST]} has the class '{min(strange)}', which {folders[Split.TRAIN]} lacks")
-    if lacking := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
-        raise DataError(f"{folders[Split.TEST]} lacks the class '{lacking[0]}'")
+    if unexpected := set(image_folders.list_class_names(folders[Split.TEST])) - set(classes):
+        raise DataError(f"{folders[Split.TEST]} has the class '{min(unexpected)}', which {folders[Split.TRAIN]} lacks")
+    if missing := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
+        raise DataError(f"{folders[Split.TEST]} lacks the class '{missing[0]}'")
     return {split: image_folders.list_labelled_images(parent, classes) for split, parent in folders.items()}
 
 
 def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     names = image_folders.list_class_names(parent)
-    if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
-        seen = f"{parent} has the folder '{strange[0]}', but classes is {classes}"
+    if unexpected := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
+        seen = f"{parent} has the folder '{unexpected[0]}', but classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
     groups, labels = image_folders.list_labelled_images(parent, names)
     return groups, np.array(names, np.int64)[labels]
@@ -224,14 +224,14 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: 
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values
     if record.numbered:
-        wanted = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
-        raise DataError(f"{source} has labels that are not whole numbers, but classes is {record.classes}; {wanted}")
+        remedy = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
+        raise DataError(f"{source} has labels that are not whole numbers, but classes is {record.classes}; {remedy}")
     names = np.unique(np.concatenate(list(values.values())))
     return {split: np.searchsorted(names, column) for split, column in values.items()}
 
 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
-    """Make the error that says that the files of a data set cannot be read."""
+    """Make the error for files of a data set that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
     return DataError(f"cannot read {source} ({shorten_hub_error(error)}); expected parquet files{layout}")
 
@@ -241,12 +241,15 @@ def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
 
     If the data set has 100 classes or more, the reduced data set may lack classes, but needs two.
     """
-    least = record.classes if record.classes < MANY_CLASSES else 2
-    if limit is not None and limit < least:
-        words = f"of {record.name}" if least == record.classes else f"that {record.name} needs"
-        raise DataError(f"--max-images {limit} is below the {least} classes {words}; use {least} or more")
-    most = max(record.image_counts.values())
-    if limit is not None and limit > most:
+    if limit is None:
+        return
+    fewest = record.classes if record.classes < MANY_CLASSES else 2
+    if limit < fewest:
+        classes = f"{fewest} classes " + (
+            f"of {record.name}" if fewest == record.classes else f"that {record.name} needs"
+        )
+        raise DataError(f"--max-images {limit} is below the {classes}; use {fewest} or more")
+    if limit > (most := max(record.image_counts.values())):
         seen = f"--max-images {limit} is more than the {most:,} images of the larger split of {record.name}"
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")
 
@@ -261,19 +264,19 @@ def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArra
         return np.ones(len(labels), bool)
     by_class = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[by_class], labels[by_class])
-    turn = np.empty(len(labels), np.int64)
-    turn[by_class] = np.arange(len(labels)) - starts  # number of earlier images of the same class
+    turn = np.empty(len(labels), np.int64)  # number of earlier images of the same class
+    turn[by_class] = np.arange(len(labels)) - starts
     chosen = np.lexsort((labels, turn))[:limit]  # the first image of each class, then the second of each class …
-    wanted = np.zeros(len(labels), bool)
-    wanted[chosen] = True
-    return wanted
+    marked = np.zeros(len(labels), bool)
+    marked[chosen] = True
+    return marked
 
 
 def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the indices of the stored images that form a split of the data set, ascending; `labels` are int64 (n,).
 
-    The data set's record says whether test images are drawn from the only stored split, and which classes and how many
-    images of each class are kept.
+    According to the record, test images may be drawn from the only stored split, and only some classes, or only the
+    first images of each class, may be kept.
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
@@ -294,6 +297,7 @@ def mark_held_out_images(labels: NDArray[np.int64], per_class: float, seed: int)
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):
-        mine = drawn[labels[drawn] == label]
-        marked[mine[: int(per_class) if per_class >= 1 else max(1, round(per_class * len(mine)))]] = True
+        of_class = drawn[labels[drawn] == label]
+        count = int(per_class) if per_class >= 1 else max(1, round(per_class * len(of_class)))
+        marked[of_class[:count]] = True
     return marked

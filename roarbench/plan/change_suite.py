@@ -1,4 +1,4 @@
-"""Apply options to a suite: estimators, protocol, fill, unit, and the weights of explained networks."""
+"""Change a suite: select a part, add estimators, and set the fill, the unit and the explained networks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -55,10 +55,10 @@ def select_part_of_suite(
         rows = tuple(name for name in block.estimators if name in names)
         blocks.append(replace(block, estimators=rows, seeds=seeds if seeds and block.protocol.trains else block.seeds))
     selected = tuple(block for block in blocks if block.estimators)
-    # keep only references that a seed uses, but keep all if networks are compared under each other's maps
+    # keep only explained networks that a seed uses, but keep all if every network is scored under every network's maps
     scores_all_network_pairs = any(block.protocol.scores_all_network_pairs for block in selected)
-    most = suite.references if scores_all_network_pairs else seeds or suite.references
-    return replace(suite, blocks=selected, references=min(suite.references, most))
+    max_references = suite.references if scores_all_network_pairs else seeds or suite.references
+    return replace(suite, blocks=selected, references=min(suite.references, max_references))
 
 
 def set_allowed_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
@@ -210,8 +210,8 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
     """
     if given == suite.given or suite.networks:  # the weights of `networks` cannot be replaced
         return suite
-    own = (suite.own or SUITE_VERSIONS.get((suite.name, suite.version), suite)).references
-    references = len(given.split(",")) if given else own
+    default = suite.own or SUITE_VERSIONS.get((suite.name, suite.version), suite)
+    references = len(given.split(",")) if given else default.references
     trained = [block.seeds for block in suite.blocks if block.protocol.trains]
     blocks = tuple(
         replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block

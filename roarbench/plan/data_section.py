@@ -25,11 +25,9 @@ from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.plan.suite_record import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 
-_MANY = 10**9
-_SPLIT_KEYS = ("train", "test")
+_MAX_COUNT = 10**9  # maximum number of classes or images
 # maximum side of the decoded square, and maximum length of the shorter side of a resized photograph, in pixels
-_LARGEST, _MOST = 512, 4096
-_NAMES = "torchvision:NAME/WEIGHTS or timm:NAME"
+_MAX_SIZE, _MAX_RESIZE = 512, 4096
 
 
 def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecord:
@@ -37,7 +35,7 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
 
     `name` is the data set's name if the section has none. Paths in the section are relative to `base`.
     """
-    kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
+    kinds = [key for key in ("images", "parquet", "table", "hub", "known") if key in section]
     if len(kinds) != 1:
         seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
         raise section.make_error(
@@ -52,8 +50,8 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
     # the columns of a table are counted later, so the record starts with 1 channel of 1 pixel
     record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_depth_and_preprocessing(section)
     record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
-    read = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}[kinds[0]]
-    record = read(section, base, record)
+    readers = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}
+    record = readers[kinds[0]](section, base, record)
     section.refuse_unread_keys()
     with section.add_location_to_errors():
         return append_record_hash(record.name, add_image_counts(record) if record.own else record)
@@ -68,8 +66,8 @@ def _read_depth_and_preprocessing(section: TomlTable) -> DatasetRecord:
 
 
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
-    """Read the names of the splits; a section with `test_share` has one split, whose test images are drawn."""
-    split_keys = [key for key in _SPLIT_KEYS if key in section]
+    """Read the names of the splits; with `test_share`, there is a single split, from which test images are drawn."""
+    split_keys = [key for key in ("train", "test") if key in section]
     if "test_share" in section:
         if split_keys:
             remedy = "write either train and test, or only test_share"
@@ -77,9 +75,9 @@ def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_spli
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
         return replace(record, train_split=single_split_name, test_split=single_split_name, share=share, seed=seed)
     if "test" not in split_keys:
-        says = "names no split" if not split_keys else "has train and no test"
+        seen = "has train and no test" if split_keys else "names no split"
         remedy = 'write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
-        raise section.make_error(f"{says}; {remedy}")
+        raise section.make_error(f"{seen}; {remedy}")
     test = section.read_text("test")
     if split_keys == ["test"]:
         return replace(record, train_split=test, test_split=test)
@@ -91,8 +89,8 @@ def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_spli
 
 
 def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Read the number of classes; if the section has the number, labels are indices of the network's outputs."""
-    classes = section.read_integer("classes", 2, _MANY, 0)
+    """Read the number of classes; if the section has this number, labels are indices of the network's outputs."""
+    classes = section.read_integer("classes", 2, _MAX_COUNT, 0)
     return replace(record, classes=classes, numbered=classes > 0)
 
 
@@ -141,9 +139,9 @@ def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetR
         hub=hub,
         revision=revision,
         config=section.read_text("config", ""),
-        classes=section.read_integer("classes", 2, _MANY),
-        train_images=section.read_integer("train_images", 2, _MANY),
-        test_images=section.read_integer("test_images", 1, _MANY),
+        classes=section.read_integer("classes", 2, _MAX_COUNT),
+        train_images=section.read_integer("train_images", 2, _MAX_COUNT),
+        test_images=section.read_integer("test_images", 1, _MAX_COUNT),
     )
 
 
@@ -170,7 +168,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
         return _read_preprocessing_of_published_weights(section, channels)
-    size = section.read_integer("size", 8, _LARGEST)
+    size = section.read_integer("size", 8, _MAX_SIZE)
     record = _read_normalisation(section, make_user_dataset_record("", channels, size))
     if "resize" not in section:
         if "interpolation" in section:
@@ -179,7 +177,10 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     if "crop" in section:
         why = "size is the side of the square that is cut out after resizing"
         raise section.make_error(f"has crop and resize; leave crop out, because {why}")
-    resize, interpolation = section.read_integer("resize", 8, _MOST), section.read_text("interpolation", "bilinear")
+    resize, interpolation = (
+        section.read_integer("resize", 8, _MAX_RESIZE),
+        section.read_text("interpolation", "bilinear"),
+    )
     with section.add_location_to_errors():
         check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)
@@ -193,9 +194,9 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
     with section.add_location_to_errors():
         published = read_published_preprocessing(name)
         check_resizing(published.resize, published.crop, published.interpolation)
-    if len(published.mean) != channels or published.crop > _LARGEST:
+    if len(published.mean) != channels or published.crop > _MAX_SIZE:
         seen = f"{name} is for images of {len(published.mean)} channels and {published.crop} pixels"
-        raise section.make_error(f"{seen}, expected {channels} channels and at most {_LARGEST} pixels per side")
+        raise section.make_error(f"{seen}, expected {channels} channels and at most {_MAX_SIZE} pixels per side")
     record = make_user_dataset_record("", channels, published.crop)
     return replace(
         record, resize=published.resize, interpolation=published.interpolation, mean=published.mean, std=published.std
@@ -205,10 +206,10 @@ def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     if "mean" not in section and "std" not in section:
         return record
-    top = section.read_number("range", 1, 255) if "range" in section else None
+    largest = section.read_number("range", 1, 255) if "range" in section else None
     mean, std = section.read_numbers("mean"), section.read_numbers("std")
     with section.add_location_to_errors():
-        mean, std = parse_mean_and_std(mean, std, top, record.channels, "it")
+        mean, std = parse_mean_and_std(mean, std, largest, record.channels, "it")
     return replace(record, mean=mean, std=std)
 
 
@@ -223,7 +224,7 @@ def read_published_preprocessing(name: str) -> PreprocessingRecord:
         return _read_torchvision_preprocessing(*rest.partition("/")[::2])
     if library == "timm" and rest:
         return _read_timm_preprocessing(rest)
-    raise CallerError(f"preprocessing is '{name}', expected {_NAMES}")
+    raise CallerError(f"preprocessing is '{name}', expected torchvision:NAME/WEIGHTS or timm:NAME")
 
 
 def _read_torchvision_preprocessing(network: str, weights: str) -> PreprocessingRecord:
@@ -236,10 +237,10 @@ def _read_torchvision_preprocessing(network: str, weights: str) -> Preprocessing
 
 def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
     timm = import_module("roarbench.compute.external_networks").import_timm(network)
-    about = timm.get_pretrained_cfg(network)
-    if about is None or about.crop_mode != "center":
-        seen = f"timm:{network} has no preprocessing" if about is None else f"timm:{network} crops by {about.crop_mode}"
+    config = timm.get_pretrained_cfg(network)
+    if config is None or config.crop_mode != "center":
+        seen = f"timm:{network} " + (f"crops by {config.crop_mode}" if config else "has no preprocessing")
         raise CallerError(f"{seen}; write size, resize, interpolation, mean and std instead")
-    channels, _, size = about.input_size
-    moments = parse_mean_and_std(about.mean, about.std, 1, channels, f"timm:{network}")
-    return PreprocessingRecord(math.floor(size / about.crop_pct), size, about.interpolation, *moments)
+    channels, _, size = config.input_size
+    moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
+    return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)

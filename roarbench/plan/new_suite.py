@@ -15,11 +15,12 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import format_toml
 
-_FEW = 2000  # suites with fewer training images get smaller batches and more epochs
-_SEEN = 14_000  # epochs times training images of a small data set (docs/own-data.md)
-IMAGE_RECIPE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
-_CHEAP = 5000  # tables of at most so many training rows get 20 references, which take minutes; larger tables get 5
-_STEPS = 20 * _CHEAP  # epochs times training rows of a larger table
+_SMALL_DATASET = 2000  # suites with fewer training images get smaller batches and more epochs
+_IMAGES_SEEN = 14_000  # epochs times training images of a small data set (docs/own-data.md)
+IMAGE_RECIPE, _TABLE_RECIPE = find_recipe("quick@2"), find_recipe("tabular@1")
+# tables with at most this many training rows get 20 explained networks, which take minutes; larger tables get 5
+_SMALL_TABLE = 5000
+_ROWS_SEEN = 20 * _SMALL_TABLE  # epochs times training rows of a larger table
 
 
 def write_new_suite_file(
@@ -43,8 +44,8 @@ def write_new_suite_file(
         raise CallerError(f"{seen}; rename the folder")
     text = compose_suite_text(name, record, location)
     if network:
-        chosen = f"name = {format_toml(network)}"
-        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: chosen, text, flags=re.MULTILINE)
+        line = f"name = {format_toml(network)}"
+        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
     if not path.exists():
         text = tune_recipe(text, path)
     write_new_file(path, lambda target: target.write_text(text, "utf-8"))
@@ -56,15 +57,16 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
     text = (_compose_table_suite if record.tabular else _compose_image_suite)(name, record, location)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
-    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
+    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
 
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
-    asking = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    lines = zip(compose_recipe_lines(record.train_images), _RECIPE, strict=True)
-    recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
-    bits = record.depth
-    depth = f"\ndepth = {bits}  # bits that the values use: white is 2^{bits} - 1" if bits else ""
+    estimators = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+    lines = zip(compose_recipe_lines(record.train_images), _RECIPE_COMMENTS, strict=True)
+    recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines)
+    depth = (
+        f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
+    )
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
@@ -89,11 +91,11 @@ name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCT
 
 [[block]]  # is accuracy lower under a map's own mask than under a matched mask of another image?
 protocols = ["matched"]
-estimators = ["controls", {asking}]
+estimators = ["controls", {estimators}]
 
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
-estimators = [{asking}]  # random, sobel and random-blurred are always added
+estimators = [{estimators}]  # random, sobel and random-blurred are always added
 levels = [0.9]  # fewer levels than above, as a network is trained for each row, level and seed
 """
 
@@ -115,14 +117,14 @@ def _compose_split(record: DatasetRecord) -> str:
     if record.share:
         return f"""\
 test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
-seed = 0  # seed of that draw"""
+seed = 0  # seed of the draw of test images"""
     noun = "folder" if record.own == FOLDERS else "split"
     return f"""\
 train = {format_toml(record.train_split)}  # the {noun} of the training images
 test = {format_toml(record.test_split)}  # the {noun} of the test images"""
 
 
-_RECIPE = (  # comments of a recipe's lines
+_RECIPE_COMMENTS = (  # for the lines of `compose_recipe_lines`
     "how every network is trained; [reference_recipe] may differ",
     "a recipe of roarbench; the lines below override its numbers",
     "passes over the training images",
@@ -134,21 +136,23 @@ _RECIPE = (  # comments of a recipe's lines
 
 def compose_recipe_lines(images: int) -> tuple[str, ...]:
     """Return the lines of a recipe for this many training images."""
-    few = images < _FEW
-    epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_SEEN / images)))
+    is_small = images < _SMALL_DATASET
+    epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_IMAGES_SEEN / images)))
     return (
         "[recipe]",
         f'like = "{IMAGE_RECIPE.title}"',
         f"epochs = {epochs}",
-        f"batch = {32 if few else IMAGE_RECIPE.batch}",
-        f"peak = {0.2 if few else IMAGE_RECIPE.peak:g}",
+        f"batch = {32 if is_small else IMAGE_RECIPE.batch}",
+        f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}",
         f'augmentation = "{IMAGE_RECIPE.augmentation}"',
     )
 
 
 def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
-    seeds = 20 if record.train_images <= _CHEAP else 5
-    epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
+    seeds = 20 if record.train_images <= _SMALL_TABLE else 5
+    epochs = (
+        _TABLE_RECIPE.epochs if record.train_images <= _SMALL_TABLE else max(2, round(_ROWS_SEEN / record.train_images))
+    )
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
     estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
@@ -172,14 +176,14 @@ references = {seeds}  # explained networks: many show how much networks differ
 table = {format_toml(location)}  # a parquet or CSV file, relative to this file
 label_column = {format_toml(record.label_column)}  # {classes}
 test_share = {record.share:g}  # fraction of each class that is drawn for testing
-seed = 0  # seed of that draw
+seed = 0  # seed of the draw of test images
 
 [network]  # the network that is explained, and trained anew on degraded rows
 name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)
 
 [recipe]  # how every network is trained; [reference_recipe] may differ
-like = "{_TABULAR.title}"  # a recipe of roarbench; the lines below override its numbers
+like = "{_TABLE_RECIPE.title}"  # a recipe of roarbench; the lines below override its numbers
 epochs = {epochs:g}  # passes over the training rows
-batch = {_TABULAR.batch}  # rows per step
-peak = {_TABULAR.peak:g}  # learning rate after the warm-up, by AdamW
+batch = {_TABLE_RECIPE.batch}  # rows per step
+peak = {_TABLE_RECIPE.peak:g}  # learning rate after the warm-up, by AdamW
 """

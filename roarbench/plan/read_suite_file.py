@@ -1,7 +1,7 @@
 """Read a user's suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-Reading a suite does not execute the file that defines its network. Before commands that compute for hours,
-`execution.network_trials` executes this file, builds the network and tries it.
+Reading a suite does not execute the Python file that defines its network. Before commands that compute for hours,
+`execution.network_trials` executes that file, builds the network and tries it.
 """
 
 import re
@@ -50,5 +50,5 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
 
 
 def make_suite_name(text: str) -> str:
-    """Convert a string to a similar valid suite name."""
+    """Return a valid suite name that resembles a string."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"

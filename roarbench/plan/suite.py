@@ -21,12 +21,12 @@ from roarbench.plan.recipes import find_recipe
 NO_NEIGHBOURS = "the columns of a table have no neighbours"
 FIRST_REFERENCE_SEED = 1000  # distinct from the seeds of retrained networks, which start at 0
 SEEDS_PER_REPLICATION = 10_000  # seeds of replication r start at r times this number, so two replications share no seed
-# Maximum number of references that are scored with each other's maps. Seed 100 i + j denotes the map of reference i and
-# the predictions of reference j, so a suite that gets more references keeps its stored runs
+# Maximum number of explained networks that are scored with each other's maps. Seed 100 i + j denotes the map of network
+# i and the predictions of network j, so stored runs stay valid if a suite gets more networks
 MAX_COMPARED_NETWORKS = 100
-_COLOUR = ("colour-deviation", "saturation-deviation")
+_COLOUR_CONTROLS = ("colour-deviation", "saturation-deviation")
 # CONTROLS, then the strongest controls of studies/corpus, which were selected on images that no leaderboard uses
-_ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
+_IMAGE_CONTROLS = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR_CONTROLS, "linear-classifier")
 
 
 def decode_network_pair_seed(seed: int) -> tuple[int, int]:
@@ -70,7 +70,7 @@ class GivenNetwork:
 
     model: str  # name of the network, see `SuiteSpec.model`
     given: str  # `NAME@CHECKSUM` of a file's weights; `torchvision:NAME/WEIGHTS` or `timm:NAME`
-    source: str = ""  # Python file that builds the network; empty for networks of the table
+    source: str = ""  # text of the Python file that builds the network; empty for built-in networks
     weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
 
@@ -81,7 +81,7 @@ class CustomSuite:
     blocks: tuple[Block, ...]  # requested cells
     references: int  # number of explained networks if no weights are given
     dataset: DatasetRecord | None = None  # the suite's own data set; None for one of the catalogue
-    source: str = ""  # Python file that builds the network; empty for networks of the table
+    source: str = ""  # text of the Python file that builds the network; empty for built-in networks
     explains: str = ""  # published weights to explain, see `SuiteSpec.given`; empty for trained networks
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, with reasons
 
@@ -100,14 +100,14 @@ class SuiteSpec:
     recipe: str  # `name@version` of the recipe for training on degraded images
     reference_recipe: str  # `name@version` of the recipe for training explained networks
     blocks: tuple[Block, ...]
-    # `NAME@CHECKSUM` of the references' weights in the order of their numbers, joined by commas; empty for trained
-    # references
+    # `NAME@CHECKSUM` of the explained networks' weights in the order of the networks' numbers, joined by commas; empty
+    # for trained networks
     given: str = ""
-    maps: MapNumerics = MapNumerics.FLOAT32  # settings of the references' maps
-    references: int = 1  # number of explained networks; seed s of a cell uses the maps of reference s mod `references`
-    replication: int = 0  # number of the replication, which has other seeds and references; 0 for the original
-    own: CustomSuite | None = None  # the part from a user's file; None for published suites
-    # split whose masks tune the common networks on a row; with the test split, training images need no maps
+    maps: MapNumerics = MapNumerics.FLOAT32  # settings of the explained networks' maps
+    references: int = 1  # number of explained networks; seed s of a cell uses the maps of network s mod `references`
+    replication: int = 0  # number of the replication, which has other seeds and networks; 0 for the original
+    own: CustomSuite | None = None  # fields that only suites from a user's file have; None for published suites
+    # split whose masks tune the common network for each row; with the test split, training images need no maps
     tuned_on: Split = Split.TRAIN
     # part of the title that names an option's fill or unit (`set_allowed_fill_and_unit`); empty without such options
     title_suffix: str = field(default="", compare=False)
@@ -128,9 +128,9 @@ class SuiteSpec:
     @property
     def title(self) -> str:
         """Return the name with version, for tables and pages."""
-        again = f", replication {self.replication}" if self.replication else ""
+        replication = f", replication {self.replication}" if self.replication else ""
         suffix = f", {self.title_suffix}" if self.title_suffix else ""
-        return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{suffix}{again}"
+        return f"{self.name_in_commands if self.own else f'{self.name} v{self.version}'}{suffix}{replication}"
 
     def list_seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
         """Return the seeds of each cell of a block; there is one seed per explained network if no network is trained.
@@ -150,7 +150,7 @@ class SuiteSpec:
         return self.given.split(",")[number] if self.given else ""
 
     def find_explained_number(self, cell: Cell, seed: int) -> int:
-        """Return the number of the network that a cell's map explains; `other-reference` explains the next network."""
+        """Return the number of the network that a cell's map explains; for a twin `other-reference`, the next one."""
         number, _ = _find_network_numbers_before_modulo(cell, seed)
         return (number + EstimatorId.parse(cell.estimator).explains_next_network) % self.references
 
@@ -205,7 +205,7 @@ class SuiteSpec:
 
     @property
     def dataset_record(self) -> DatasetRecord:
-        """Return the record of the data set, from the suite if it has its own data set, or from the catalogue."""
+        """Return the record of the data set: the suite's own, or that of the catalogue."""
         return self.own and self.own.dataset or find_dataset(self.dataset)
 
     @property
@@ -231,12 +231,12 @@ class SuiteSpec:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Return a dict from the controls and requested estimators that do not apply to the reasons."""
+        """Return a dict from each control or requested estimator that does not apply to the reason."""
         controls = dict.fromkeys((name for name in CONTROLS if name not in self.controls), NO_NEIGHBOURS)
         return controls | (dict(self.own.left_out) if self.own else {})
 
     def explain_inapplicable(self, estimator: str) -> str:
-        """Return why an estimator does not apply to the images or network; empty if it applies or was not tried."""
+        """Return the reason why an estimator does not apply to the images or network; empty if no reason is known."""
         if EstimatorId.parse(estimator).explains_next_network and self.references < 2:
             return "its maps explain the next reference, but the suite has only one reference; write references = 2"
         return self.left_out.get(estimator) or _explain_inapplicable(find_estimator(estimator), self.dataset_record)
@@ -267,7 +267,7 @@ def list_controls_to_beat(channels: int, tabular: bool = False) -> tuple[str, ..
     """Return the controls that an estimator has to beat; grey images and tables have fewer than colour images."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
-    return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)
+    return tuple(name for name in _IMAGE_CONTROLS if channels > 1 or name not in _COLOUR_CONTROLS)
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:

@@ -18,7 +18,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
 from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS
 
-_MOST_RUNS = 10**6
+_MAX_RUNS = 10**6
 
 
 def set_content_version(suite: SuiteSpec) -> SuiteSpec:
@@ -41,17 +41,17 @@ def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) 
     """Return a user's suite, of the same version, without the estimators whose ids are the keys of `reasons`."""
     if suite.own is None:
         return suite
-    left = tuple((name, reasons[name]) for name in sorted(reasons))
     blocks = (
         replace(block, estimators=tuple(name for name in block.estimators if name not in reasons))
         for block in suite.own.blocks
     )
-    return replace(suite, own=replace(suite.own, left_out=left), blocks=tuple(b for b in blocks if b.estimators))
+    own = replace(suite.own, left_out=tuple(sorted(reasons.items())))
+    return replace(suite, own=own, blocks=tuple(block for block in blocks if block.estimators))
 
 
 def convert_user_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a user's suite as JSON values, without the local path of its data."""
-    assert suite.own is not None, "the others are in the table"
+    assert suite.own is not None, "only suites from users' files have records"
     return {
         "name": suite.name,
         "about": suite.about,
@@ -105,16 +105,16 @@ def _check_values(
         find_recipe(title)
     for model, source in model_sources:
         if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:HASH_DIGITS]:
-            raise ValueError(f"the name of its network, {model}, does not end in the hash of its file")
+            raise ValueError(f"the network's name {model} does not end in the hash of the network's file")
     if not 1 <= values["references"] <= MAX_SEEDS:
         raise ValueError(f"references is {values['references']}, expected 1 to {MAX_SEEDS}")
-    if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
-        raise ValueError(f"it has {count:,} runs, expected at most {_MOST_RUNS:,}")
+    if (count := sum(len(block.estimators) * len(block.levels) * block.seeds for block in blocks)) > _MAX_RUNS:
+        raise ValueError(f"the suite has {count:,} runs, expected at most {_MAX_RUNS:,}")
 
 
 def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
-    assert own is not None, "the others are in the table"
+    assert own is not None, "only suites from users' files have records"
     networks = [make_json_record(replace(network, weights="")) for network in suite.networks]
     optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {

@@ -34,23 +34,23 @@ from roarbench.plan.suite import (
 from roarbench.plan.toml_table import TomlTable
 
 MAX_SEEDS = 1000  # maximum number of seeds or references
-_SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")
+_BLOCK_SETTINGS = ("protocols", "estimators", "levels", "seeds", "units", "fills")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 HASH_DIGITS = 8  # hex digits of hashes in the names of suites, data sets and network files
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
-_FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
-_LARGEST = 2**20  # maximum bytes of a network's Python file
+_NETWORK_FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
+_MAX_FILE_BYTES = 2**20  # of a Python file that defines a network
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
-    """Return the blocks of a file's `[[block]]` tables, or of its top-level settings if the file has no such table.
+    """Return the blocks of a file's `[[block]]` tables, or of the top-level settings if the file has no such table.
 
     Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
     every block, unless the file has `add_controls = false`.
     """
     lists = _read_lists(top.read_section("lists"), dataset)
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
-    tables = top.read_sections("block", _SETTINGS)
+    tables = top.read_sections("block", _BLOCK_SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
     _refuse_missing_random(top, blocks)
     return blocks
@@ -171,7 +171,7 @@ def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
 def _find_network_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
-    if match := _FILE.fullmatch(name):
+    if match := _NETWORK_FILE.fullmatch(name):
         return _read_network_file(base / match["file"], match["function"])
     if ":" in name or name.endswith(".py"):
         raise CallerError(f"{subject} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
@@ -185,15 +185,15 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
         raise CallerError(f"cannot read the network's file {path}: {problem}; write FILE.py:FUNCTION") from None
-    if len(content) > _LARGEST:
-        limit = f"a file that defines a network may have at most {_LARGEST:,}"
+    if len(content) > _MAX_FILE_BYTES:
+        limit = f"a file that defines a network may have at most {_MAX_FILE_BYTES:,}"
         raise CallerError(f"{path} has {len(content):,} bytes; {limit}")
     stem = re.sub(r"\W+", "-", path.stem)
     return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}", source
 
 
 def read_published_weights(top: TomlTable) -> tuple[str, ...]:
-    """Return the titles of published weights that the suite explains instead of networks that it would train."""
+    """Return the titles of published weights, `explains`, which the suite explains instead of trained networks."""
     names = top.read_texts("explains", ())
     for name in names:
         with top.add_location_to_errors():
@@ -268,11 +268,11 @@ def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], 
 
 
 def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
-    trains = next((block.protocol.name for block in blocks if block.protocol.trains), "")
-    other = "or protocols that train no network, such as"
-    if trains and "networks" in top:
-        seen = f"networks lists given weights, but {trains} trains networks"
-        raise top.make_error(f'{seen}; write name = "…" under [network], {other} "own-network"')
-    if trains and dataset.test_only:
-        seen = f"{trains} trains networks, but [data] has only test images"
-        raise top.make_error(f'{seen}; write train = "…" under [data], {other} "morf"')
+    training_protocol = next((block.protocol.name for block in blocks if block.protocol.trains), "")
+    alternative = "or protocols that train no network, such as"
+    if training_protocol and "networks" in top:
+        seen = f"networks lists given weights, but {training_protocol} trains networks"
+        raise top.make_error(f'{seen}; write name = "…" under [network], {alternative} "own-network"')
+    if training_protocol and dataset.test_only:
+        seen = f"{training_protocol} trains networks, but [data] has only test images"
+        raise top.make_error(f'{seen}; write train = "…" under [data], {alternative} "morf"')

@@ -17,11 +17,11 @@ from roarbench.plan.suite_sections import read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
-_RESULTS = (  # possible folders of published results: in a checkout, or where pip installs data files
+_RESULTS_FOLDERS = (  # possible folders of published results: in a checkout, or where pip installs data files
     Path(__file__).parents[2] / "results",
     *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
-RESULTS = next((folder for folder in _RESULTS if folder.is_dir()), None)
+RESULTS = next((folder for folder in _RESULTS_FOLDERS if folder.is_dir()), None)
 FOLDER = Path(__file__).parents[1] / "suites"
 
 
@@ -36,7 +36,7 @@ def read_builtin_suite(path: Path) -> SuiteSpec:
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
-    """Return all versions of the named suites, with quick suites first; old versions are in the published results."""
+    """Return all versions of the named suites, quick suites first; old versions are in the published results."""
     files = [*FOLDER.glob("*.toml"), *(RESULTS.glob("*/*/suite.toml") if RESULTS else ())]
     suites = {(suite.name, suite.version): suite for suite in map(read_builtin_suite, files)}
     return {key: suites[key] for key in sorted(suites, key=lambda key: (not key[0].startswith("quick"), *key))}
@@ -50,10 +50,10 @@ SUITES = {suite.name: suite for suite in SUITE_VERSIONS.values()}
 class FastSuiteAgreement(NamedTuple):
     """Measured agreement of a fast suite with its full suite on the order of the estimators."""
 
-    of: str  # name of the full suite
+    full_suite: str
     # Kendall's tau between the suites' gains under ROAR, with 95 % interval; None if not measured
     tau: tuple[float, float, float] | None
-    source: str  # data of the measurement, and the page that describes the measurement
+    source: str  # data of the measurement, and the page that describes it
 
 
 FAST_SUITES = {
@@ -77,8 +77,8 @@ def make_renamed_suite_text(name: str) -> str:
     """Return the text of a named suite's file, with a new name and without a version, for a user to change."""
     suite = find_suite(name)
     newest = SUITES[suite.name].version == suite.version
-    beside = f"{suite.name}/{suite.version}/suite.toml"  # suite file beside its published rows
-    text = (FOLDER / f"{suite.name}.toml" if newest or not RESULTS else RESULTS / beside).read_text("utf-8")
+    current, published = FOLDER / f"{suite.name}.toml", f"{suite.name}/{suite.version}/suite.toml"
+    text = (current if newest or not RESULTS else RESULTS / published).read_text("utf-8")
     renamed = f'name = "my-{suite.name}"  # name of your suite; its version will be a hash of all that it computes'
     return re.sub(r'(?m)^name = ".*"\nversion = .*$', renamed, text, count=1)
 

@@ -15,7 +15,7 @@ _SIMILAR = 0.75  # minimum similarity, in [0, 1], of a misspelt key; `recipe` an
 
 
 def format_toml(value: object) -> str:
-    """Write a string, number (also of NumPy) or list as TOML; JSON is valid TOML here, except for the character DEL."""
+    """Write a string, number (also of NumPy) or list as TOML: as JSON, with the character DEL escaped."""
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 
 
@@ -28,7 +28,10 @@ def parse_toml(text: str, path: Path) -> "TomlTable":
 
 
 class TomlTable:
-    """Table of a TOML file; a missing or wrong value raises CallerError, which begins with `where`: file and table."""
+    """A table of a TOML file.
+
+    A missing or wrong value raises CallerError; the message begins with `where`, the names of file and table.
+    """
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self._where = values, where
@@ -49,7 +52,7 @@ class TomlTable:
         return str(self._read_value(key, default, 'a string; write {key} = "…"', fits))
 
     def read_flag(self, key: str, default: bool) -> bool:
-        """Return true or false."""
+        """Return a boolean value."""
         expected = "true or false; write {key} = " + str(not default).lower()
         return bool(self._read_value(key, default, expected, lambda value: isinstance(value, bool)))
 
@@ -106,9 +109,9 @@ class TomlTable:
 
     def take_unread_values(self) -> dict[str, Any]:
         """Return the values that were not read yet, and mark them as read."""
-        left = {key: value for key, value in self._values.items() if key not in self._read_keys}
-        self._read_keys |= set(left)
-        return left
+        unread = {key: value for key, value in self._values.items() if key not in self._read_keys}
+        self._read_keys |= set(unread)
+        return unread
 
     def refuse_unread_keys(self) -> None:
         """Raise CallerError if a key was not read, because roarbench does not know such a key."""
@@ -129,8 +132,7 @@ class TomlTable:
         return CallerError(f"{self._where}: {seen}", hint)
 
     def _refuse_misspelled_key(self, key: str, kind: type) -> None:
-        fitting = (name for name, value in self._values.items() if isinstance(value, kind))
-        unread = [name for name in fitting if name not in self._read_keys]
+        unread = [name for name in self._values if name not in self._read_keys and isinstance(self._values[name], kind)]
         for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
             raise self.make_error(f"no key '{name}'; did you mean '{key}'?")
 

@@ -94,9 +94,9 @@ def _wrap_and_indent(text: str, width: int) -> list[str]:
 
 def _describe_agreement(agreement: FastSuiteAgreement) -> str:
     if agreement.tau is None:
-        return f"agreement of its ranks with those of {agreement.of}: not measured"
+        return f"agreement of its ranks with those of {agreement.full_suite}: not measured"
     tau, low, high = agreement.tau
-    ranks = f"its ranks and those of {agreement.of}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f})"
+    ranks = f"its ranks and those of {agreement.full_suite}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f})"
     return f"{ranks}; {agreement.source}"
 
 

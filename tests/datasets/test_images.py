@@ -18,7 +18,7 @@ from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
-    FILL,
+    UNREADABLE_PIXEL,
     check_depth,
     crop_to_pixels,
     decode_image,
@@ -215,7 +215,7 @@ def test_decode_image_fills_unreadable_image_with_grey():
     for content in (b"", b"\xff\xd8\xff", b"<html>404</html>", png(make_gradient_image())[:20]):
         pixels, repairs, _ = decode_image(content, TINY)
         assert (repairs, pixels.shape) == (("unreadable",), (3, 8, 8))
-        assert (pixels == FILL).all()
+        assert (pixels == UNREADABLE_PIXEL).all()
 
 
 def test_crop_centre_square_keeps_centre_and_antialiases():

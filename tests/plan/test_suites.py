@@ -80,10 +80,10 @@ def test_imagenet_networks_suite_explains_five_published_resnets():
 
 
 def test_fast_suite_differs_only_in_recipe():
-    for name, of in FAST_SUITES.items():
+    for name, agreement in FAST_SUITES.items():
         if name == "imagenet":  # this suite also has fewer runs
             continue
-        fast, slow = find_suite(name), find_suite(of.of)
+        fast, slow = find_suite(name), find_suite(agreement.full_suite)
         assert fast.recipe == f"{slow.name}-fast@1"
         told = {"name": slow.name, "about": slow.about, "recipe": slow.recipe}
         assert replace(fast, **told) == slow  # the same explained network, so the same rankings
