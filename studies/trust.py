@@ -1,8 +1,6 @@
-"""Write the texts of the board's trust page, with the numbers in the tables of the studies' pages.
+"""Write leaderboard/trust.json, the texts of the board's trust page, with numbers from the tables of studies' pages.
 
-    python -m studies.trust
-
-writes leaderboard/trust.json. Every number is read from the page of its study.
+python -m studies.trust
 """
 
 import json
@@ -26,13 +24,13 @@ Finding = dict[str, str]
 
 
 def make_finding(title: str, page: str, call: str, number: str, words: str) -> Finding:
-    """Return one result of a study: the question of its group, a number, what it counts, and the command."""
+    """Make a record of one result of a study; `title` is the question, `words` says what `number` counts."""
     command = f"python -m studies.{call}"
     return {"title": title, "number": number, "words": words, "command": command, "page": f"studies/{page}"}
 
 
 def find_rows(page: str, first: str, column: int = 0, text: str = "") -> list[list[str]]:
-    """Return the rows of a page's tables whose first cell begins so, and with this text in a column if it is given."""
+    """Find the table rows of a page whose first cell begins with `first`, and that have `text` in a column if given."""
     lines = (ROOT / "studies" / page).read_text("utf-8").splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {first}")]
     return [row for row in rows if len(row) > column and text in ("", row[column])]
@@ -43,7 +41,7 @@ def sum_column(rows: list[list[str]], column: int) -> int:
 
 
 def count_ordered_photographs() -> Finding:
-    """Count the correctly ordered pairs of maps, one of which was made worse step by step."""
+    """Count the correctly ordered pairs of a map and a map that was made worse."""
     page = "known_order/README.md"
     rows = find_rows(page, "matched |")
     maps, null = ([row for row in rows if (row[1] == "random-blurred") is blurred] for blurred in (False, True))
@@ -68,7 +66,7 @@ def count_corpus_winners() -> Finding:
 
 
 def count_repeated_roar_verdicts() -> Finding:
-    """Count the verdicts that are the same in another run."""
+    """Count the verdicts under ROAR that are the same in another run."""
     page = "replication/README.md"
     ((_, _, pairs, inside, _, verdicts),) = find_rows(page, "`roar`", 1, "references crossed, as here")
     same, opposed = verdicts.split(" / ")
@@ -80,7 +78,7 @@ def count_repeated_roar_verdicts() -> Finding:
 
 
 def count_repeated_matched_verdicts() -> Finding:
-    """Count the verdicts against every control that are the same in another run by matched gain."""
+    """Count the verdicts "beats every control" under matched gain that are the same in another run."""
     page = "replication/README.md"
     rows = [row[1:] for row in find_rows(page, "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
     pairs = [(one == "yes", other == "yes") for row in rows for one, other in combinations(row, 2)]

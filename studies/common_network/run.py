@@ -1,11 +1,11 @@
-"""Is a mask of another image a harm of its own? Networks trained on own, mixed and exchanged masks, of two builds.
+"""Test whether another image's mask harms a network by itself, with networks of two architectures.
 
-At t = .9 of MoRF a network is trained from scratch, by the recipe of `quick` 2, on images that carry their own
-removal mask (ROAR), another image's (`roar-exchanged`), or either with equal chance (*mixed*); the test images carry
-their own, then another's.
+At t = .9 of MoRF, a network is trained from scratch by the recipe of `quick` 2. The training images have their own
+removal masks (ROAR), another image's masks (`roar-exchanged`), or one of both with equal probability (*mixed*). The
+network is tested on images with their own masks, and on images with another image's masks.
 
-Run: python -m studies.common_network.run writes the table of results.json into the page. The program that trained the
-networks is in the history: `git show c9528ed:studies/common_network/run.py`.
+Run `python -m studies.common_network.run` to write the table of results.json into README.md. The history has the
+program that trained the networks: `git show c9528ed:studies/common_network/run.py`.
 """
 
 import json
@@ -22,11 +22,11 @@ NETWORKS = {"quick": "`resnet-quick`", "plain": "convolutions and poolings alone
 
 
 def make_shipped_tables() -> dict[str, str]:
-    """Return the table of the shipped results: percent, own mask / another image's on the test images."""
-    found = json.loads((FOLDER / "results.json").read_text("utf-8"))
-    at = {(network, row, masks): f"{100 * own:.1f} / {100 * other:.1f}" for network, row, masks, own, other, _ in found}
+    """Make the table of accuracies in percent, with own masks / another image's masks on the test images."""
+    results = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    cells = {tuple(settings): f"{100 * own:.1f} / {100 * other:.1f}" for *settings, own, other, _ in results}
     lines = (
-        [name, f"`{row}`", *(at.get((network, row, masks), MISSING) for masks in MASKS)]
+        [name, f"`{row}`", *(cells.get((network, row, masks), MISSING) for masks in MASKS)]
         for (network, name), row in product(NETWORKS.items(), ROWS)
     )
     heads = ("network", "row", "trained on own masks", "on either", "on other images' masks")

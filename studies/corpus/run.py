@@ -1,24 +1,33 @@
-"""How many maps that ask no network are called better, against Random and against every control?
+"""Count the maps made without a network that are better than Random, or than every control, by each protocol.
 
-Run: python -m studies.corpus.run writes the tables of results.npz into the page.
+Run `python -m studies.corpus.run` to write the tables of results.npz into README.md.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from roarbench.common.text import MISSING, format_markdown_table
-from studies.matched.run import CORPUS, compute_gains, count_standard_errors, format_points, read_answers
+from studies.matched.run import CORPUS, compute_gains, count_standard_errors, format_points, read_correctness
 from studies.page import write_shipped_tables
 
 CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
     *("deviation", "deviation-blurred", "low-saturation", "own-product", "linear-classifier"),
 )
-ASKING = ("ig-mean", "class-evidence", "half-images", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
-MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits", "augmented": None}  # that count for a map
+NETWORK_MAPS = ("ig-mean", "class-evidence", "half-images", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
+# mask whose correct predictions count for a map, by protocol
+MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits", "augmented": None}
 COMPARED = ("class-evidence", "half-images", "ig-mean", "input-x-grad", "class-mean-centre-entropy", "own-product")
-KINDS = ("linear", "ridge", "logistic", "gaussian", "kernel", "colours", "words")  # of fitted maps
-FITTED = ("map", "asks a network", "matched gain", "over linear-classifier")
+FITTED_KINDS = (
+    "linear",
+    "ridge",
+    "logistic",
+    "gaussian",
+    "kernel",
+    "colours",
+    "words",
+)  # prefixes of ids
+FITTED_HEADS = ("map", "asks a network", "matched gain", "over linear-classifier")
 CLEAR = 1.96  # standard errors
 HEADS = (
     *("gain", "maps", "better than Random", "better than all nine controls", "best control"),
@@ -29,38 +38,43 @@ HEADS = (
 def make_shipped_tables() -> dict[str, str]:
     return {
         "corpus": format_markdown_table(HEADS, _make_rows()),
-        "fitted": format_markdown_table(FITTED, _make_fitted_rows()),
+        "fitted": format_markdown_table(FITTED_HEADS, _make_fitted_rows()),
     }
 
 
 def _make_rows() -> Iterator[list[str]]:
-    found = read_answers(CORPUS)
+    rows = read_correctness(CORPUS)
     for protocol, mask in MASKS.items():
-        each = {name: compute_gains(made, mask) for name, made in found.items()}
-        controls = {name: each[name] for name in CONTROLS}
+        gains = {name: compute_gains(correctness, mask) for name, correctness in rows.items()}
+        controls = {name: gains[name] for name in CONTROLS}
         best = max(controls, key=lambda name: float(controls[name].mean()))
-        others = [each[name] for name in each if name not in (*CONTROLS, *ASKING)]
-        random = sum(count_standard_errors(one - controls["random"]) > CLEAR for one in others)
-        beats = sum(
-            min(count_standard_errors(one - control) for control in controls.values()) > CLEAR for one in others
+        margins = {
+            name: min(count_standard_errors(gain - control) for control in controls.values())
+            for name, gain in gains.items()
+            if name not in CONTROLS
+        }
+        without_network = margins.keys() - set(NETWORK_MAPS)
+        over_random = [count_standard_errors(gains[name] - controls["random"]) for name in without_network]
+        counts = (
+            len(without_network),
+            sum(errors > CLEAR for errors in over_random),
+            sum(margins[name] > CLEAR for name in without_network),
         )
         over = 100 * float((controls[best] - controls["random"]).mean())
-        margins = (min(count_standard_errors(each[row] - one) for one in controls.values()) for row in ASKING[:2])
-        counts = (str(len(others)), str(random), str(beats))
-        yield [protocol, *counts, f"{best}, {over:+.1f} over Random", *(f"{margin:.1f}" for margin in margins)]
+        best_control = f"{best}, {over:+.1f} over Random"
+        yield [protocol, *map(str, counts), best_control, *(f"{margins[name]:.1f}" for name in NETWORK_MAPS[:2])]
 
 
 def _make_fitted_rows() -> Iterator[list[str]]:
-    """Return the maps of `fitted.py` and some to compare, by matched gain in accuracy points, with standard errors."""
-    found = read_answers(CORPUS)
-    each = {
-        name: compute_gains(made, MASKS["matched"])
-        for name, made in found.items()
-        if name.startswith((*COMPARED, *KINDS))
+    """Yield fitted maps and some other maps, sorted by matched gain in accuracy points, with standard errors."""
+    gains = {
+        name: compute_gains(correctness, MASKS["matched"])
+        for name, correctness in read_correctness(CORPUS).items()
+        if name.startswith((*COMPARED, *FITTED_KINDS))
     }
-    for name, one in sorted(each.items(), key=lambda item: -item[1].mean()):
-        over = MISSING if name == "linear-classifier" else format_points(one - each["linear-classifier"])
-        yield [name, "yes" if name in ASKING else "no", format_points(one), over]
+    for name, gain in sorted(gains.items(), key=lambda item: -item[1].mean()):
+        over = MISSING if name == "linear-classifier" else format_points(gain - gains["linear-classifier"])
+        yield [name, "yes" if name in NETWORK_MAPS else "no", format_points(gain), over]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Do the intervals have their nominal coverage? Synthetic boards whose truth is known, judged as real ones are.
+"""Simulate boards of ROAR with known true gains, and measure the coverage of the intervals and the error of verdicts.
 
-Run: python -m studies.coverage.run [--boards 1000] simulates and writes results.json and the tables of the README;
-python -m studies.coverage.paired prints a table of matched gains.
+`python -m studies.coverage.run [--boards 1000]` writes results.json and the tables of README.md; `python -m
+studies.coverage.paired` prints a table for matched gain.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import ROAR
-from roarbench.stats import resampling as drawing
+from roarbench.stats import resampling
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample, compute_half_width
@@ -43,7 +43,7 @@ from studies.coverage.worlds import (
 from studies.page import make_parser, write_tables
 
 FOLDER = Path(__file__).parent
-WEIGHTS = 8  # sets of drawn images that the boards take in turn
+WEIGHTS = 8  # number of sets of drawn images, which the boards use in turn
 
 COVERAGE_HEADS = (
     *("synthetic boards", "accuracies", "gains", "of controls", "over Sobel", "between rows", "replication"),
@@ -57,12 +57,12 @@ TAU_HEADS = (
     "estimators, spread of true gains in standard errors, correlation of true gains",
     *("this interval: holds, width", "percentiles of draws: holds, width"),
 )
-Shares = dict[str, float]  # by what they are of, in [0, 1]
-Summary = dict[str, dict[str, tuple[float, float]]]  # mean and standard error of every share
+Shares = dict[str, float]  # shares in [0, 1] by name
+Summary = dict[str, dict[str, tuple[float, float]]]  # mean and standard error by group and name
 
 
-class Judged(NamedTuple):
-    """Material of a board: its draws, and the gains and those of a replication in them."""
+class DrawnBoard(NamedTuple):
+    """Draws of a board, with the gains and the gains of a replication."""
 
     draws: Draws
     variances: VarianceComponents | None
@@ -70,22 +70,25 @@ class Judged(NamedTuple):
     replicated: dict[str, Sample]
 
 
-def draw_for_board(scores: Correctness, bootstrap: Bootstrap) -> Judged:
+def draw_board(scores: Correctness, bootstrap: Bootstrap) -> DrawnBoard:
     variances = estimate_variance_components([scores])
     draws = draw_resamples(scores, bootstrap, variances)
-    return Judged(draws, variances, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication))
+    return DrawnBoard(
+        draws, variances, sample_gains(scores, ROAR, draws), sample_gains(scores, ROAR, draws.replication)
+    )
 
 
-def compute_coverage(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
-    """Return how many of a board's intervals hold the truth, and how many the gains of a replication.
+def compute_coverage(world: World, board: DrawnBoard, experiment: Experiment, replication: dict[str, Sample]) -> Shares:
+    """Compute the shares of a board's intervals that contain the true value.
 
-    Those of the accuracies of cells, of the gains of the explained rows and of the controls beside Random, over Sobel,
-    between two explained rows, and of the explained rows' gains in a replication and with these references alone.
+    The intervals are those of accuracies, of the gains of explained rows and of controls, of gains over Sobel, and of
+    differences between explained rows. `predicted` compares prediction intervals with the gains of a replication, and
+    `network` compares intervals with the true gains for these explained networks only.
     """
     accuracies = compute_true_accuracies(world)
-    gains, exact = compute_gains(world, accuracies), compute_gains(world, done.accuracies)
-    rows, own = found.gains, world.explained
-    cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.get_accuracy(point))]
+    gains, exact = compute_gains(world, accuracies), compute_gains(world, experiment.accuracies)
+    rows, own = board.gains, world.explained
+    cells = [(sample, accuracies[point]) for point in accuracies if (sample := board.draws.get_accuracy(point))]
     between = [(rows[one].subtract(rows[other]), gains[one] - gains[other]) for one, other in pairwise(own)]
     return {
         "accuracies": _compute_share(cells),
@@ -95,53 +98,53 @@ def compute_coverage(world: World, found: Judged, done: Experiment, again: dict[
             [(rows[name].subtract(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]
         ),
         "between": _compute_share(between),
-        "predicted": _compute_share([(found.replicated[name], again[name].value) for name in own]),
+        "predicted": _compute_share([(board.replicated[name], replication[name].value) for name in own]),
         "network": _compute_share([(rows[name], exact[name]) for name in own]),
     }
 
 
 def _compute_share(pairs: Sequence[tuple[Sample, float]]) -> float:
-    """Return the share of 95% intervals that hold their value, in [0, 1]."""
+    """Return the share of 95% intervals that contain the value, in [0, 1]."""
     return float(np.mean([abs(sample.value - value) <= compute_half_width(sample, 0.95) for sample, value in pairs]))
 
 
 def simulate_two_boards(
     world: World, generator: np.random.Generator, bootstrap: Bootstrap
 ) -> dict[str, dict[str, float | None]]:
-    """Simulate an experiment and its replication, judge both, and compare with the truth and with each other.
+    """Simulate an experiment and its replication, and compare both boards with the truth and with each other.
 
-    Returns what the intervals held, the same told that there is one reference, and the rest of the promises.
+    Returns the coverage, the coverage of intervals that treat all explained networks as one, and other numbers.
     """
-    given = draw_setting(world, generator)
-    done, other = (draw_experiment(world, given, generator) for _ in range(2))
-    found, again = draw_for_board(done.scores, bootstrap), draw_for_board(other.scores, bootstrap)
-    told = draw_for_board(replace(done.scores, references={}), bootstrap)
+    setting = draw_setting(world, generator)
+    experiments = [draw_experiment(world, setting, generator) for _ in range(2)]
+    first, second = drawn = [draw_board(experiment.scores, bootstrap) for experiment in experiments]
+    one_network = draw_board(replace(experiments[0].scores, references={}), bootstrap)
     gains = compute_gains(world, compute_true_accuracies(world))
-    one, two = (
-        compute_board_from_draws(run.scores, ROAR, bootstrap, seen.variances, seen.draws)
-        for run, seen in ((done, found), (other, again))
+    board, second_board = (
+        compute_board_from_draws(experiment.scores, ROAR, bootstrap, draws.variances, draws.draws)
+        for experiment, draws in zip(experiments, drawn, strict=True)
     )
-    alike, detectable = compare_boards(one, two), one.detectable or 0.0
+    replication, detectable = compare_boards(board, second_board), board.detectable or 0.0
     return {
-        "here": {**compute_coverage(world, found, done, again.gains)},
-        "one_reference": {**compute_coverage(world, told, done, again.gains)},
+        "here": {**compute_coverage(world, first, experiments[0], second.gains)},
+        "one_reference": {**compute_coverage(world, one_network, experiments[0], second.gains)},
         "other": {
-            "false_discoveries": _compute_false_discovery_rate(one, gains),
-            "all_places": all(_is_true_rank_covered(row, gains) for row in one.rows),
-            "width": float(np.mean([compute_half_width(found.gains[name], 0.95) for name in world.explained])),
+            "false_discoveries": _compute_false_discovery_rate(board, gains),
+            "all_places": all(_is_true_rank_covered(row, gains) for row in board.rows),
+            "width": float(np.mean([compute_half_width(first.gains[name], 0.95) for name in world.explained])),
             "detectable": detectable,
-            "power": _compute_power(found, detectable, gains, world.explained),
-            "freedom": one.reference_freedom,
-            "equal_verdicts": alike.equal_share or 0.0,
-            "opposed_verdicts": alike.opposed_share or 0.0,
+            "power": _compute_power(first, detectable, gains, world.explained),
+            "freedom": board.reference_freedom,
+            "equal_verdicts": replication.equal_share or 0.0,
+            "opposed_verdicts": replication.opposed_share or 0.0,
         },
     }
 
 
-def _compute_false_discovery_rate(judged: Board, gains: dict[str, float]) -> float:
-    """Return the share of wrong verdicts among all "better" and "worse"; a wrong direction is wrong, too."""
+def _compute_false_discovery_rate(board: Board, gains: dict[str, float]) -> float:
+    """Return the share of wrong verdicts among all "better" and "worse"; the wrong direction is also wrong."""
     wrong = found = 0
-    for row in judged.rows:
+    for row in board.rows:
         for comparison, control in zip((row.vs_random, row.vs_sobel, row.vs_random_blurred), CONTROLS, strict=True):
             if comparison is None or comparison.verdict is Verdict.SAME:
                 continue
@@ -152,7 +155,7 @@ def _compute_false_discovery_rate(judged: Board, gains: dict[str, float]) -> flo
 
 
 def _is_true_rank_covered(row: Row, gains: dict[str, float]) -> bool:
-    """Return whether the place interval holds every place that a truly tied group shares."""
+    """Return whether the rank interval contains all ranks that the rows with the same true gain share."""
     assert row.place is not None and row.place.low is not None and row.place.high is not None
     own = gains[row.estimator]
     best = 1 + sum(other > own + 1e-9 for other in gains.values())
@@ -160,31 +163,31 @@ def _is_true_rank_covered(row: Row, gains: dict[str, float]) -> bool:
     return row.place.low <= best and worst <= row.place.high
 
 
-def _compute_power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
-    """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
-    shares = []
+def _compute_power(board: DrawnBoard, size: float, gains: dict[str, float], rows: Sequence[str]) -> float:
+    """Return how often a single comparison detects a difference of this size between two rows, in [0, 1]."""
+    detected = []
     for one, other in pairwise(rows):
-        difference = found.gains[one].subtract(found.gains[other])
-        off = difference.value - (gains[one] - gains[other])
-        shares.append(off + shift > compute_half_width(difference, 0.95))
-    return float(np.mean(shares))
+        difference = board.gains[one].subtract(board.gains[other])
+        error = difference.value - (gains[one] - gains[other])
+        detected.append(error + size > compute_half_width(difference, 0.95))
+    return float(np.mean(detected))
 
 
 def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> Summary:
-    """Return mean and standard error of every share over this many boards.
+    """Simulate this number of boards, and return mean and standard error of every share.
 
-    Each board has its own stream of chance, and one of a few sets of drawn images.
+    Each board has its own random generator, and one of `WEIGHTS` sets of drawn images.
     """
-    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    by_group: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number in range(boards):
         bootstrap = Bootstrap(resamples, seed=number % WEIGHTS)
-        for part, shares in simulate_two_boards(world, np.random.default_rng([seed, number]), bootstrap).items():
+        for group, shares in simulate_two_boards(world, np.random.default_rng([seed, number]), bootstrap).items():
             for name, share in shares.items():
                 if share is not None:
-                    found[part][name].append(share)
+                    by_group[group][name].append(share)
     return {
-        part: {name: _compute_mean_and_error(values) for name, values in shares.items()}
-        for part, shares in found.items()
+        group: {name: _compute_mean_and_error(values) for name, values in shares.items()}
+        for group, shares in by_group.items()
     }
 
 
@@ -221,8 +224,8 @@ def _format_design(world: Summary) -> Iterator[str]:
 
 
 def _format_coverage(tau: dict[str, float]) -> tuple[str, str]:
-    plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
-    return f"{100 * tau['held']:.0f}%, {tau['width']:.2f}", f"*{plain}*"
+    percentiles = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
+    return f"{100 * tau['held']:.0f}%, {tau['width']:.2f}", f"*{percentiles}*"
 
 
 def make_shipped_tables() -> dict[str, str]:
@@ -231,7 +234,7 @@ def make_shipped_tables() -> dict[str, str]:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
+    parser.add_argument("--boards", type=int, default=1000, help="boards per design; other worlds get a fifth of them")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     share_images()
@@ -251,9 +254,9 @@ def main() -> None:
 
 
 def share_images() -> None:
-    """Let boards share their drawn images, as boards of one suite do; drawing them anew takes most of the time."""
-    weights = drawing.draw_image_weights
-    drawing.draw_image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *asked: list(weights(*asked)))  # type: ignore[assignment]
+    """Cache the drawn images, which boards of one suite share; drawing them for each board takes most of the time."""
+    draw = resampling.draw_image_weights
+    resampling.draw_image_weights = lru_cache(maxsize=2 * WEIGHTS)(lambda *settings: list(draw(*settings)))  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

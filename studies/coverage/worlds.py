@@ -1,4 +1,4 @@
-"""Synthetic boards of ROAR whose truth is known: every answer comes from a hidden number, all normal."""
+"""Simulate boards of ROAR with known true gains; a prediction is correct if a normal hidden number is large enough."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,31 +12,32 @@ from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, 
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")
-DROPS = (0.0, 0.0, 3.0, -6.0, -1.0, 1.5, 1.5, 0.0, 4.0)  # of the controls, then of the explained rows
-# variances of the hidden number: an image's difficulty for all cells, for one cell, per reference, and per training
+DROPS = (0.0, 0.0, 3.0, -6.0, -1.0, 1.5, 1.5, 0.0, 4.0)  # `World.drops` of the controls, then of the explained rows
+# variances of the hidden number: an image's difficulty for all cells, for a cell, for an explained network in a cell,
+# and for a training run
 SHARED, OWN, EXPLAINED, NOISE = 0.6, 0.25, 0.05, 0.1
 
 
 @dataclass(frozen=True)
 class World:
-    """Parts that the boards of one simulation have in common."""
+    """Settings of the simulated boards."""
 
-    name: str  # what the table calls it
-    references: int  # networks that the rows beside the controls explain
-    trainings: int  # on each of them; a control has as many trainings as a row has in all
-    drops: tuple[float, ...] = DROPS  # True mean drop of every estimator below Random, in accuracy points at t = 1
-    levels: tuple[float, ...] = (0.5, 0.9)  # above 0
+    name: str  # name in the table
+    references: int  # number of explained networks
+    trainings: int  # training runs per explained network; a control has as many training runs as another row in total
+    drops: tuple[float, ...] = DROPS  # true mean drop of every estimator below Random, in accuracy points at t = 1
+    levels: tuple[float, ...] = (0.5, 0.9)  # levels above 0
     images: int = 3925  # number of test images
-    # standard deviation of a row's gain over references, in accuracy points: from the first to the last row evenly
-    # between these
+    # standard deviation of a row's gain between explained networks in accuracy points, for the first and the last row;
+    # the rows between them are evenly spaced
     of_references: tuple[float, float] = (1.0, 2.3)
-    shared: float = 0.5  # share of that variance that all rows have in common
-    # standard deviation of a cell's accuracy over trainings, in accuracy points: log-uniform between these
+    shared: float = 0.5  # share of this variance that all rows have in common
+    # standard deviation of a cell's accuracy between training runs in accuracy points, log-uniform in this range
     of_trainings: tuple[float, float] = (0.5, 1.0)
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """Return the ids of the rows, the controls first."""
+        """Return the ids of the rows, controls first."""
         return (*CONTROLS, *(f"e{number}" for number in range(1, len(self.drops) - len(CONTROLS) + 1)))
 
     @property
@@ -60,11 +61,11 @@ WORLDS = (
     World("1 x 2, references alike", 1, 2, of_references=(0.0, 0.0)),
     World("1 x 5, references alike", 1, 5, of_references=(0.0, 0.0)),
 )
-DESIGNS = 5  # of these worlds: what the study and the suites may look like; they are simulated most often
+DESIGNS = 5  # the first worlds have designs of suites; they are simulated most often
 
 
 def compute_true_accuracies(world: World) -> dict[Point, float]:
-    """Return the true accuracies: Random falls linearly with t, an estimator's gain grows with it."""
+    """Return the true accuracies: Random's accuracy falls linearly with t, and a row's gain grows linearly."""
     accuracies = {UNTOUCHED: CLEAN_ACCURACY}
     for name, drop in zip(world.estimators, world.drops, strict=True):
         for t in world.levels:
@@ -82,11 +83,11 @@ def compute_gains(world: World, accuracies: dict[Point, float]) -> dict[str, flo
 
 
 class Setting(NamedTuple):
-    """Parts that every experiment of one world on the same test images shares."""
+    """Random numbers that all experiments on the same test images share."""
 
     shared: NDArray[np.float32]  # difficulty of the images for all cells
-    own: dict[Point, NDArray[np.float32]]  # difficulty of the images for each cell beyond that
-    trainings: dict[Point, float]  # standard deviation of each cell's accuracy over trainings, in accuracy points
+    own: dict[Point, NDArray[np.float32]]  # additional difficulty of the images for each cell
+    trainings: dict[Point, float]  # standard deviation of a cell's accuracy between training runs, in accuracy points
 
 
 def draw_setting(world: World, generator: np.random.Generator) -> Setting:
@@ -102,10 +103,10 @@ def _draw_normal(generator: np.random.Generator, *shape: int) -> NDArray[np.floa
 
 
 class Experiment(NamedTuple):
-    """One board's answers."""
+    """Simulated results of one board."""
 
-    scores: Correctness  # as a store would hold them
-    accuracies: dict[Point, float]  # True ones for these references, over all images and trainings
+    scores: Correctness
+    accuracies: dict[Point, float]  # true accuracies for these explained networks, over all images and training runs
 
 
 def draw_experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:
@@ -117,7 +118,7 @@ def draw_experiment(world: World, given: Setting, generator: np.random.Generator
         name: np.sqrt(world.shared) * common + np.sqrt(1 - world.shared) * generator.standard_normal(world.references)
         for name in rows
     }
-    # a reference moves a curve in proportion to t, the gain by one standard deviation
+    # an explained network shifts a curve in proportion to t, such that the gain has its standard deviation
     unit = float(compute_trapezoid_weights((0.0, *world.levels))[1:] @ np.array(world.levels))
     correct: dict[Point, Bits] = {}
     exact: dict[Point, float] = {}

@@ -1,4 +1,4 @@
-"""What does quick-full say by each of its protocols? Writes the table of README.md from a store's rows.
+"""Write the tables of gains under each protocol of the suite quick-full into README.md, from a store's results.
 
 Run: python -m studies.quick_full.run --store DIR
 """
@@ -30,28 +30,29 @@ def make_runs_table(results: SuiteResults) -> str:
     points = list_planned_runs(results.suite)
     lines = []
     for protocol in (*SHOWN, MASK_ONLY):
-        place = (protocol.retrain, protocol.order)
-        asked = [point for point in points if (point.cell.retrain, point.cell.order) == place]
-        lines.append([f"`{protocol.name}`", f"{sum(point in results.results for point in asked)} of {len(asked)}"])
+        kind = (protocol.retrain, protocol.order)
+        planned = [point for point in points if (point.cell.retrain, point.cell.order) == kind]
+        done = sum(point in results.results for point in planned)
+        lines.append([f"`{protocol.name}`", f"{done} of {len(planned)}"])
     return format_markdown_table(("protocol", "runs"), lines)
 
 
 def make_gains_table(results: SuiteResults) -> str:
-    """Return gains with verdicts, one column for each protocol, the largest own-network gain first."""
-    rows = {protocol: sort_rows_by_gain(_make_board(results, protocol)) for protocol in SHOWN}
+    """Make a table of gains with verdicts, one column per protocol, largest own-network gain first."""
+    boards = {protocol: sort_rows_by_gain(_make_board(results, protocol)) for protocol in SHOWN}
     lines = [
-        [f"`{name}`", *(format_gain_and_verdict(rows[each][name]) if name in rows[each] else MISSING for each in SHOWN)]
-        for name in rows[OWN_NETWORK]
+        [f"`{name}`", *(format_gain_and_verdict(rows[name]) if name in rows else MISSING for rows in boards.values())]
+        for name in boards[OWN_NETWORK]
     ]
-    return format_markdown_table(("row", *(f"`{each.name}`" for each in SHOWN)), lines)
+    return format_markdown_table(("row", *(f"`{protocol.name}`" for protocol in SHOWN)), lines)
 
 
 def _make_board(results: SuiteResults, protocol: Protocol) -> Board:
     if not protocol.scores_all_network_pairs:
         return make_board(results, protocol)
-    found = make_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
-    assert found is not None, "the suite has it"
-    return found
+    board = make_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+    assert board is not None, "the suite has this protocol"
+    return board
 
 
 if __name__ == "__main__":

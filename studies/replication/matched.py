@@ -1,6 +1,6 @@
-"""Does `quick-matched` come out the same again, and on other test images? Writes two tables of a version.
+"""Compare replications of `quick-matched`, and halves of its test images, and write two tables of a version.
 
-What to type: README.md.
+README.md has the commands.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from roarbench.stats.curves import Correctness
 from studies.page import make_parser, open_store, write_tables
 from studies.replication.run import (
     collect_common_rows,
-    collect_runs_with_submissions,
+    collect_replications_with_submissions,
     describe_all_pairs,
     describe_pairs,
     make_boards,
@@ -32,19 +32,21 @@ from studies.replication.run import (
 
 
 def describe_equal_verdicts(pairs: Sequence[tuple[Board, Board]]) -> str:
-    """Return in a sentence how often two boards give the same verdict that leads."""
+    """Describe in a sentence how often two boards agree on whether a row beats every control."""
     counts = [compare_boards(*pair).beats_all_compared_and_equal for pair in pairs]
-    return f"Beats every control: {sum(same for _, same in counts)} of {sum(asked for asked, _ in counts)} the same."
+    same, compared = sum(equal for _, equal in counts), sum(rows for rows, _ in counts)
+    return f"Beats every control: {same} of {compared} the same."
 
 
-def make_verdict_table(made: Sequence[Board], names: Sequence[str]) -> str:
-    said = {name: [row.beating.text for row in rows if row.beating] for name, rows in collect_common_rows(made).items()}
-    lines = ([f"`{name}`", *words] for name, words in said.items() if words)
+def make_verdict_table(boards: Sequence[Board], names: Sequence[str]) -> str:
+    rows_by_name = collect_common_rows(boards).items()
+    verdicts = {name: [row.beating.text for row in rows if row.beating] for name, rows in rows_by_name}
+    lines = ([f"`{name}`", *texts] for name, texts in verdicts.items() if texts)
     return format_markdown_table(("beats every control", *names), lines)
 
 
 def select_half(scores: Correctness, second: bool) -> Correctness:
-    """Return the answers to every other test image, as many in both halves."""
+    """Return the correctness on every other test image; both halves have the same number of images."""
     kept = slice(int(second), scores.images // 2 * 2, 2)
     correct: Any = {point: np.ascontiguousarray(bits[:, kept]) for point, bits in scores.correct.items()}
     return replace(scores, correct=correct, differences=scores.differences and select_half(scores.differences, second))
@@ -57,29 +59,28 @@ def name_run(run: SuiteResults, machine: int) -> str:
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
-    parser.add_argument("--suite", default="quick-matched", help="a name or a file")
+    parser.add_argument("--store", type=Path, action="append", required=True, help="store; repeat for each machine")
+    parser.add_argument("--suite", default="quick-matched", help="name or file of the suite")
     arguments = parser.parse_args()
-    found: list[tuple[str, SuiteResults]] = []
+    runs_by_name: list[tuple[str, SuiteResults]] = []
     for machine, folder in enumerate(arguments.store, 1):
         with open_store(folder) as store:
-            found += [
-                (name_run(run, machine), run)
-                for run in collect_runs_with_submissions(find_suite_spec(arguments.suite, folder), store)
-            ]
-    names, runs = [name for name, _ in found], [run for _, run in found]
+            suite = find_suite_spec(arguments.suite, folder)
+            replications = collect_replications_with_submissions(suite, store)
+            runs_by_name += [(name_run(run, machine), run) for run in replications]
+    names, runs = [name for name, _ in runs_by_name], [run for _, run in runs_by_name]
     suite = runs[0].suite
     version = suite.name.rpartition("-")[2] if suite.own else suite.version
-    made = make_boards(runs, MATCHED)
-    scores = [told for run in runs if (told := run.collect_correctness(MATCHED, Unit.SCALAR))]
-    halves = [[compute_board(select_half(each, second), MATCHED) for second in (False, True)] for each in scores]
-    apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
-    again = describe_equal_verdicts(list(combinations(made, 2)))
-    parts = (make_gains_table(made, names[1:]), make_verdict_table(made, names), f"{describe_all_pairs(made)} {again}")
-    halved = describe_pairs([compare_boards(*pair) for pair in apart])
+    boards = make_boards(runs, MATCHED)
+    scores = [correctness for run in runs if (correctness := run.collect_correctness(MATCHED, Unit.SCALAR))]
+    halves = [[compute_board(select_half(run, second), MATCHED) for second in (False, True)] for run in scores]
+    pairs_of_halves = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
+    sentences = f"{describe_all_pairs(boards)} {describe_equal_verdicts(list(combinations(boards, 2)))}"
+    parts = (make_gains_table(boards, names[1:]), make_verdict_table(boards, names), sentences)
+    halved = describe_pairs([compare_boards(*pair) for pair in pairs_of_halves])
     tables = {
         f"matched-{version}": "\n\n".join(parts),
-        f"halves-{version}": f"{halved} {describe_equal_verdicts(apart)}",
+        f"halves-{version}": f"{halved} {describe_equal_verdicts(pairs_of_halves)}",
     }
     write_tables(Path(__file__).with_name("README.md"), tables)
 

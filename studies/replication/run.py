@@ -1,4 +1,4 @@
-"""Does `quick` come out the same again? The gains of every run of a store side by side, and how they predict another.
+"""Compare the gains of all replications of `quick` in a store, and count how often one run predicts another.
 
 Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m studies.replication.run --store DIR
 """
@@ -18,32 +18,32 @@ from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.results import ResultsStore
-from studies.page import collect_runs, format_verdict, sort_rows_by_gain, write_store_tables
+from studies.page import collect_replications, format_verdict, sort_rows_by_gain, write_store_tables
 
 SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
 
 
-def collect_runs_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
-    """Return the runs of a suite that a store has, with what was submitted: its own, then its replications."""
-    return collect_runs(add_stored_estimators(suite, store), store)
+def collect_replications_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
+    """Collect the results of a suite, then of its replications, including submissions."""
+    return collect_replications(add_stored_estimators(suite, store), store)
 
 
-def make_boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
-    """Return the boards of these runs under a protocol, of those that have verdicts under it."""
-    found = [judged for each in made if (judged := each.make_board(protocol, Unit.SCALAR))]
-    return [judged for judged in found if any(row.vs_random for row in judged.rows)]
+def make_boards(runs: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
+    """Make the boards of these runs that have verdicts under a protocol."""
+    boards = [board for run in runs if (board := run.make_board(protocol, Unit.SCALAR))]
+    return [board for board in boards if any(row.vs_random for row in board.rows)]
 
 
-def collect_common_rows(made: Sequence[Board]) -> dict[str, list[Row]]:
-    """Return the rows that have a verdict against Random in every run, best of the first run first."""
-    rows = [sort_rows_by_gain(judged) for judged in made]
+def collect_common_rows(boards: Sequence[Board]) -> dict[str, list[Row]]:
+    """Collect the rows that have a verdict against Random on every board, by the first board's gains."""
+    rows = [sort_rows_by_gain(board) for board in boards]
     return {name: [run[name] for run in rows] for name in rows[0] if all(run[name].vs_random for run in rows)}
 
 
-def make_gains_table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
-    """Return gains and verdicts against Random, a column for each run; the names are those of runs after the first."""
-    later = names or [f"replication {n}" for n in range(1, len(made))]
-    lines = ([name, *map(_format_cell, rows)] for name, rows in collect_common_rows(made).items())
+def make_gains_table(boards: Sequence[Board], names: Sequence[str] = ()) -> str:
+    """Make a table of gains and verdicts against Random, one column per board; `names` are those after the first."""
+    later = names or [f"replication {n}" for n in range(1, len(boards))]
+    lines = ([name, *map(_format_cell, rows)] for name, rows in collect_common_rows(boards).items())
     return format_markdown_table(("estimator", "first run", *later), lines)
 
 
@@ -51,30 +51,32 @@ def _format_cell(row: Row) -> str:
     return f"{format_interval(Estimate(row.gain.value))} {format_verdict(row.vs_random)}"
 
 
-def describe_all_pairs(made: Sequence[Board]) -> str:
-    pairs = [compare_boards(one, other) for one, other in combinations(made, 2)]
+def describe_all_pairs(boards: Sequence[Board]) -> str:
+    pairs = [compare_boards(first, second) for first, second in combinations(boards, 2)]
     if not pairs:
         raise SystemExit("no finished replication of quick in this store; roarbench replicate makes one")
     return describe_pairs(pairs)
 
 
 def describe_pairs(pairs: Sequence[Replication]) -> str:
-    """Return in a sentence what these pairs of runs add up to."""
+    """Describe in a sentence how often the runs of these pairs agree."""
     verdicts, equal, opposed, gains, inside = (
         sum(getattr(pair, name) for pair in pairs) for name in ("verdicts", "equal", "opposed", "gains", "inside")
     )
-    words = [said for pair in pairs for row in pair.rows for said in row.verdicts if said.control == "random"]
-    same = sum(said.one is said.other for said in words)
+    over_random = [
+        verdict for pair in pairs for row in pair.rows for verdict in row.verdicts if verdict.control == "random"
+    ]
+    same = sum(verdict.one is verdict.other for verdict in over_random)
     return (
-        f"{len(pairs)} pairs of runs: {same} of {len(words)} verdicts against Random are the same, "
+        f"{len(pairs)} pairs of runs: {same} of {len(over_random)} verdicts against Random are the same, "
         f"{equal} of {verdicts} against all controls, {opposed} opposed; "
         f"{inside} of {gains} gains lie in the other run's 95 % prediction interval ({100 * inside / gains:.0f} %)."
     )
 
 
 def make_tables(store: ResultsStore) -> dict[str, str]:
-    made = make_boards(collect_runs_with_submissions(SUITE, store), ROAR)
-    return {"roar": f"{make_gains_table(made)}\n\n{describe_all_pairs(made)}"}
+    boards = make_boards(collect_replications_with_submissions(SUITE, store), ROAR)
+    return {"roar": f"{make_gains_table(boards)}\n\n{describe_all_pairs(boards)}"}
 
 
 if __name__ == "__main__":

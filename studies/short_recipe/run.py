@@ -1,4 +1,4 @@
-"""Does a short recipe order estimators as a long one does? Writes the tables of README.md from a store's rows.
+"""Test whether a short training recipe orders estimators like a long recipe, and write the tables into README.md.
 
 Run: python -m studies.short_recipe.run --store DIR
 """
@@ -22,50 +22,54 @@ from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_
 HERE = Path(__file__).parent
 NAMES = ("short", "long")
 IMAGES, CONFIDENCE = 1500, 0.95
-HOLDS = 0.6  # Kendall's tau from here on says that two orders agree
+HOLDS = 0.6  # minimum Kendall's tau of orders that agree
 
 
 def make_tables_of_store(store: ResultsStore) -> Tables:
     return make_tables({name: collect_results(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
 
 
-def make_tables(found: Mapping[str, SuiteResults]) -> Tables:
-    """Return how many runs there are, the gains by both recipes, and whether their orders agree."""
-    counts = [[name, f"{len(each.results)} of {len(list_planned_runs(each.suite))}"] for name, each in found.items()]
-    whole = all(len(each.results) == len(list_planned_runs(each.suite)) for each in found.values())
-    short, long = (draw_gains(found[name]) for name in NAMES)
-    agreed = compute_agreement(short, long, CONFIDENCE) if whole else None
+def make_tables(results: Mapping[str, SuiteResults]) -> Tables:
+    """Make tables of the number of runs, the gains by both recipes, and the agreement of their orders."""
+    planned = {name: len(list_planned_runs(recipe.suite)) for name, recipe in results.items()}
+    counts = [[name, f"{len(recipe.results)} of {planned[name]}"] for name, recipe in results.items()]
+    complete = all(len(recipe.results) == planned[name] for name, recipe in results.items())
+    short, long = (draw_gains(results[name]) for name in NAMES)
+    agreement = compute_agreement(short, long, CONFIDENCE) if complete else None
     return {
         "runs": format_markdown_table(("recipe", "runs"), counts),
-        "gains": _make_gains_table(found) if whole else "Not measured: runs are missing.",
-        "agreement": _make_agreement_table(agreed),
+        "gains": _make_gains_table(results) if complete else "Not measured: runs are missing.",
+        "agreement": _make_agreement_table(agreement),
     }
 
 
 def draw_gains(results: SuiteResults) -> dict[str, Sample]:
-    """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
+    """Draw the gains of the rows in the suite's file, without the control `random-blurred`, which every suite has."""
     areas = SuiteDraws.of(results).draw_gains(ROAR, Unit.SCALAR).areas
     return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
 
 
-def _make_gains_table(found: Mapping[str, SuiteResults]) -> str:
-    rows = {name: sort_rows_by_gain(make_board(each, ROAR)) for name, each in found.items()}
+def _make_gains_table(results: Mapping[str, SuiteResults]) -> str:
+    rows = {name: sort_rows_by_gain(make_board(recipe, ROAR)) for name, recipe in results.items()}
     lines = [[f"`{row}`", *(format_gain_and_verdict(rows[name][row]) for name in NAMES)] for row in rows["long"]]
     return format_markdown_table(("row", *(f"gain by the {name} recipe" for name in NAMES)), lines)
 
 
-def _make_agreement_table(found: Agreement | None) -> str:
-    settled = MISSING if found is None or found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    tau = MISSING if found is None else format_interval(found.tau, lambda value: f"{value:+.2f}")
-    return format_markdown_table(("Kendall's tau [95 %]", "settled pairs", "verdict"), [[tau, settled, judge(found)]])
+def _make_agreement_table(agreement: Agreement | None) -> str:
+    settled, tau = MISSING, MISSING
+    if agreement:
+        tau = format_interval(agreement.tau, lambda value: f"{value:+.2f}")
+        settled = settled if agreement.settled is None else f"{agreement.settled}, {agreement.opposed} opposed"
+    heads = ("Kendall's tau [95 %]", "settled pairs", "verdict")
+    return format_markdown_table(heads, [[tau, settled, judge(agreement)]])
 
 
-def judge(found: Agreement | None) -> str:
-    """Return the verdict of the plan's rule; without all runs there is none."""
-    if found is None:
+def judge(agreement: Agreement | None) -> str:
+    """Return the verdict by the rule of plan.md; `agreement` is None if runs are missing."""
+    if agreement is None:
         return "not measured"
-    low, high = found.tau.low, found.tau.high
-    if found.opposed or (high is not None and high < HOLDS):
+    low, high = agreement.tau.low, agreement.tau.high
+    if agreement.opposed or (high is not None and high < HOLDS):
         return "the short recipe does not order these rows as the long one does"
     if low is not None and low >= HOLDS:
         return "the short recipe orders these rows as the long one does"

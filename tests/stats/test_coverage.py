@@ -28,7 +28,7 @@ def test_coverage_study_reaches_nominal_level_with_two_explained_networks():
 def test_paired_gain_coverage_holds_under_large_training_noise():
     """Training noise four times as large widens no interval, because both answers share it."""
     world = paired.WORLDS[2]
-    assert world.luck == 4.0
+    assert world.training_noise == 4.0
     found = paired.PairedOutcome(*paired.simulate(world, 30, seed=1).mean(0))
     assert found.controls > 0.85 and found.explained > 0.9
     assert found.wrong < 0.1 and found.wrongly_beats < 0.1
