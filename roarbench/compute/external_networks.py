@@ -1,4 +1,4 @@
-"""Make networks from torchvision, timm or a Python file, and read the logits from their outputs."""
+"""Make networks from torchvision, timm or a Python file, and wrap networks whose inputs or outputs differ from ours."""
 
 import importlib
 import inspect
@@ -14,8 +14,8 @@ from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
 
-TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of names
-_CONTRACT = ("classes", "channels", "size")
+TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of the names of networks
+_ARGUMENTS = ("classes", "channels", "size")  # arguments of a function that makes a network
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of the layer of `add_second_logit`; training leaves them unchanged
 
 
@@ -71,7 +71,7 @@ def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.
 
 
 def _make_network_from_source(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Run a Python file and call its function; a user who names a file trusts the file."""
+    """Run a Python file and call its function without a sandbox, because a user who names a file trusts the file."""
     stem, _, function = name.partition("@")[0].rpartition(".")
     file = f"{stem}.py"
     # tracebacks show source lines from this cache
@@ -84,11 +84,11 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         seen = f"{file} raised {describe_error(error)}"
         raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
     maker = getattr(module, function, None)
-    wanted = f"def {function}({', '.join(_CONTRACT)})"
+    wanted = f"def {function}({', '.join(_ARGUMENTS)})"
     if not callable(maker):
         raise CallerError(f"{file} has no function '{function}'; write {wanted}")
     try:
-        inspect.signature(maker).bind(*_CONTRACT)
+        inspect.signature(maker).bind(*_ARGUMENTS)
     except TypeError:
         raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
     try:
@@ -120,7 +120,7 @@ def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
 
 
 def extract_logits(output: Any) -> Any:
-    """Return `output.logits` if the output has this attribute (Hugging Face's classifiers); else the output itself."""
+    """Return `output.logits` if the output has this attribute, as in Hugging Face's classifiers; else the output."""
     return getattr(output, "logits", output)
 
 
@@ -137,7 +137,7 @@ class LogitsOnly(nn.Module):
 
 
 def is_view_error(error: Exception) -> bool:
-    """Return whether torch refused a `.view` of a tensor in another memory format."""
+    """Return whether the error says that `.view` failed because of a tensor's memory format."""
     return isinstance(error, RuntimeError) and "view size is not compatible" in str(error)
 
 
@@ -178,9 +178,9 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
 def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """Wrap a network with a single logit z so that it returns -z / 2 and z / 2; return other networks unchanged.
 
-    The softmax of -z / 2 and z / 2 is the sigmoid of z, and both logits have a gradient; with logits 0 and z, the first
-    logit would have none. The network must be in eval mode and is not changed; `images` are two or more inputs,
-    (n, c, h, w).
+    The softmax of -z / 2 and z / 2 gives class 1 the probability sigmoid(z), and both logits have a gradient; if the
+    logits were 0 and z, the first logit would have no gradient. The network must be in eval mode and is not changed;
+    `images` are two or more inputs, (n, c, h, w).
     """
     try:
         output = model(images.clone())

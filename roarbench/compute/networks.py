@@ -69,8 +69,8 @@ def build_network(
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: Draws the weights of residual networks; for other networks its seed seeds torch's global generator.
-        source: Text of the Python file that defines the network; empty if no file does.
+        generator: Draws the weights of residual networks; other networks use the global generator with its seed.
+        source: Text of the Python file that defines the network; empty without such a file.
 
     Raises:
         UnknownName: There is no network of that name.

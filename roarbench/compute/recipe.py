@@ -1,4 +1,4 @@
-"""Training recipes, with their learning rates and image sizes. Nothing here imports torch."""
+"""Training recipes, and the learning rate and image size of each step. Nothing here imports torch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,7 +85,7 @@ class Recipe:
 
 
 def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """Return the learning rate of a step; steps count from 0, and `steps_per_epoch` may be fractional."""
+    """Return the learning rate at a step; steps count from 0, and `steps_per_epoch` may be fractional."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
         return recipe.peak * epoch / recipe.warmup
@@ -95,10 +95,10 @@ def compute_learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> 
 
 
 def find_side_share(recipe: Recipe, step: int, steps: int) -> float:
-    """Return the side of the training images as a share of the full side; `step`, of `steps`, counts from 0."""
+    """Return the side of the training images at a step as a share of the full side; steps count from 0."""
     return recipe.sides[step * len(recipe.sides) // steps]
 
 
 def compute_image_side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Return the side of the training images in pixels; `step`, of `steps`, counts from 0; `full` is the full side."""
+    """Return the side of the training images at a step, in pixels; steps count from 0, and `full` is the full side."""
     return round(full * find_side_share(recipe, step, steps))

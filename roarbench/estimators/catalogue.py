@@ -71,7 +71,7 @@ TWINS = {
     "other-target": "its map of a random class that the explained network does not predict",
     OTHER_REFERENCE: "its map of another explained network of the suite",
     OTHER_IMAGE: "its map of another image, which has no information about this image",
-    MATCHED_IMAGE: "its map of another image, by which as many features of each stratum are removed as by the own map",
+    MATCHED_IMAGE: "its map of another image, matched to remove as many features of each stratum as the own map",
 }
 
 

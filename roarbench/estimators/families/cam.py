@@ -205,6 +205,6 @@ ESTIMATORS = (
         about="Layer-CAM: channels of the last block times their positive gradient", maps=layer_cam,
         parameters=_BLOCK, cost=Passes(1, 1), papers=(JIANG,), neighbours=True),
     Estimator("score-cam", title="Score-CAM",
-        about="Score-CAM: channels of the last block, weighted by what they show alone", maps=score_cam,
+        about="Score-CAM: channels of the last block, weighted by logits of masked images", maps=score_cam,
         parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0), papers=(WANG,), neighbours=True),
 )  # fmt: skip

@@ -192,12 +192,12 @@ def _compute_shapley_weights(members: Tensor) -> Tensor:
 
 ESTIMATORS = (
     Estimator("occlusion", title="Occlusion",
-        about="fall of the logit when a sliding square becomes the mean colour", maps=occlusion,
+        about="drop of the logit when a sliding square becomes the mean colour", maps=occlusion,
         parameters={"baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(1 + (row.get_integer("patches") - 1) ** 2, 0),
         papers=(ZEILER,), neighbours=True),
     Estimator("feature-ablation", title="Feature Ablation",
-        about="fall of the logit when one square of a grid becomes the mean", maps=feature_ablation,
+        about="drop of the logit when one square of a grid becomes the mean", maps=feature_ablation,
         parameters={"baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(1 + row.get_integer("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
     Estimator("rise", title="RISE",
