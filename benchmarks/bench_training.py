@@ -92,7 +92,7 @@ def measure_replay(steps: int = 200) -> dict[str, float]:
     inputs, labels = draw_random_degraded_images((3, 64, 64), 1024, DEVICE), torch.arange(1024) % 10
     recipe = replace(find_recipe("quick@2"), epochs=100, sides=(1.0,))
     seconds: list[float] = []
-    with train.let_cudnn_choose_kernels():
+    with train.use_fastest_exact_kernels():
         for replaying in (False, True, False, True):
             with patch.object(train, "is_replayable", return_value=replaying):
                 model = build_network("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0)).to(DEVICE)

@@ -58,9 +58,7 @@ def make_board_contents(
         for row in table.rows
     )
     controls = [
-        row
-        for row in rows
-        if find_estimator_or_placeholder(row.id).is_model_free_control and row.value.value is not None
+        row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(

@@ -37,7 +37,7 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
     rows = [
         row
         for row in board.rows
-        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_model_free_control
+        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_control_to_beat
     ]
     all_curves = {
         row.estimator: [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()] for row in rows

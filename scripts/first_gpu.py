@@ -33,7 +33,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.compute.train import Training, let_cudnn_choose_kernels
+from roarbench.compute.train import Training, use_fastest_exact_kernels
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -111,7 +111,7 @@ def time_convolution() -> str:
         with torch.autocast(DEVICE.type, torch.bfloat16):
             layer(images).sum().backward()
 
-    with let_cudnn_choose_kernels():
+    with use_fastest_exact_kernels():
         rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / time_one_round(run_both_passes, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
@@ -156,7 +156,7 @@ def time_whole_training() -> str:
     inputs = draw_random_degraded_images((3, size.side, size.side), size.images, DEVICE)
     training = begin_training(size, inputs, recipe)
     start = time.perf_counter()
-    with let_cudnn_choose_kernels():
+    with use_fastest_exact_kernels():
         while not training.step or (training.step < training.steps and time.perf_counter() - start < WHOLE_SECONDS):
             training.do_optimiser_step()
             if training.step % _WAIT_EVERY == 0:
@@ -197,7 +197,7 @@ def measure_images_per_second(
 ) -> tuple[float, int]:
     """Train until the end or the time limit; return the rate in the second half of the steps, and the steps taken."""
     seconds: list[float] = []
-    with let_cudnn_choose_kernels():
+    with use_fastest_exact_kernels():
         while training.step < training.steps and (sum(seconds) < seconds_at_most or len(seconds) < 2):
             before_step()
             start = read_clock()

@@ -17,7 +17,7 @@ from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.render import cache_first_page
 from leaderboard.views import read_views
 from roarbench.store import schema
-from roarbench.store.published_folder import read_index
+from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 
@@ -36,7 +36,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     with ResultsStore.open(make_default_url(partial)) as store:
-        for file in read_index(RESULTS):
+        for file in read_index_and_check_folder(RESULTS):
             if not suites or file.versioned_suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
         with store.database.begin_write() as connection:

@@ -22,7 +22,7 @@ from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimator
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
@@ -48,7 +48,7 @@ def build_small_network() -> nn.Module:
 
 def build_short_network() -> nn.Module:
     """Build the same network with a separate stem, as for the maps `float32-stem` and `bf16-stem`."""
-    short = split_stem(fold_batchnorm(build_small_network()))
+    short = split_after_first_convolution(fold_batchnorm(build_small_network()))
     assert isinstance(short, SplitStem)
     return short
 

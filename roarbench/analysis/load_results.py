@@ -29,7 +29,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins, set_explained
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, find_suite, make_suite_option_value
-from roarbench.store.archived_rows import find_run_keys
+from roarbench.store.archived_rows import find_keys_even_if_archived
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_suites import list_all_suites, read_suites
@@ -120,7 +120,7 @@ def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
 def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
     sources = list_image_sources(results, query.store, suite.dataset)
-    known = [given for *_, given in results.read_seeds_by_data_version(suite.dataset, suite.model) if given]
+    known = [given for *_, given in results.read_seeds_by_data_and_weights(suite.dataset, suite.model) if given]
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
@@ -147,7 +147,7 @@ def matches_query(suite_results: SuiteResults, data: str, reference: str, source
 def _find_image_fingerprint(
     suite: SuiteSpec, query: ResultsQuery, sources: list[ImageSource], results: ResultsStore
 ) -> str:
-    versions = results.read_seeds_by_data_version(suite.dataset, suite.model)
+    versions = results.read_seeds_by_data_and_weights(suite.dataset, suite.model)
     mine = [source for source in sources if source.limit == query.limit]
     known = {*(data for data, limit, _ in versions if limit == query.limit), *(source.data for source in mine)}
     begun = [data for data in known if data.startswith(query.data) and len(query.data) >= _FEWEST]
@@ -262,7 +262,7 @@ def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder:
 
 def find_run_key(store: ResultsStore, beginning: str) -> str:
     """Return the full key of a run from its first digits; raise CallerError if no run or several runs match."""
-    keys = find_run_keys(store.database, beginning) if beginning else []
+    keys = find_keys_even_if_archived(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]
     if keys:

@@ -183,7 +183,7 @@ def _make_empty_correctness(
         inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].has_own_row),
         submitted=results.suite.added,
-        model_free_controls=frozenset(name for name in rows if records[name].is_model_free_control),
+        model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
     )
 
 

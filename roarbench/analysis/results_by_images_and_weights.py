@@ -76,7 +76,7 @@ def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version
     Results that do not depend on an explained network belong to all versions. They form a separate version only if all
     results on the same images are of this kind.
     """
-    by_version = store.read_seeds_by_data_version(suite.dataset, suite.model)
+    by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
     own, stored = find_default_explained_weights(suite), list[Version]()
     for data, limit in dict.fromkeys(key[:2] for key in by_version):
         seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}

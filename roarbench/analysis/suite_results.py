@@ -209,7 +209,7 @@ class SuiteResults:
             checks=frozenset(name for name in rows if not find_estimator(name).has_own_row),
             references={at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike},
             submitted=self.suite.added,
-            model_free_controls=frozenset(name for name in rows if find_estimator(name).is_model_free_control),
+            model_free_controls=frozenset(name for name in rows if find_estimator(name).is_control_to_beat),
         )
         if not protocol.has_gain_at_each_level:
             return scores

@@ -17,7 +17,7 @@ from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.estimators.faster_networks import copy_sharing_weights, copy_with_folded_batchnorm
+from roarbench.estimators.faster_networks import copy_frozen_sharing_weights, copy_with_folded_batchnorm
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass, for the same reason
@@ -106,7 +106,7 @@ class ThreadedNetworks(NamedTuple):
     @classmethod
     def _copy(cls, networks: Sequence[nn.Module]) -> "ThreadedNetworks":
         count = min(torch.get_num_threads(), _MOST_THREADS)
-        return cls([list(map(copy_sharing_weights, networks)) for _ in range(count)])
+        return cls([list(map(copy_frozen_sharing_weights, networks)) for _ in range(count)])
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:
         """Compute each network's logits for all images, (n, classes)."""

@@ -23,7 +23,7 @@ from roarbench.api.user_networks import (
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type, fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
-from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits, compute_checked_logits
+from roarbench.compute.network_checks import check_network_outputs, compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
 from roarbench.plan.new_suite import IMAGE_RECIPE
 
@@ -141,7 +141,7 @@ def read_or_write_source(
             source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
-            check_rebuilt_logits(wrapped, network.rebuild(few), few)
+            load_state_and_check_logits(wrapped, network.rebuild(few), few)
         except RuntimeError as error:  # weights do not fit
             seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
             raise CallerError(f"{seen}; write one that builds the given network") from None

@@ -14,7 +14,11 @@ from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_suite
-from roarbench.store.published_folder import find_published_suite, list_checked_result_files, read_index
+from roarbench.store.published_folder import (
+    find_published_suite,
+    list_checked_result_files,
+    read_index_and_check_folder,
+)
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 
@@ -41,7 +45,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         StoreError: The source cannot be read, or does not pass its checks.
     """
     if source is None and RESULTS:
-        entries = read_index(RESULTS)
+        entries = read_index_and_check_folder(RESULTS)
         published = {file.versioned_suite for file in entries}
         versions = [title for title in published if title.startswith(f"{suite}@")]  # empty if `suite` names a version
         # the version of a suite from a user's file is a hash, without a newest one
@@ -65,7 +69,7 @@ def load_all_results() -> "pandas.DataFrame":
     import pandas
 
     frames = []
-    published = read_index(RESULTS) if RESULTS else ()
+    published = read_index_and_check_folder(RESULTS) if RESULTS else ()
     for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
         suite = result.plan
@@ -81,7 +85,7 @@ def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; if all rows share one version of the images, that version is accepted."""
     store = _import_into_cached_store(files)
     with open_read_only_results(store, "") as results:
-        versions = results.read_seeds_by_data_version(plan.dataset, plan.model)
+        versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
     images = {data for data, limit, _ in versions if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
     return SuiteResult.read(plan, query, published=True)

@@ -57,11 +57,11 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.SHIFT_FLIP:
             return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
-            return draw_pixel_noise(shape, generator), draw_mirrored(n, generator)
+            return draw_noise_of_random_strength(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
             return draw_crop_transforms(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
-            return (draw_classes_for_other_corners(n, generator),)
+            return (draw_distractor_corner_classes(n, generator),)
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
@@ -90,7 +90,7 @@ def _average_2x2_windows(images: Tensor, pixels_fewer: int) -> Tensor:
     return total.reshape(n, channels, pixels_fewer * per_group, pixels_fewer * per_group).div_(4)
 
 
-def draw_pixel_noise(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw_noise_of_random_strength(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw normal noise of this shape, not clipped; each image's standard deviation is uniform in [0, `NOISE`]."""
     strength = NOISE * torch.rand(shape[0], 1, 1, 1, generator=generator)
     return strength * torch.randn(shape, generator=generator)
@@ -166,7 +166,7 @@ def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
 
 
-def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
+def draw_distractor_corner_classes(n: int, generator: torch.Generator) -> Tensor:
     """Draw a class for each corner of n images, int64 (n, 4); the network's corner, which the seed fixes, gets -1."""
     drawn = torch.randint(CLASSES, (n, planted.CORNERS), generator=generator)
     drawn[:, planted.find_corner_of_network(generator.initial_seed())] = -1

@@ -95,7 +95,9 @@ def _find_positions_before_boundaries(layout: Layout) -> list[int]:
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return, for each boundary, the planes whose bits differ between the bins on its two sides, highest first."""
-    return [_list_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.boundary_codes))]
+    return [
+        _list_planes_of_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.boundary_codes))
+    ]
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
@@ -154,7 +156,9 @@ def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading
     if boundary not in layout.bin_boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
-    *upper, lowest = _list_set_bits(layout.boundary_codes[layout.bin_boundaries.index(boundary)], layout.planes)
+    *upper, lowest = _list_planes_of_set_bits(
+        layout.boundary_codes[layout.bin_boundaries.index(boundary)], layout.planes
+    )
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _PlaneReading(lowest, tuple(above))
 
@@ -169,5 +173,5 @@ def _assign_search_tree_codes(count: int, planes: int, round_up: int = 1) -> tup
     return (*_assign_search_tree_codes(middle, planes - 1, 1), half, *(half + code for code in right))
 
 
-def _list_set_bits(code: int, planes: int) -> list[int]:
+def _list_planes_of_set_bits(code: int, planes: int) -> list[int]:
     return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

@@ -53,7 +53,7 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     if _can_rank_on_gpu(importance, layout):
         flat = _flatten_features(importance, layout)
         bits = _convert_to_sortable_integers(flat)
-        encoded_parts = [_encode_without_ties(part, layout) for part in torch.split(bits, _IMAGES_PER_SORT)]
+        encoded_parts = [_encode_and_measure_ties(part, layout) for part in torch.split(bits, _IMAGES_PER_SORT)]
         if bool(flat.isfinite().all()):
             planes, shares, undecided = map(torch.cat, zip(*encoded_parts, strict=True))
             positions = undecided.nonzero()[:, 0].cpu()
@@ -122,7 +122,7 @@ def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> T
     return planes
 
 
-def _encode_without_ties(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
+def _encode_and_measure_ties(bits: Tensor, layout: Layout) -> tuple[Tensor, Tensor, Tensor]:
     """Encode integers without tie orders.
 
     Returns:

@@ -49,7 +49,7 @@ def _make_torchvision_network(name: str, classes: int, channels: int, size: int)
     return network
 
 
-def import_timm(network: str) -> Any:
+def import_timm_and_check_network(network: str) -> Any:
     """Return timm; raise CallerError if it is not installed or lacks the network."""
     try:
         timm = importlib.import_module("timm")
@@ -61,7 +61,7 @@ def import_timm(network: str) -> Any:
 
 
 def _make_timm_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    timm = import_timm(name)
+    timm = import_timm_and_check_network(name)
     settings = {"num_classes": classes, "in_chans": channels}
     try:
         network: nn.Module = timm.create_model(name, img_size=size, **settings)

@@ -13,7 +13,7 @@ from roarbench.common.enums import Unit
 _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which fits in the CPU cache
 
 
-def compute_smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
+def compute_smoothness_vs_random(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Unit) -> float | None:
     """Compute the mean number of removed neighbours of a removed feature, relative to random masks.
 
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are

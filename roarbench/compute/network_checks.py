@@ -44,7 +44,7 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
 
 
 @torch.no_grad()
-def check_rebuilt_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
+def load_state_and_check_logits(model: nn.Module, rebuilt: nn.Module, images: Tensor, name: str = _NETWORK) -> None:
     """Raise CallerError if a network's state dict does not determine the network's logits for normalised images.
 
     `rebuilt` is another instance of the network, built with other random weights. The function loads the state dict of
@@ -110,7 +110,7 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
         seen, last_layer = "probabilities", "softmax"
     elif bool((exact.logsumexp(1).abs() <= rounding).all()):
         seen, last_layer = "logarithms of probabilities", "log_softmax"
-    elif _are_like_probabilities(exact):
+    elif _look_like_sigmoid_outputs(exact):
         seen, last_layer = "numbers from 0 to 1", "sigmoid"
     else:
         return []
@@ -124,13 +124,13 @@ def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NE
     """
     with torch.no_grad():
         single = extract_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
-    if not _are_like_probabilities(single):
+    if not _look_like_sigmoid_outputs(single):
         return []
     seen = f"{name} seems to return probabilities of class 1 instead of logits; as logits all of them mean class 1"
     return [f"{seen}, so remove its last sigmoid"]
 
 
-def _are_like_probabilities(logits: Tensor) -> bool:
+def _look_like_sigmoid_outputs(logits: Tensor) -> bool:
     """Return whether all numbers are from 0 to 1, with numbers below 0.5 and numbers above 0.5."""
     low, high = float(logits.min()), float(logits.max())
     return 0 <= low < 0.5 < high <= 1

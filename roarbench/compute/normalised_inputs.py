@@ -144,7 +144,7 @@ class InputCache:
         return prepared
 
 
-def pad_for_augmentation(images: Tensor, kind: Augmentation) -> Tensor:
+def pad_and_put_channels_last(images: Tensor, kind: Augmentation) -> Tensor:
     """Pad images (n, c, h, w) by reflection to (n, h + 2 m, w + 2 m, c); m is the augmentation's largest shift."""
     margin = find_largest_shift(images.shape[2]) if kind in _SHIFTING else 0
     padded = pad(images, (margin,) * 4, mode="reflect") if margin else images
@@ -156,7 +156,7 @@ def augment_padded_images(
 ) -> Tensor:
     """Augment the images with these indices, int64 (b,), with the random numbers that `augment` would draw.
 
-    `images` come from `pad_for_augmentation`, on the CPU; `size` is their side without the padding; `kind` is one of
+    `images` come from `pad_and_put_channels_last`, on the CPU; `size` is their side without padding; `kind` is one of
     `PIXEL_MOVING`. The result is (b, c, size, size), of the same dtype, in channels-last memory format.
     """
     n, margin = len(index), (images.shape[1] - size) // 2

@@ -24,7 +24,7 @@ _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer
 
 
-def _import_torchvision_module(name: str) -> ModuleType:
+def _import_despite_missing_nms(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except RuntimeError as error:
@@ -37,7 +37,7 @@ def _import_torchvision_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-resnet = _import_torchvision_module("torchvision.models.resnet")
+resnet = _import_despite_missing_nms("torchvision.models.resnet")
 
 
 def find_torchvision_weights(network: str, weights: str) -> Any:
@@ -54,7 +54,7 @@ def find_torchvision_weights(network: str, weights: str) -> Any:
 
 def import_torchvision_models() -> ModuleType:
     """Import torchvision's package of classification networks, which takes longer than importing `resnet` alone."""
-    return _import_torchvision_module("torchvision.models")
+    return _import_despite_missing_nms("torchvision.models")
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]

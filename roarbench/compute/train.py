@@ -46,7 +46,7 @@ from roarbench.compute.normalised_inputs import (
     copy_normalisation_to_device,
     is_cacheable,
     normalise_on_device,
-    pad_for_augmentation,
+    pad_and_put_channels_last,
 )
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
@@ -93,7 +93,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     check_every = 1 if find_device(model).type == "cpu" else _CHECK_LOSS_EVERY
-    with defer_sigterm_until_checked(), let_cudnn_choose_kernels():
+    with defer_sigterm_until_checked(), use_fastest_exact_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.do_optimiser_step()
@@ -112,7 +112,7 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-def let_cudnn_choose_kernels() -> AbstractContextManager[None]:
+def use_fastest_exact_kernels() -> AbstractContextManager[None]:
     """Let cuDNN time its kernels and use the fastest, because all batches have one shape; TF32 is not used."""
     return use_exact_float32(benchmark=True)
 
@@ -167,10 +167,10 @@ class Training:
         Raises:
             NoRoom: The step exceeds this process's share of GPU memory and cannot be split.
         """
-        while (error := self._try_step()) is not None:
+        while (error := self._try_step_or_rewind()) is not None:
             self._reduce_step_memory(error)
 
-    def _try_step(self) -> RuntimeError | None:
+    def _try_step_or_rewind(self) -> RuntimeError | None:
         """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         waiting = self._batches.waiting
         generator_states = [generator.get_state() for generator in self._list_generators()]
@@ -193,7 +193,7 @@ class Training:
         if out_of_memory is None:
             for buffer, saved in buffers:
                 buffer.copy_(saved)
-            return self._try_step()
+            return self._try_step_or_rewind()
         return out_of_memory
 
     def _reduce_step_memory(self, error: RuntimeError) -> None:
@@ -213,7 +213,7 @@ class Training:
 
     def _do_step(self) -> None:
         self._set_learning_rate()
-        parts = self._split_batch(self._take_next_batch())
+        parts = self._split_batch(self._take_batch_and_prefetch())
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
             if self._replayed is not None and self.images_per_pass == self._batch:
@@ -245,7 +245,7 @@ class Training:
         self._optimiser.step()
         return loss
 
-    def _take_next_batch(self) -> Tensor:
+    def _take_batch_and_prefetch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.draw_next()
         if isinstance(self._inputs, Streamed):
@@ -329,7 +329,7 @@ class Training:
         kind = self._recipe.augmentation
         if self._cache is not None and kind in PIXEL_MOVING:
             return self._augment_cached_images(self._cache, index)
-        degraded = self._read_degraded_images(index)
+        degraded = self._read_images_at_step_side(index)
         # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
         if not self._gpu and kind in PIXEL_MOVING:
             prepared = self._make_normalise_and_pad()(degraded)
@@ -355,11 +355,11 @@ class Training:
 
         def normalise_and_pad(images: Tensor) -> Tensor:
             normalised = images.to(device).sub(mean).div_(std).to(dtype)
-            return normalised if on_gpu else pad_for_augmentation(normalised, kind)
+            return normalised if on_gpu else pad_and_put_channels_last(normalised, kind)
 
         return normalise_and_pad
 
-    def _read_degraded_images(self, index: Tensor) -> Tensor:
+    def _read_images_at_step_side(self, index: Tensor) -> Tensor:
         """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
         if self._cache is not None and (size := self._compute_side(full := self._cache.original_side)) < full:
             return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))

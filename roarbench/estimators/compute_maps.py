@@ -84,7 +84,7 @@ def compute_maps_of_tasks(
     out, the images pass through the models in several groups; after each group, `report_passes` is called with one
     report per task. Raises the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
-    _check_eval_mode_and_images(tasks)
+    _check_eval_mode_and_same_ids(tasks)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [t._replace(batch=t.batch.select_rows(rows), black=t.black.to(t.batch.images)) for t in tasks]
@@ -97,7 +97,7 @@ def compute_maps_of_tasks(
         return _compute_in_halves(compute, slice(0, len(tasks[0].batch.ids)), tasks[0].batch.images.shape[1:])
 
 
-def _check_eval_mode_and_images(tasks: Sequence[MapTask]) -> None:
+def _check_eval_mode_and_same_ids(tasks: Sequence[MapTask]) -> None:
     models = [task.model for task in tasks if task.model is not None]
     # a frozen script has no attribute `training`
     if any(getattr(module, "training", False) for model in models for module in model.modules()):

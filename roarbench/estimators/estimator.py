@@ -221,7 +221,7 @@ class Estimator:
         return self.form != "redrawn" and self.twin not in UNRANKED_TWINS
 
     @property
-    def is_model_free_control(self) -> bool:
+    def is_control_to_beat(self) -> bool:
         """Return whether the estimator is a control that uses at most the predicted class of the network.
 
         An estimator *beats every control* if it is significantly better than each of these controls. Not among them are

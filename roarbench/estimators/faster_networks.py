@@ -59,7 +59,7 @@ def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
     return SplitStem(model.stem, Bf16Network(model.rest)) if isinstance(model, SplitStem) else Bf16Network(model)
 
 
-def split_stem(network: GraphModule) -> nn.Module:
+def split_after_first_convolution(network: GraphModule) -> nn.Module:
     """Split a traced network after its first convolution, or return the network if another operation uses the images.
 
     Batch norms should have been folded by `fold_batchnorm`. The traced network is modified.
@@ -131,7 +131,7 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
     if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
         return None
     try:
-        copied, observed = copy_sharing_weights(model), _observe_layer_calls(model, images)
+        copied, observed = copy_frozen_sharing_weights(model), _observe_layer_calls(model, images)
         if _observe_layer_calls(copied, images) != observed:
             return None
         for norm, convolution in observed.pairs.items():
@@ -147,7 +147,7 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
     return copied
 
 
-def copy_sharing_weights(model: nn.Module) -> nn.Module:
+def copy_frozen_sharing_weights(model: nn.Module) -> nn.Module:
     """Copy a network's modules but share the weights in memory; the copy's parameters have requires_grad=False."""
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})

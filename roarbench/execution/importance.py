@@ -34,7 +34,7 @@ from roarbench.estimators.compute_maps import (
     count_fitting_images,
 )
 from roarbench.estimators.estimator import SEED, Estimator
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.map_input import Batch, ClassImages, blur
 from roarbench.estimators.random_draws import call_with_each_row, draw_other_targets
@@ -203,7 +203,7 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     models = [
         None
         if estimator.control
-        else _load_network_to_explain(explained, variant, numerics, explained.store.read_checksum())
+        else _load_and_speed_up_network(explained, variant, numerics, explained.store.read_checksum())
         for explained, _, _ in parts
     ]
     precision = choose_precision(numerics.precision, device)
@@ -253,7 +253,7 @@ def _join_maps_of_batches(
 
 
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)
-def _load_network_to_explain(
+def _load_and_speed_up_network(
     explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
 ) -> nn.Module:
     """Load the network that a group of estimators explains to the device; a process loads it once per checksum.
@@ -264,7 +264,9 @@ def _load_network_to_explain(
     model = load_explained_variant(explained, variant)
     if numerics is not MapNumerics.FLOAT32:
         model = (
-            split_stem(fold_batchnorm(model)) if numerics.passes_path_through_stem_at_once else fold_batchnorm(model)
+            split_after_first_convolution(fold_batchnorm(model))
+            if numerics.passes_path_through_stem_at_once
+            else fold_batchnorm(model)
         )
     return model.to(choose_device())
 

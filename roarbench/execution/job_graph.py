@@ -33,7 +33,7 @@ from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
-from roarbench.store.ranking_files import is_covered
+from roarbench.store.ranking_files import is_within_one_range
 from roarbench.store.ranking_spec import RankingSpec
 
 # features explained per job; the job takes seconds for a small network on one core, and minutes for a ResNet-18
@@ -182,10 +182,10 @@ def _list_unranked_shards(
     size = _compute_shard_size(specs)
     for split in Split:
         n = len(work.images[split].labels)
-        ranked = {spec: work.rankings.list_ranked_ranges(spec, split) for spec in specs if split in spec.splits}
+        ranked = {spec: work.rankings.list_merged_part_ranges(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + IMAGES_PER_PASS, n) for start in range(0, n, IMAGES_PER_PASS)}
         todo = {
-            start: tuple(spec for spec, ranges in ranked.items() if not is_covered(ranges, start, stop))
+            start: tuple(spec for spec, ranges in ranked.items() if not is_within_one_range(ranges, start, stop))
             for start, stop in ends.items()
         }
         for (_, missing), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -304,7 +304,7 @@ class Schedule:
         priority = _PRIORITY["reference" if step.scores_reference else step.kind]
         heapq.heappush(self._ready, (priority, tries, self._position[name], name))
 
-    def replace_step(self, step: Step) -> None:
+    def replace_and_enqueue_step(self, step: Step) -> None:
         """Replace the queued step of this name."""
         self.steps[step.job.name] = step
         self.enqueue(step.job.name)

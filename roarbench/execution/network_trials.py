@@ -11,7 +11,7 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.external_networks import is_view_error
-from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
+from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
@@ -53,15 +53,15 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
     model = build_suite_network(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
-        _try_image_size(model, _draw_images(generator, record.channels, side, side), suite)
-    images = _draw_images(generator, *record.shape)
+        _try_forward_pass(model, _draw_two_images(generator, record.channels, side, side), suite)
+    images = _draw_two_images(generator, *record.shape)
     if any(block.protocol.trains for block in suite.blocks):
         _try_training(model, images, suite)
     _perturb_biases_and_norms(model, generator)
     model.eval()
     warnings = check_network_outputs(model, images, suite.model)
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
-    check_rebuilt_logits(model, rebuilt, images, suite.model)
+    load_state_and_check_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
         try:
             fold_batchnorm(model)(images)
@@ -90,7 +90,7 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
     return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), list(warnings))
 
 
-def _draw_images(generator: torch.Generator, *shape: int) -> Tensor:
+def _draw_two_images(generator: torch.Generator, *shape: int) -> Tensor:
     """Draw two images in the memory format of training (channels last), which some networks cannot take."""
     return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
 
@@ -114,7 +114,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     model.zero_grad()
 
 
-def _try_image_size(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
+def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
     size, record, name = images.shape[-1], suite.dataset_record, suite.model
     expected = f"expected logits of shape {(len(images), record.classes)}"
     try:

@@ -37,7 +37,7 @@ from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.train import Training, fit, let_cudnn_choose_kernels
+from roarbench.compute.train import Training, fit, use_fastest_exact_kernels
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.decode_image import decode_image
 from roarbench.estimators.catalogue import find_estimator
@@ -134,7 +134,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         return compute_importance_maps(grad, model.eval(), explained_batch, black, precision)
 
     wall_start, processor_start = time.perf_counter(), time.process_time()
-    trained = _time_training(_shorten_steps(recipe, batch), model, record, flops) if trains else _TrainingTime()
+    trained = _time_training(_shrink_batches(recipe, batch), model, record, flops) if trains else _TrainingTime()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
@@ -160,10 +160,10 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    return _time_training(_shorten_steps(recipe, batch), model, record, flops).seconds
+    return _time_training(_shrink_batches(recipe, batch), model, record, flops).seconds
 
 
-def _shorten_steps(recipe: Recipe, images: int) -> Recipe:
+def _shrink_batches(recipe: Recipe, images: int) -> Recipe:
     """Return the recipe with `images` images per pass, and at most two passes per training step.
 
     A step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass.
@@ -197,7 +197,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     inputs, seconds, launching = draw_random_degraded_images(record.shape, images, device), 0.0, 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_processor_or_gpu_clock(device)
-    with let_cudnn_choose_kernels():
+    with use_fastest_exact_kernels():
         for _ in range(sizes):
             for _ in range(half):
                 training.do_optimiser_step()

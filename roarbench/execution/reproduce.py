@@ -139,7 +139,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
 
 def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
     """Find a suite with this run; prefer a suite that specifies the run's weights, because it ranks fewer images."""
-    stored = (given for *_, given in store.read_seeds_by_data_version(run.cell.dataset, run.cell.model))
+    stored = (given for *_, given in store.read_seeds_by_data_and_weights(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // SEEDS_PER_REPLICATION)

@@ -112,7 +112,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     missing_work = count_missing_work(suite_results, workspace)
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    Checksums(store.database, workspace).record_or_compare(
+    Checksums(store.database, workspace).record_compare_or_reserve(
         list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
     )
 
@@ -163,7 +163,7 @@ def decode_images_and_check_weights(
         raise CallerError(f'{seen}; add --reference FILE, or write train = "…" in the file of the suite')
     if request.weights or request.starting_weights:
         refuse_unloadable_weights(request.suite, request.weights, request.starting_weights)
-    store.refuse_sqlite_in_use_elsewhere()
+    store.refuse_sqlite_on_two_machines()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
     images = _decode_images(request, workspace, console)
     store_image_sources(store.database, read_sources_of_decoded_images(workspace.data, request.suite.dataset))

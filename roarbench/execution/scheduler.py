@@ -117,7 +117,7 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
     """Delete an owner's leases, or let them expire if the database does not answer."""
 
     def release() -> None:
-        with store.try_without_waiting():
+        with store.ignore_errors_without_waiting():
             store.release_all_leases(owner)
 
     thread = threading.Thread(target=release, name="release leases", daemon=True)
@@ -184,7 +184,7 @@ class _Runner:
             elif keys <= answer.done:
                 yield self._record_done_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
-                self._schedule.replace_step(step.drop_runs(answer.done))
+                self._schedule.replace_and_enqueue_step(step.drop_runs(answer.done))
             elif stopped := keys & answer.stopped.keys():
                 yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
@@ -196,7 +196,7 @@ class _Runner:
         """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
         self._check_interval = _MIN_CHECK_INTERVAL
         if step.runs and len(stopped) < len(step.keys):
-            self._schedule.replace_step(step.drop_runs(stopped))
+            self._schedule.replace_and_enqueue_step(step.drop_runs(stopped))
             step = step.drop_runs({*step.keys} - stopped)
         else:
             self._schedule.record_end(step, reason)
@@ -216,7 +216,7 @@ class _Runner:
         else:
             # raises before hours of training if a network made in another folder is recorded
             if step.kind in ("reference", "network", "tune"):
-                self._checksums.record_or_compare(list_output_artifacts(step))
+                self._checksums.record_compare_or_reserve(list_output_artifacts(step))
             self._engine.start_job(step.job)
 
     def _record_output_and_release_leases(self, step: Step) -> None:
@@ -313,9 +313,11 @@ class _Runner:
 
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
         if step.runs:
-            self._store.failures.record_failed_runs(step.runs, reason, self._lease_numbers[step.job.name])
+            self._store.failures.record_runs_failed_until_retry(step.runs, reason, self._lease_numbers[step.job.name])
         else:
-            self._store.failures.record_failed_step(step.make_lease_request(self._data), reason, self._owner)
+            self._store.failures.record_step_failed_until_retry(
+                step.make_lease_request(self._data), reason, self._owner
+            )
         self._remove_running(step)
         self._schedule.record_end(step, reason)
         yield FinishedStep(step, reason)

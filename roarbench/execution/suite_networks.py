@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
 from roarbench.common.text import describe_error, list_some
-from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm
+from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm_and_check_network
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.recipe import Recipe
@@ -71,7 +71,7 @@ def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: 
     channels, generator = suite.dataset_record.channels, torch.Generator().manual_seed(0)
     for network in suite.networks:
         if network.model.startswith(TIMM):
-            import_timm(network.model.removeprefix(TIMM))  # raises before weights are downloaded
+            import_timm_and_check_network(network.model.removeprefix(TIMM))  # raises before weights are downloaded
     for number, weights in enumerate(given):
         name, _ = suite.find_architecture(number)
         if not weights:
@@ -171,7 +171,7 @@ def _fetch_torchvision_file(file: str) -> Path:
 
 def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
     """Remove prefixes such as `module.` from all names of a state dict, if the remaining names include all weights."""
-    needed, stripped = set(filter(is_weight_name, wanted)), state
+    needed, stripped = set(filter(is_weight_not_counter, wanted)), state
     while not needed <= stripped.keys():
         prefixes = {name.partition(".")[0] if "." in name else "" for name in stripped if name != "n_averaged"}
         if len(prefixes) != 1 or prefixes == {""}:
@@ -182,8 +182,8 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
 
 def _check_weights_fit(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
     """Raise a one-line CallerError if weights belong to another network or are not finite."""
-    expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_name(name)}
-    loaded = {name: tensor for name, tensor in state.items() if is_weight_name(name)}
+    expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_not_counter(name)}
+    loaded = {name: tensor for name, tensor in state.items() if is_weight_not_counter(name)}
     faults = [f"{name} is missing" for name in expected.keys() - loaded.keys()]
     faults += [f"{name} is unexpected" for name in loaded.keys() - expected.keys()]
     misfits = {name: _explain_misfit(loaded[name], expected[name]) for name in expected.keys() & loaded.keys()}
@@ -225,7 +225,7 @@ def read_weights(path: Path) -> WeightFile:
         raise CallerError(_explain_unreadable(path, error)) from error
 
 
-def is_weight_name(name: str) -> bool:
+def is_weight_not_counter(name: str) -> bool:
     """Return whether an entry of a state dict is a weight, not a training counter."""
     return not name.endswith(_COUNTERS)
 

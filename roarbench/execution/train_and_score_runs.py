@@ -22,7 +22,7 @@ from torch import nn
 from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_libraries, name_device
 from roarbench.common.enums import Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
-from roarbench.compute.mask_smoothness import compute_smoothness
+from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import (
     NormalisedNetwork,
@@ -92,7 +92,7 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
 
 
 def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:
-    return None if masks is None else compute_smoothness(masks, images.record.shape, run.cell.unit)
+    return None if masks is None else compute_smoothness_vs_random(masks, images.record.shape, run.cell.unit)
 
 
 def _make_result(

@@ -35,7 +35,7 @@ def apply_selection_options(
     chosen, rows = parse_estimators_option(suite, estimators) or (), None
     if estimators is not None:
         kept = {*chosen, *suite.added}
-        rows = [record.id for record in suite.estimator_records if record.is_model_free_control or record.id in kept]
+        rows = [record.id for record in suite.estimator_records if record.is_control_to_beat or record.id in kept]
     return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
 
 

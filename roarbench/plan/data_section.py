@@ -236,7 +236,7 @@ def _read_torchvision_preprocessing(network: str, weights: str) -> Preprocessing
 
 
 def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
-    timm = import_module("roarbench.compute.external_networks").import_timm(network)
+    timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(network)
     config = timm.get_pretrained_cfg(network)
     if config is None or config.crop_mode != "center":
         seen = f"timm:{network} " + (f"crops by {config.crop_mode}" if config else "has no preprocessing")

@@ -280,7 +280,7 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
     present = {
-        name for name in names if find_estimator(name).is_model_free_control and not suite.explain_inapplicable(name)
+        name for name in names if find_estimator(name).is_control_to_beat and not suite.explain_inapplicable(name)
     }
     usual = list_controls_to_beat(record.channels, record.tabular)
     missing = [name for name in usual if name not in present and not suite.explain_inapplicable(name)]

@@ -17,9 +17,9 @@ from roarbench.store.published_folder import (
     add_file_to_index,
     find_published_suite,
     read_checked_folder,
-    read_index,
+    read_index_and_check_folder,
 )
-from roarbench.store.results import Origin, ResultsStore, find_imported_rows, make_default_url, read_origins
+from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
 from roarbench.store.run_result import RunResult
 from roarbench.store.transfer import export_results, import_results
 
@@ -30,7 +30,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
     """
     results_by_file = read_checked_folder(folder, before)
-    old_paths = {file.path for file in read_index(before)} if before else set()
+    old_paths = {file.path for file in read_index_and_check_folder(before)} if before else set()
     new = {file: results for file, results in results_by_file.items() if file.path not in old_paths}
     if not new:
         return "There is no new file, and all published rows are unchanged.\n"
@@ -97,7 +97,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         raise CallerError(f"{folder / INDEX} has all {len(own_keys)} runs of {row} in {title} already")
     origins = read_origins(store.database, keys)
     self_reported = {key for key in keys if origins[key] == Origin.SELF_REPORTED}
-    on_imported_rankings = self_reported - find_imported_rows(store.database, keys)
+    on_imported_rankings = self_reported - find_imported_keys(store.database, keys)
     if any(origins[key] != Origin.VERIFIED for key in keys - on_imported_rankings):
         raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish runs of this machine")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")

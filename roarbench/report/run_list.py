@@ -14,7 +14,12 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.report.status import find_run_states
-from roarbench.store.archived_rows import ArchivedRow, list_keys_of_estimator, list_submission_ids, read_archived_rows
+from roarbench.store.archived_rows import (
+    ArchivedRow,
+    list_keys_of_estimator_and_twins,
+    list_submission_ids_with_rows,
+    read_archived_rows,
+)
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, read_origins, read_reproductions
 from roarbench.store.run_result import RunResult
@@ -67,7 +72,7 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_estimator_id(store, name)
-        built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator(store.database, name)
+        built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator_and_twins(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
         return NamedRuns(keys, name, built_in)
@@ -79,12 +84,12 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:
     """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
-    ids = [] if name in ESTIMATORS else list_submission_ids(store.database, name)
+    ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
     if len(ids) > 1 and name not in ids:
         raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")
     if len(ids) == 1:
         return ids[0]
-    return find_estimator(name, () if ids else list_submission_ids(store.database, "")).id
+    return find_estimator(name, () if ids else list_submission_ids_with_rows(store.database, "")).id
 
 
 def read_run(store: ResultsStore, key: str) -> Run:

@@ -88,7 +88,7 @@ class SuiteTable:
     def controls_using_predictions(self) -> tuple[str, ...]:
         """Return the controls that use the explained network's predicted class."""
         estimators = [find_estimator(row.estimator) for row in self.board.rows]
-        return tuple(one.id for one in estimators if one.is_model_free_control and one.uses_prediction)
+        return tuple(one.id for one in estimators if one.is_control_to_beat and one.uses_prediction)
 
     @property
     def control_inputs_text(self) -> str:
@@ -117,7 +117,7 @@ class SuiteTable:
         if not protocol.random_is_zero or protocol.scores_all_network_pairs:
             return ()
         comparisons = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
-        if find_estimator(row.estimator).is_model_free_control or not all(map(_is_better, comparisons)):
+        if find_estimator(row.estimator).is_control_to_beat or not all(map(_is_better, comparisons)):
             return ()
         gains_of_zeros = (
             other.gain.value for other in self.board.rows if other.estimator in protocol.zero_gain_controls

@@ -200,12 +200,12 @@ def _format_name(table: SuiteTable, row: Row) -> str:
 def _format_beats_every_control(row: Row) -> str:
     if row.beating:
         return row.beating.text
-    return "control" if find_estimator(row.estimator).is_model_free_control else MISSING
+    return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
 
 
 def _format_better_than(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
-    if find_estimator(row.estimator).is_model_free_control or row.vs_random is None:
+    if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
         return MISSING
     *_, strictest = ("", *table.list_better_than(row))
     return strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict]

@@ -20,7 +20,7 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
 from roarbench.store.failures import REASON_LENGTH
-from roarbench.store.leases import read_leases
+from roarbench.store.leases import read_leases_of_living_owners
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
 
@@ -48,21 +48,21 @@ class ArchivedCounts(NamedTuple):
     failures: int
 
 
-def list_keys_of_estimator(database: Database, estimator: str) -> list[str]:
+def list_keys_of_estimator_and_twins(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
-    estimators = _map_keys_to_estimators(database, estimator)
+    estimators = _map_keys_by_estimator_prefix(database, estimator)
     return sorted(key for key, name in estimators.items() if _strip_twin(name) == estimator)
 
 
-def list_submission_ids(database: Database, prefix: str) -> list[str]:
+def list_submission_ids_with_rows(database: Database, prefix: str) -> list[str]:
     """Return the ids, without twins, of submissions that begin with this string and have results or failures."""
-    estimators = set(_map_keys_to_estimators(database, prefix).values())
+    estimators = set(_map_keys_by_estimator_prefix(database, prefix).values())
     return sorted(
         {_strip_twin(name) for name in estimators if EstimatorId.parse(name).submitted and name.startswith(prefix)}
     )
 
 
-def _map_keys_to_estimators(database: Database, prefix: str) -> dict[str, str]:
+def _map_keys_by_estimator_prefix(database: Database, prefix: str) -> dict[str, str]:
     """Return a dict from run keys to estimators, with every estimator that begins with `prefix` and some others."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
     tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
@@ -77,7 +77,7 @@ def _strip_twin(name: str) -> str:
     return name if name == CLEAN else find_estimator(name).untwinned_id
 
 
-def find_run_keys(database: Database, prefix: str) -> list[str]:
+def find_keys_even_if_archived(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
     with database.begin_read() as connection:
         there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
@@ -93,7 +93,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         "code_version": read_code_version(),
     }
     with database.begin_write() as connection:
-        if busy := {lease.key for lease in read_leases(connection)} & set(keys):
+        if busy := {lease.key for lease in read_leases_of_living_owners(connection)} & set(keys):
             seen = f"{len(busy)} of these runs are in progress"
             raise CallerError(f"{seen}; stop the command that works on them, or wait until it ends")
         vouched = {name: _read_rows(connection, table, keys) for name, table in _VOUCHED.items()}

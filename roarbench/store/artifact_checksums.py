@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, select, update
 
 from roarbench.common.errors import StoreError
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.leases import SILENCE, make_clock_expression, read_leases
+from roarbench.store.leases import SILENCE, make_clock_expression, read_leases_of_living_owners
 from roarbench.store.schema import checksums, imports, results
 from roarbench.store.workspace import Workspace
 
@@ -43,7 +43,9 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def record_or_compare(self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()) -> None:
+    def record_compare_or_reserve(
+        self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()
+    ) -> None:
         """Record checksums of the folder's files that have none in the database, and compare the others.
 
         If the folder lacks a file, the file is reserved for the folder: no other folder may make the file while a
@@ -87,7 +89,7 @@ class Checksums:
                     )
                 else:
                     self._refuse_different_checksum(row, artifact, own)
-            self._check_recorded_inputs(connection, recorded)
+            self._compare_inputs_with_folder(connection, recorded)
 
         if by_key:
             self.database.run_write(work)
@@ -104,7 +106,7 @@ class Checksums:
         seen = f"has a different {artifact.what} than the one made in {row.place}"
         self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.what} made in {row.place}")
 
-    def _check_recorded_inputs(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
+    def _compare_inputs_with_folder(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
         """Raise StoreError if results record checksums of an input, and none is the checksum of the folder's file."""
         imported = find_stored_keys(connection, imports, {recorded.run for recorded in inputs})
         own = [recorded for recorded in inputs if recorded.run not in imported]
@@ -124,7 +126,7 @@ class Checksums:
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
     # no checksum: a folder has reserved the artifact; the command there may not have a lease yet, or may have ended
     if not row.checksum:
-        return own or not (row.now - row.created < SILENCE or read_leases(connection))
+        return own or not (row.now - row.created < SILENCE or read_leases_of_living_owners(connection))
     is_new = made_here and artifact.checksum not in ("", row.checksum)
     return own and is_new and not _has_dependent_result(connection, row, artifact)
 

@@ -158,7 +158,7 @@ class Database:
         """Record the identity of the open SQLite file, because writes to a removed file would not fail."""
         self._file = _read_device_and_inode(self.where)
 
-    def raise_if_file_removed(self) -> None:
+    def save_and_raise_if_file_removed(self) -> None:
         """Raise RunError if the opened SQLite file is gone, after saving its rows in a new file in the same folder."""
         if (
             self._file in (None, _read_device_and_inode(self.where))
@@ -179,7 +179,7 @@ class Database:
         try:
             yield
         finally:
-            self.raise_if_file_removed()
+            self.save_and_raise_if_file_removed()
 
     @property
     def is_sqlite(self) -> bool:

@@ -28,7 +28,7 @@ class Failures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def record_failed_runs(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
+    def record_runs_failed_until_retry(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
         """Record that runs failed, and delete their leases with the number `lease`, if given.
 
         The runs are tried again only if a user requests a retry. If a run succeeds later, the record of its failure
@@ -46,15 +46,15 @@ class Failures:
                 if lease is not None and not release_lease(connection, run.key, lease):
                     raise LostLease(f"another process took over the lease on {run.key}")
             connection.execute(insert(failures), rows)
-            _insert_stopped(connection, [run.key for run in runs], "", runs[0].data, reason)
+            _replace_stopped_rows(connection, [run.key for run in runs], "", runs[0].data, reason)
 
         self._database.run_write(work)
 
-    def record_failed_step(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
+    def record_step_failed_until_retry(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
         """Record that a step without runs failed, and delete its leases; only a user's request retries the step."""
 
         def work(connection: Connection) -> None:
-            _insert_stopped(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            _replace_stopped_rows(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
             delete_leases(connection, step.keys, owner)
 
         self._database.run_write(work)
@@ -75,7 +75,7 @@ class Failures:
 
         def work(connection: Connection) -> set[str]:
             failed = find_stored_keys(connection, stopped, keys)
-            clear_failures(connection, failed)
+            mark_not_failed_or_interrupted(connection, failed)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
             connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
@@ -111,13 +111,13 @@ class Failures:
         return list(dict.fromkeys((run.data, run.limit) for run in failed))
 
 
-def clear_failures(connection: Connection, keys: Collection[str]) -> None:
+def mark_not_failed_or_interrupted(connection: Connection, keys: Collection[str]) -> None:
     """Mark these runs or steps as neither failed nor interrupted; the history of their failures stays."""
     for table in (stopped, tries):
         delete_rows(connection, table, keys)
 
 
-def _insert_stopped(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
-    clear_failures(connection, keys)
+def _replace_stopped_rows(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
+    mark_not_failed_or_interrupted(connection, keys)
     rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)

@@ -125,7 +125,9 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     keys = {key for request in requests for key in request.keys}
     done = find_stored_keys(connection, results, keys)
     reasons = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
-    rows = list(select_matching(connection, select(leases, *_make_clock_columns(connection)), leases.c.key, keys))
+    rows = list(
+        select_matching(connection, select(leases, *_make_now_and_startup_columns(connection)), leases.c.key, keys)
+    )
     living = _find_living_owners(rows)
     leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
@@ -172,11 +174,11 @@ def release_lease(connection: Connection, key: str, number: int) -> bool:
     return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
 
 
-def read_leases(connection: Connection) -> list[Lease]:
+def read_leases_of_living_owners(connection: Connection) -> list[Lease]:
     """Return the leases of living owners, oldest first; there are none in an older store, which lacks the table."""
     if not inspect(connection).has_table(leases.name):
         return []
-    statement = select(leases, *_make_clock_columns(connection)).order_by(leases.c.since, leases.c.key)
+    statement = select(leases, *_make_now_and_startup_columns(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
     living = _find_living_owners(rows)
     return [Lease(row.key, _read_owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
@@ -201,7 +203,7 @@ def _read_owner(row: Any) -> Owner:
     return Owner(row.owner, row.host, row.pid, row.start)
 
 
-def _make_clock_columns(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+def _make_now_and_startup_columns(connection: Connection) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """Return two columns: the current time, and the time at which the database server started."""
     up: ColumnElement[Any] = leases.c.beat  # SQLite has no server that can be down
     if connection.dialect.name == "postgresql":

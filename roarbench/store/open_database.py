@@ -76,7 +76,7 @@ def _parse_url(url: str) -> URL:
 
 def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     try:
-        _check_sqlite_file(path, read_only)
+        _check_or_create_sqlite_file(path, read_only)
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
     # `_connect_to_sqlite` decides for each read whether the file can change, so reads share no connections
@@ -84,7 +84,7 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     return create_engine("sqlite://", creator=partial(_connect_to_sqlite, path, read_only), poolclass=pool)
 
 
-def _check_sqlite_file(path: Path, read_only: bool) -> None:
+def _check_or_create_sqlite_file(path: Path, read_only: bool) -> None:
     """Refuse a missing file if `read_only`, otherwise create it; refuse a file that is not an SQLite database."""
     if blocked := next((parent for parent in path.parents if parent.is_file()), None):
         expected = "--store names a folder, --db sqlite:///FILE a database"

@@ -56,7 +56,7 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
     Raises:
         StoreError: A check failed, or a row of `earlier_folder` is missing or different.
     """
-    results_by_file = {file: _read_checked_file(folder, file) for file in read_index(folder)}
+    results_by_file = {file: _read_checked_file(folder, file) for file in read_index_and_check_folder(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
     # from suites to fingerprints of their images; a board compares rows image by image, so there is one per suite
     data: dict[str, str] = {}
@@ -76,7 +76,7 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
     return results_by_file
 
 
-def read_index(folder: Path) -> tuple[PublishedFile, ...]:
+def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
     """Read the index of a folder; raise StoreError unless the folder contains exactly the listed files."""
     files = _read_index_entries(folder / INDEX)
     names = [file.path for file in files]

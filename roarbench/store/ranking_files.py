@@ -67,7 +67,7 @@ def drop_first_images(count: int, batches: Iterable[ExplainedBatches]) -> Iterat
             yield batch._replace(images=batch.images - dropped)
 
 
-def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
+def is_within_one_range(done: Iterable[range], start: int, stop: int) -> bool:
     """Return whether one of the ranges contains all numbers from `start` to `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
 
@@ -89,7 +89,7 @@ def list_parts(folder: Path, split: Split) -> list[RankedRange]:
     return sorted(ranges, key=lambda part: (part.start, -part.stop))
 
 
-def choose_covering_parts(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
+def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
     """Choose parts that cover images 0 to `count - 1`, in order; each comes with the number of its first image to use.
 
     Parts overlap if commands divided the images differently. The planes of an image do not depend on the division.

@@ -44,13 +44,13 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     advise_to_delete,
     are_rankings_equal_at_shared_levels,
-    choose_covering_parts,
+    choose_parts_and_first_images,
     compute_share,
     drop_first_images,
     extract_rankings_checksum,
     find_common_weights_checksum,
     find_rankings_with_other_levels,
-    is_covered,
+    is_within_one_range,
     list_parts,
     load_rankings_checksum,
     merge_batch_records,
@@ -131,13 +131,13 @@ class RankingsStore:
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether images `start` to `stop - 1` are ranked, in any division into parts; this lists folders."""
         refresh_folder_listings(*self._list_folders_down_to_parts(spec))
-        return self.has_finished(spec) or is_covered(self.list_ranked_ranges(spec, split), start, stop)
+        return self.has_finished(spec) or is_within_one_range(self.list_merged_part_ranges(spec, split), start, stop)
 
     def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished or have exactly this part; this does not list folders."""
         return self._make_part_path(spec, split, start, stop).exists() or self.has_finished(spec)
 
-    def list_ranked_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
+    def list_merged_part_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
         """Return the ranges of images that have parts, in ascending order; adjacent ranges are merged."""
         done: list[range] = []
         for part in list_parts(self.get_folder(spec) / "parts", split):
@@ -191,7 +191,7 @@ class RankingsStore:
         with lock_file(folder / "seal.lock", *self._list_folders_down_to_parts(spec)), convert_write_errors(folder):
             if not self.has_finished(spec):
                 parts.mkdir(exist_ok=True)
-                chosen = (choose_covering_parts(parts, split, count) for split, count in counts.items())
+                chosen = (choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
                 used = [part.path for covering in chosen for part, _ in covering]
                 descriptions = [read_planes(path).about for path in used]
                 weights = find_common_weights_checksum(parts, descriptions)
@@ -261,7 +261,7 @@ class RankingsStore:
         batches, stable_copies, ties = list[ExplainedBatches](), list[int](), list[float]()
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
-            for part, first in choose_covering_parts(parts, split, count):
+            for part, first in choose_parts_and_first_images(parts, split, count):
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")

@@ -20,7 +20,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.failures import Failures, clear_failures
+from roarbench.store.failures import Failures, mark_not_failed_or_interrupted
 from roarbench.store.leases import (
     Lease,
     LeaseReply,
@@ -29,7 +29,7 @@ from roarbench.store.leases import (
     claim_leases,
     delete_leases,
     read_boot_id,
-    read_leases,
+    read_leases_of_living_owners,
     release_lease,
     renew_leases,
 )
@@ -84,7 +84,7 @@ class ResultsStore:
         """Close all connections; the next query opens a new connection."""
         self.database.close()
 
-    def refuse_sqlite_in_use_elsewhere(self) -> None:
+    def refuse_sqlite_on_two_machines(self) -> None:
         """Raise StoreError if another machine uses the SQLite file, because SQLite's locks fail on network drives."""
         if self.database.is_sqlite:
             here = read_boot_id(Owner.of_this_process())
@@ -99,7 +99,7 @@ class ResultsStore:
         self.database.patience, self.database.report = _OUTAGE_PATIENCE, report
 
     @contextmanager
-    def try_without_waiting(self) -> Iterator[None]:
+    def ignore_errors_without_waiting(self) -> Iterator[None]:
         """Ignore database errors in the block, and do not wait for an unreachable server, because the process ends."""
         patience, self.database.patience = self.database.patience, 0.0
         try:
@@ -114,7 +114,7 @@ class ResultsStore:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
-                self.database.raise_if_file_removed()
+                self.database.save_and_raise_if_file_removed()
         finally:
             self.close()
 
@@ -141,7 +141,7 @@ class ResultsStore:
             fresh = insert_new(connection, results, ordered)
             insert_annotations(connection, annotations)
             delete_leases(connection, rows)
-            clear_failures(connection, rows)
+            mark_not_failed_or_interrupted(connection, rows)
             return fresh
 
         return self.database.run_write(work) if rows else set()
@@ -164,7 +164,7 @@ class ResultsStore:
             rows = select_matching(connection, select(results), results.c.key, keys)
             return {row.key: read_result(row, parsed_runs) for row in rows}
 
-    def read_seeds_by_data_version(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
+    def read_seeds_by_data_and_weights(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return a dict from the data versions of stored results to the seeds of the results, oldest version first.
 
         A data version consists of the fingerprint of the images, the images per split of a reduced data set (or None),
@@ -223,7 +223,7 @@ class ResultsStore:
 
     def list_leases(self) -> list[Lease]:
         """Return the leases of living owners, oldest first."""
-        return self.database.run_read(read_leases)
+        return self.database.run_read(read_leases_of_living_owners)
 
 
 def _select_count_and_newest(table: Table) -> Select[int, Any]:
@@ -242,7 +242,7 @@ def read_origins(database: Database, keys: Collection[str]) -> dict[str, Origin]
 def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
     """Return a dict from keys of results to origins; `rows` maps the keys to estimators and ranking checksums."""
     imported_rankings = read_annotations(database, AnnotationKind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = find_imported_rows(database, rows)
+    imported = find_imported_keys(database, rows)
     imported |= {key for key, (_, rankings) in rows.items() if rankings in imported_rankings}
     oldest_first = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     with database.begin_read() as connection:
@@ -253,7 +253,7 @@ def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> di
     return {key: _choose_origin(name, key in unconfirmed) for key, (name, _) in rows.items()}
 
 
-def find_imported_rows(database: Database, keys: Collection[str]) -> set[str]:
+def find_imported_keys(database: Database, keys: Collection[str]) -> set[str]:
     """Return the keys of imported results; a result that this store computed from imported rankings is not imported."""
     with database.begin_read() as connection:
         return find_stored_keys(connection, imports, keys)

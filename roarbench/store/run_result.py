@@ -32,7 +32,9 @@ class RunResult:
     # test image, as `pack_probabilities` packs the values; only runs with `ScoredNetwork.NONE` have them.
     probability: bytes | None = None
     rankings: str = ""  # checksum of the rankings by which features were removed; empty without removal
-    smoothness: float | None = None  # smoothness of the removal masks (`compute_smoothness`); None without removal
+    smoothness: float | None = (
+        None  # smoothness of the removal masks (`compute_smoothness_vs_random`); None without removal
+    )
     # Checksum of the explained network's weights, if the ranking or the score depends on them; empty otherwise, and in
     # rows from before weights were recorded.
     weights: str = ""

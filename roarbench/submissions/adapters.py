@@ -56,7 +56,7 @@ def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> Esti
     """Adapt a callable that takes a model, images and targets and returns their maps."""
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
-        return _call_seeded(lambda: function(model, images, targets), generator)
+        return _call_seeded_and_mark_draws(lambda: function(model, images, targets), generator)
 
     return estimate
 
@@ -66,7 +66,7 @@ def adapt_captum(make_attribution: Callable[[nn.Module], Any]) -> EstimateFuncti
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs = images.detach().clone().requires_grad_()
-        return _call_seeded(lambda: make_attribution(model).attribute(inputs, target=targets), generator)
+        return _call_seeded_and_mark_draws(lambda: make_attribution(model).attribute(inputs, target=targets), generator)
 
     return estimate
 
@@ -76,7 +76,7 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
-        maps = _call_seeded(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
+        maps = _call_seeded_and_mark_draws(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
         return torch.as_tensor(maps, dtype=torch.float32).to(images.device) if isinstance(maps, np.ndarray) else maps
 
     return estimate
@@ -89,7 +89,7 @@ _CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
 }
 
 
-def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
+def _call_seeded_and_mark_draws(call: Callable[[], Any], generator: torch.Generator) -> Any:
     """Call a function after seeding the global generators from an image's generator.
 
     If the call used a global generator, this function also draws a number from the image's generator: the generator's

@@ -322,11 +322,11 @@ def _read_constants(tree: ast.Module) -> dict[str, object]:
         if isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = (target.id for target in targets if isinstance(target, ast.Name))
-            constants |= dict.fromkeys(names, _read_literal(statement.value))
+            constants |= dict.fromkeys(names, _read_literal_or_keep_node(statement.value))
     return constants
 
 
-def _read_literal(value: ast.expr | None) -> object:
+def _read_literal_or_keep_node(value: ast.expr | None) -> object:
     try:
         return None if value is None else ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

@@ -14,8 +14,8 @@ def main() -> None:
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),
-        "a TCP socket": lambda: _can_connect(socket.AF_INET, ("127.0.0.1", int(port))),
-        "a Unix socket": lambda: _can_connect(socket.AF_UNIX, path),
+        "a TCP socket": lambda: _connect_or_raise(socket.AF_INET, ("127.0.0.1", int(port))),
+        "a Unix socket": lambda: _connect_or_raise(socket.AF_UNIX, path),
         "another process": lambda: value in Path(f"/proc/{process}/cmdline").read_text(),
         "an environment variable": lambda: variable in os.environ or _is_in_process_environments(value),
         "a namespace of this machine": lambda: any(
@@ -37,7 +37,7 @@ def _can_reach(reach: Callable[[], bool]) -> bool:
         return False
 
 
-def _can_connect(family: int, address: object) -> bool:
+def _connect_or_raise(family: int, address: object) -> bool:
     with socket.socket(family) as connection:
         connection.settimeout(1)
         connection.connect(address)  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         stack.callback(os.close, answer)
         read, write = os.pipe()
         stack.callback(os.close, read)
-        ended = _run_program(task.device, [request, answer, write], read, limits, trust)
+        ended = _run_and_close_pipe(task.device, [request, answer, write], read, limits, trust)
         header, numbers = read_answer(answer)
     if not ended.started:
         output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
@@ -106,7 +106,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
     return _make_answer(task, limits, ended, header, numbers)
 
 
-def _run_program(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
+def _run_and_close_pipe(device: str, descriptors: list[int], read: int, limits: Limits, trust: bool) -> SandboxExit:
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
@@ -146,7 +146,7 @@ def _make_answer(
     maps: tuple[Tensor, ...] = ()
     if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        fault = _find_map_fault(task.parts, maps)
+        fault = _find_nonfinite_map_fault(task.parts, maps)
     claims = header or {}
     memory = claims.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
@@ -222,7 +222,7 @@ def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.fl
         first += count
 
 
-def _find_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) -> Fault | None:
+def _find_nonfinite_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     if not maps:
         return _UNREADABLE
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])

@@ -124,14 +124,16 @@ def validate_submission(
         first = _run_sandbox(submission, case)
         report_stage("computing these maps again in another order, and maps of another model")
         reversed_ = ExplainedPart(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
-        again = _run_sandbox(submission, reversed_, case, *_make_variants(case))
+        again = _run_sandbox(submission, reversed_, case, *_vary_target_model_and_count(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
-    fresh = twice if _convert_to_bytes(once) == _convert_to_bytes(twice) else _run_sandbox(submission, case).maps[0]
+    fresh = twice if _get_raw_bytes(once) == _get_raw_bytes(twice) else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(once, fresh, twice, turned)
-    if _are_same(once, other_model):  # a fresh sandbox cannot return maps that were cached for the first model
+    if _are_equal_up_to_rounding(
+        once, other_model
+    ):  # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _find_warnings(once, other_target, other_model)
@@ -168,7 +170,7 @@ def _build_model(seed: int) -> nn.Module:
     return set_batch_norm_scales_to_one(model).eval()
 
 
-def _make_variants(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
+def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
     """Return three variants of a part: with the next class as target, with another model, and with more images."""
     copies = _MANY // _IMAGES
     many = ExplainedPart(
@@ -178,7 +180,7 @@ def _make_variants(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, E
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), many
 
 
-def _convert_to_bytes(importance: Tensor) -> bytes:
+def _get_raw_bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
@@ -193,17 +195,17 @@ def refuse_unrepeatable_or_batch_dependent_maps(
         repeated: The same maps, computed after `reordered`.
         reordered: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
-    if _convert_to_bytes(first) != _convert_to_bytes(other_sandbox):
+    if _get_raw_bytes(first) != _get_raw_bytes(other_sandbox):
         words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         raise Refusal(SubmissionFault.NOT_REPEATABLE, words)
-    if not (_are_same(first, repeated) and _are_same(first, reordered.flip(0))):
+    if not (_are_equal_up_to_rounding(first, repeated) and _are_equal_up_to_rounding(first, reordered.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )
         raise Refusal(SubmissionFault.BATCH_DEPENDENT, words)
 
 
-def _are_same(one: Tensor, other: Tensor) -> bool:
+def _are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
     """Return whether all maps are equal up to rounding."""
     a, b = one.double().flatten(1), other.double().flatten(1)
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
@@ -212,9 +214,9 @@ def _are_same(one: Tensor, other: Tensor) -> bool:
 def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[ValidationFinding]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
     findings = []
-    if _are_same(first, other_model):
+    if _are_equal_up_to_rounding(first, other_model):
         findings.append(ValidationFinding.NETWORK)
-    if _are_same(first, other_target):
+    if _are_equal_up_to_rounding(first, other_target):
         findings.append(ValidationFinding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
         findings.append(ValidationFinding.CONSTANT)

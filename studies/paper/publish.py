@@ -12,7 +12,7 @@ from roarbench.analysis.load_results import open_read_only_results
 from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.exported_file import ExportedFile
-from roarbench.store.published_folder import add_file_to_index, read_index
+from roarbench.store.published_folder import add_file_to_index, read_index_and_check_folder
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.transfer import export_results
 from roarbench.store.workspace import Workspace
@@ -23,7 +23,9 @@ from studies.paper.published import DATA, RESULTS, SETS
 def publish(name: str, store: Path, file: str, about: str, replication: int) -> int:
     """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
     suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
-    files = [RESULTS / each.path for each in read_index(RESULTS) if each.versioned_suite == suite.versioned]
+    files = [
+        RESULTS / each.path for each in read_index_and_check_folder(RESULTS) if each.versioned_suite == suite.versioned
+    ]
     known = {result.run.key for path in files for result in ExportedFile(path).read_results()}
     with open_read_only_results(store, "") as rows:
         found = collect_results(add_stored_estimators(suite, rows), rows, data=DATA.get(name))

@@ -19,7 +19,7 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NE
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
-from roarbench.store.published_folder import read_index
+from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from roarbench.store.user_suites import read_suites
@@ -210,7 +210,7 @@ def format_accuracy(curve: Curve, level: float) -> str:
 def read_sets(folder: Path) -> list[DataSet]:
     """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
     with ResultsStore.open(make_default_url(folder)) as store:
-        for file in read_index(RESULTS):
+        for file in read_index_and_check_folder(RESULTS):
             if file.versioned_suite == ALONE or file.versioned_suite.startswith("benchmark-"):
                 import_results(store, RESULTS / file.path)
         return [DataSet.read(name, store, folder) for name in (*SETS, "imagenet")]

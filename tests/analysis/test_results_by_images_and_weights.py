@@ -223,7 +223,7 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
     lease(store, [leased.key], Owner.of_this_process())
     assert standing()[1] == {AUGMENTED, MORF}
-    store.failures.record_failed_runs([failed], "no")
+    store.failures.record_runs_failed_until_retry([failed], "no")
     store.add_results([rows[trained[0]]])
     found, protocols = standing()
     assert protocols == {AUGMENTED, MORF, LERF, ROAR}

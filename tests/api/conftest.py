@@ -46,5 +46,5 @@ def inline(run_trusted):
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_count, "LocalEngine", InlineEngine)
-        patch.setattr(run_in_sandbox, "_run_program", run_trusted)
+        patch.setattr(run_in_sandbox, "_run_and_close_pipe", run_trusted)
         yield

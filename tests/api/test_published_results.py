@@ -7,7 +7,7 @@ import pytest
 
 import roarbench
 from roarbench.api import published_results
-from roarbench.store.published_folder import PublishedFile, read_index
+from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
 from tests.helpers.older_suites import older_suites
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_compare_uses_protocols_run_for_both_rows():
 
 def test_load_published_results_returns_newest_published_version(monkeypatch):
     read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 6)]
-    monkeypatch.setattr(published_results, "read_index", lambda folder: published)
+    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: published)
     monkeypatch.setattr(published_results, "_read_result_from_files", lambda plan, _: read.append(plan.version))
     with older_suites():
         roarbench.load_published_results("quick")  # the next version has no published rows
@@ -69,12 +69,12 @@ def test_load_published_results_finds_rows_on_user_images():
 @pytest.mark.slow
 def test_published_suite_without_roar_shows_own_network_gain(monkeypatch):
     """The combined table would begin with ROAR."""
-    published = read_index(ROOT / "results")
+    published = read_index_and_check_folder(ROOT / "results")
     files = [
         file for file in published if file.versioned_suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path
     ]
     assert 0 < len(files) < sum(file.versioned_suite == files[0].versioned_suite for file in published)
-    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: tuple(files))
+    monkeypatch.setattr("roarbench.api.published_results.read_index_and_check_folder", lambda folder: tuple(files))
     found = roarbench.load_published_results("benchmark-fashion-mnist")
     assert "Own-network gain" in str(found) and "Nothing has been run" not in str(found)
     with pytest.raises(roarbench.CallerError, match="no roar results of benchmark-fashion-mnist v1 are published"):
@@ -121,10 +121,10 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
     """The frame has the gains of the frames of both suites; rows without a gain are left out."""
     shown = [
         file
-        for file in read_index(ROOT / "results")
+        for file in read_index_and_check_folder(ROOT / "results")
         if file.versioned_suite in ("benchmark-breast-cancer@1", "quick@7")
     ]
-    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: shown)
+    monkeypatch.setattr("roarbench.api.published_results.read_index_and_check_folder", lambda folder: shown)
     frame = roarbench.load_all_results()
     assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]
     assert not frame["gain"].isna().any() and not frame.duplicated(["suite", "question", "estimator"]).any()
@@ -140,4 +140,8 @@ def test_package_data_lists_every_results_file():
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
     shipped = {path.relative_to(ROOT).as_posix() for path in paths}
     older = {path.relative_to(ROOT).as_posix() for path in (ROOT / "results").rglob("suite.toml")}
-    assert shipped == {"results/index.json", *(f"results/{file.path}" for file in read_index(ROOT / "results")), *older}
+    assert shipped == {
+        "results/index.json",
+        *(f"results/{file.path}" for file in read_index_and_check_folder(ROOT / "results")),
+        *older,
+    }

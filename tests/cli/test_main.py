@@ -120,7 +120,7 @@ def test_plan_counts_exclude_submissions_of_others(call, store, tmp_path):
     with ResultsStore.open(make_default_url(store)) as results:
         row = next(iter(results.read_results(results.list_result_keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
-        results.failures.record_failed_runs([replace(row.run, cell=cell)], "died")
+        results.failures.record_runs_failed_until_retry([replace(row.run, cell=cell)], "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)

@@ -39,7 +39,7 @@ def record_failed_run(store, reason="died of it"):
         suite = add_estimators_with_twins(SUITES["planted"], [MINE])
         points = (point for point in list_planned_runs(suite) if point.cell.estimator == MINE)
         run = build_run(suite, next(points), row.run.data, row.run.limit)
-        results.failures.record_failed_runs([run], reason)
+        results.failures.record_runs_failed_until_retry([run], reason)
     return run.key
 
 

@@ -19,7 +19,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.errors import CallerError, MachineError
 from roarbench.compute.networks import build_network
-from roarbench.compute.train import let_cudnn_choose_kernels
+from roarbench.compute.train import use_fastest_exact_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import importance, worker_count
@@ -238,7 +238,7 @@ def test_compile_network_returns_model_when_compiler_cannot_start(monkeypatch):
 
 def test_let_cudnn_choose_kernels_keeps_float32_exact():
     cudnn = torch.backends.cudnn
-    with let_cudnn_choose_kernels():
+    with use_fastest_exact_kernels():
         assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
 
 

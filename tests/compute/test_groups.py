@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import compute_removal_magnitudes
-from roarbench.compute.mask_smoothness import compute_smoothness
+from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
 from roarbench.compute.matched_other_image_masks import assign_strata, make_other_image_masks
 from roarbench.estimators.map_input import blur
 from tests.helpers.streamed import encoded
@@ -95,6 +95,6 @@ def test_other_image_mask_removes_as_many_features_per_stratum(order, t):
 )
 def test_smoothness_is_neighbour_pair_count_over_chance(images, shape, unit, expected):
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
-    assert compute_smoothness(packed, shape, unit) == (
+    assert compute_smoothness_vs_random(packed, shape, unit) == (
         expected if expected is None else pytest.approx(expected, rel=1e-12)
     )

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.common.errors import CallerError
-from roarbench.compute.network_checks import check_network_outputs, check_rebuilt_logits
+from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
 
 IMAGES = torch.randn(3, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
@@ -106,11 +106,11 @@ class ShuffledNet(Net):
 @pytest.mark.parametrize("buffer", [None, False])
 def test_check_rebuilt_logits_rejects_state_missing_from_state_dict(buffer):
     with pytest.raises(CallerError, match=r"gives different logits: its construction draws order; register"):
-        check_rebuilt_logits(ShuffledNet(0, buffer).eval(), ShuffledNet(1, buffer).eval(), IMAGES)
+        load_state_and_check_logits(ShuffledNet(0, buffer).eval(), ShuffledNet(1, buffer).eval(), IMAGES)
 
 
 def test_check_rebuilt_logits_accepts_state_in_state_dict():
-    check_rebuilt_logits(ShuffledNet(0, True).eval(), ShuffledNet(1, True).eval(), IMAGES)  # in the state dict
-    check_rebuilt_logits(
+    load_state_and_check_logits(ShuffledNet(0, True).eval(), ShuffledNet(1, True).eval(), IMAGES)  # in the state dict
+    load_state_and_check_logits(
         ShuffledNet(0, None).eval(), ShuffledNet(0, None).eval(), IMAGES
     )  # the same order at each construction

@@ -124,7 +124,7 @@ def test_fit_sets_cudnn_kernel_choice_once_per_training(monkeypatch):
         yield
         seen.append("end")
 
-    monkeypatch.setattr(train, "let_cudnn_choose_kernels", choosing)
+    monkeypatch.setattr(train, "use_fastest_exact_kernels", choosing)
     model.register_forward_pre_hook(lambda module, images: seen.append("step"))
     fit(model, *pictures(16), NORM, replace(RECIPE, epochs=2), 0)
     assert seen == ["begin", *4 * ["step"], "end"]

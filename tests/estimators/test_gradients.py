@@ -13,7 +13,7 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.estimator import IG_STEPS, PAPER_SETTINGS
 from roarbench.estimators.families.gradients import compute_logit_gradients
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_stem
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.shared_pass import compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.streamed import seeded
@@ -156,7 +156,10 @@ def test_guided_backprop_accepts_gates_pools_and_clamps():
 )
 def test_split_stem_gives_same_maps_with_fewer_passes(model, batch, black, baseline, bases):
     before = copy.deepcopy(model.state_dict())
-    short, settings = split_stem(fold_batchnorm(model)), PAPER_SETTINGS._replace(baseline=baseline, steps=5)
+    short, settings = (
+        split_after_first_convolution(fold_batchnorm(model)),
+        PAPER_SETTINGS._replace(baseline=baseline, steps=5),
+    )
     assert isinstance(short, SplitStem)
     assert not any(module.training or isinstance(module, nn.BatchNorm2d) for module in short.modules())
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
@@ -191,7 +194,7 @@ class TwoWays(nn.Module):
 @pytest.mark.parametrize("network", [TwoWays(), build_network("mlp", CLASSES, 3, SIDE, seeded(0))])
 def test_split_stem_keeps_network_without_single_stem_whole(network, batch, black):
     model = network.double().eval()
-    short = split_stem(fold_batchnorm(model))
+    short = split_after_first_convolution(fold_batchnorm(model))
     assert not isinstance(short, SplitStem)
     both = [compute_base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
     torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)

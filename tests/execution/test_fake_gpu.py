@@ -178,7 +178,7 @@ def test_bit_planes_are_encoded_on_gpu_without_waiting():
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     with fake_gpu() as gpu:
         bits = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)
-        planes, *told = device_ranking._encode_without_ties(bits, layout)
+        planes, *told = device_ranking._encode_and_measure_ties(bits, layout)
         again = device_ranking._encode_with_sorted_copy(bits.long(), bits.long().sort(dim=1).values, layout)
         assert {tensor.device.type for tensor in (planes, again, *told)} == {"cuda"}
         assert again.shape == planes.shape

@@ -215,7 +215,7 @@ def test_rates_of_micro_batch_steps_exclude_replay():
     parts = replace(suite, recipe=f"{suite.recipe}(micro_batch=32)")
     assert assume_rates(parts, GPU).train == pytest.approx(0.007 / 32)
     for recipe, steps in ((parts.recipe_record, (16, 8)), (suite.recipe_record, (8, 0))):
-        short = rate_measurement._shorten_steps(recipe, 8)
+        short = rate_measurement._shrink_batches(recipe, 8)
         assert (short.batch, short.micro_batch) == steps
 
 

@@ -115,7 +115,7 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect_results(suite, store, None, work.images.fingerprint)
-        seeds_by_version = store.read_seeds_by_data_version(suite.dataset, suite.model)
+        seeds_by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
         numbers = {given: seeds for (*_, given), seeds in seeds_by_version.items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete

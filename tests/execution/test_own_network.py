@@ -204,7 +204,7 @@ def test_run_missing_completes_job_without_previously_failed_runs(tmp_path, done
     together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
     failed = {run.key: "no room" for run in together.runs[::2]}
     with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.failures.record_failed_runs(together.runs[::2], "no room")
+        store.failures.record_runs_failed_until_retry(together.runs[::2], "no room")
         ended = list(run_missing(work, runs, store, InlineEngine()))
         told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
         assert told == failed
@@ -222,7 +222,7 @@ def test_results_of_a_job_are_stored_atomically(tmp_path, done):
             store.add_results([one, two], number)
         assert store.find_done_keys(keys) == set()
         with pytest.raises(LostLease):
-            store.failures.record_failed_runs([one.run, two.run], "no room", number)
+            store.failures.record_runs_failed_until_retry([one.run, two.run], "no room", number)
         assert store.failures.find_stop_reasons(keys) == {}
 
 

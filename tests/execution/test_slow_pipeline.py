@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.common.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.mask_smoothness import compute_smoothness
+from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
 from roarbench.compute.networks import SmallResNet
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
@@ -162,7 +162,9 @@ def test_test_inputs_and_mask_smoothness_equal_slow_pipeline(fast, again):
         if run.cell.t:
             layers = slice(3 if run.cell.unit is Unit.SCALAR else 1)
             bits = again.removed(run, "test")[:, layers].reshape(TEST, -1)
-            assert scored.smoothness == compute_smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
+            assert scored.smoothness == compute_smoothness_vs_random(np.packbits(bits, axis=1), SHAPE, run.cell.unit), (
+                run.cell
+            )
 
 
 def test_explained_network_and_correctness_equal_slow_pipeline(fast, again):

@@ -51,7 +51,7 @@ os._exit(0)
 def serve_submissions(
     make_command: Callable[[str, list[str]], list[str]], *kept: int
 ) -> Iterator[Callable[..., SandboxExit]]:
-    """Start a process that imports torch once and forks for each submission; give what stands for `_run_program`."""
+    """Start a process that imports torch once and forks for each submission; it replaces `_run_and_close_pipe`."""
     here, there = socket.socketpair()
     with there:
         command = make_command("SERVER", [str(there.fileno())])

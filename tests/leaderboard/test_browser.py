@@ -305,7 +305,7 @@ def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):
     absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
     with ResultsStore.open(make_default_url(folder)) as store:
         store.add_results(absent[:1])
-        store.failures.record_failed_runs([absent[1].run], "the disk is full <b>![x](y)")
+        store.failures.record_runs_failed_until_retry([absent[1].run], "the disk is full <b>![x](y)")
     wait_for_value(driver, lambda d: read_texts(d, "footer .runs") == before, False)
     assert wait_for(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in read_texts(d, "footer li")))
 

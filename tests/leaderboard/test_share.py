@@ -26,7 +26,7 @@ from leaderboard.views import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
-from roarbench.store.published_folder import read_index
+from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
 from tests.helpers.board_store import make_store, open_views
@@ -198,7 +198,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
     import_module("make_demo").write_demo(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
     with open_views(tmp_path) as views:
-        published = {file.versioned_suite for file in read_index(ROOT / "results")}
+        published = {file.versioned_suite for file in read_index_and_check_folder(ROOT / "results")}
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         site = Site(views, list_addresses(views))

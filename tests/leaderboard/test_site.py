@@ -137,7 +137,7 @@ def test_site_escapes_hostile_text(tmp_path, monkeypatch):
         store_submission(store.database, entry)
         views = read_views(store, tmp_path)
         run = next(iter(views["hostile-v1"].results.results.values())).run
-        store.failures.record_failed_runs([run], "<script>window.hurt=1</script>")
+        store.failures.record_runs_failed_until_retry([run], "<script>window.hurt=1</script>")
         export_site(views, site)
     found = parse_pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}

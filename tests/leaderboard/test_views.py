@@ -60,7 +60,7 @@ def test_live_store_rereads_only_suites_with_new_results_or_reproductions(tmp_pa
         assert len(view.results.results) == len(before["quick-v1"].results.results) + 1
         assert view.get_board(ROAR) is view.board and view.get_board(KAR) is view.get_board(KAR)
         assert "failed" not in dict(view.run_states.values())
-        store.failures.record_failed_runs([failed.run], "the disk is full")
+        store.failures.record_runs_failed_until_retry([failed.run], "the disk is full")
         assert [reason for state, reason in view.run_states.values() if state == "failed"] == ["the disk is full"]
         view = live.read_views()["quick-v1"]
         store_reproduction(store.database, done.run.key, ReproductionOutcome.EQUAL, done.correct)

@@ -36,7 +36,7 @@ def test_find_run_states_gives_each_run_one_state(store):
     store.add_results([results[done], results[repaired]])
     lease(store, [make_run(running).key], Owner.of_this_process())
     for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
-        store.failures.record_failed_runs([make_run(point)], reason)
+        store.failures.record_runs_failed_until_retry([make_run(point)], reason)
     found = collect_results(SUITE, store, data=DATA)
     states = find_run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -73,7 +73,7 @@ def test_measure_progress_uses_pace_of_last_hour(store):
         [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
     )
     store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
-    store.failures.record_failed_runs([make_run(points[8])], "loss nan")
+    store.failures.record_runs_failed_until_retry([make_run(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = make_status_record(suite_results, store)
     found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)

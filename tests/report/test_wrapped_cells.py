@@ -19,14 +19,14 @@ from roarbench.report.table import find_default_unit, make_table
 from roarbench.report.table_formats import list_columns, measure_table_width, wrap_columns
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.verdicts import Verdict
-from roarbench.store.published_folder import add_file_to_index, read_index
+from roarbench.store.published_folder import add_file_to_index, read_index_and_check_folder
 from tests.helpers.tables import render_text
 
 NAMES = ("name", "grad(steps=5,noise=0.1)~blurred (!)", "random")
 NUMBERS = ("gain [95%]", "+1.0 [+0.5, +1.5]", "0.0")
 WORDS = ("beats", "yes", "≈ a control")
 DRAWS = Bootstrap(resamples=50)  # more resamples do not change the number of digits
-PUBLISHED = sorted({file.versioned_suite for file in read_index(RESULTS)})
+PUBLISHED = sorted({file.versioned_suite for file in read_index_and_check_folder(RESULTS)})
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def list_published_tables(suite, source):
 @pytest.fixture
 def folder(tmp_path):
     """Create a folder with the files of `quick` 7 and of another suite that shares rows with `quick`."""
-    for file in read_index(RESULTS):
+    for file in read_index_and_check_folder(RESULTS):
         if file.versioned_suite in ("quick@7", "benchmark-imagenette64@1"):
             (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(RESULTS / file.path, tmp_path / file.path)

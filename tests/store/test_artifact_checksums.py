@@ -40,17 +40,17 @@ def test_checksums_keep_first_folder_and_reject_different_file(store, folders):
     first, second = folders
     lacking = RANKING._replace(checksum="")
     for each in folders:
-        each.record_or_compare([RANKING])
+        each.record_compare_or_reserve([RANKING])
     first.record_new_files([lacking])  # a network file system may show the file later
-    for way in (second.record_or_compare, second.record_new_files):
+    for way in (second.record_compare_or_reserve, second.record_new_files):
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
-    first.record_or_compare([lacking])  # the file was lost there
+    first.record_compare_or_reserve([lacking])  # the file was lost there
     if store.database.is_sqlite:
-        second.record_or_compare([lacking])
+        second.record_compare_or_reserve([lacking])
     else:  # several machines may share the store
         with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
-            second.record_or_compare([lacking])
+            second.record_compare_or_reserve([lacking])
     assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
 
 
@@ -59,19 +59,19 @@ def test_checksums_reserve_missing_file_for_one_folder(store, folders, monkeypat
     first, second = folders
     lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
     refused = pytest.raises(StoreError, match=r"belongs to the store .*/one, where the .* use that folder as --store")
-    first.record_or_compare(lacking)
+    first.record_compare_or_reserve(lacking)
     for theirs in (lacking, [lacking[0], RANKING]):
         with refused:
-            second.record_or_compare(theirs)
-    first.record_or_compare(lacking)
+            second.record_compare_or_reserve(theirs)
+    first.record_compare_or_reserve(lacking)
     first.record_new_files([REFERENCE])
     assert read_recorded_checksums(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
     with refused:
-        second.record_or_compare([RANKING])
+        second.record_compare_or_reserve([RANKING])
     store.database.run_write(lambda connection: connection.execute(delete(leases)))
-    second.record_or_compare([RANKING])  # no owner is alive any more
+    second.record_compare_or_reserve([RANKING])  # no owner is alive any more
 
 
 def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folders):
@@ -98,13 +98,15 @@ def test_checksums_of_results_must_match_folder_unless_imported(store, folders):
     here, (run, other) = folders[0], RUNS
     store.add_results(map(make_result, RUNS))
     unlike = RecordedChecksum(other.key, "ranking", "2", "1")
-    here.record_or_compare([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # the first matches
-    here.record_or_compare([RANKING], [unlike._replace(here="")])
+    here.record_compare_or_reserve(
+        [RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike]
+    )  # the first matches
+    here.record_compare_or_reserve([RANKING], [unlike._replace(here="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
-        here.record_or_compare([REFERENCE], [unlike])
+        here.record_compare_or_reserve([REFERENCE], [unlike])
     assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
     mark_as_imported(store, [other])
-    here.record_or_compare([RANKING], [unlike])
+    here.record_compare_or_reserve([RANKING], [unlike])
 
 
 def test_workspace_identity_refreshes_listing_before_new_identity(tmp_path, monkeypatch):

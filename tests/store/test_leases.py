@@ -31,9 +31,11 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def store(store_url, monkeypatch):
     """A store whose database server counts as started long ago."""
-    clocks = leases_module._make_clock_columns
+    clocks = leases_module._make_now_and_startup_columns
     monkeypatch.setattr(
-        leases_module, "_make_clock_columns", lambda connection: (clocks(connection)[0], leases.c.beat.label("up"))
+        leases_module,
+        "_make_now_and_startup_columns",
+        lambda connection: (clocks(connection)[0], leases.c.beat.label("up")),
     )
     with ResultsStore.open(store_url) as store:
         yield store
@@ -69,7 +71,7 @@ def test_claimed_run_has_one_owner_until_owner_releases(store):
 
 def test_stored_result_ends_lease_and_clears_failures(store):
     lease(store, KEYS, Owner.of_this_process())
-    store.failures.record_failed_runs([RUNS[0]], "no")
+    store.failures.record_runs_failed_until_retry([RUNS[0]], "no")
     counts = [store.failures.record_interruption(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
     assert counts == [1, 1, 2], "whoever tried"
     store.add_results([make_result(RUNS[0])])
@@ -84,7 +86,7 @@ def test_failed_run_loses_lease_and_is_blocked_until_retry(store):
     owner = Owner.of_this_process()
     number = claim_run(store, KEYS[0], owner)
     store.failures.record_interruption(KEYS[0], "killed")
-    store.failures.record_failed_runs([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
+    store.failures.record_runs_failed_until_retry([RUNS[0]], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
     assert store.list_leases() == []
     answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
@@ -107,7 +109,7 @@ def test_step_with_several_keys_is_leased_whole_and_blocked_until_retry(store):
     assert (list(answer.granted), answer.leased) == ([shard], {KEYS[0]})
     leased = [(lease.key, lease.what) for lease in store.list_leases() if lease.owner == two]
     assert leased == [(key, "c") for key in sorted(shard.keys)]
-    store.failures.record_failed_step(shard, "x" * 501, two)
+    store.failures.record_step_failed_until_retry(shard, "x" * 501, two)
     assert {lease.owner for lease in store.list_leases()} == {one}
     assert store.claim_leases([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
     assert store.failures.retry([], "other images") == set()
@@ -145,7 +147,7 @@ def test_owner_of_expired_lease_writes_nothing(store):
         with pytest.raises(LostLease):
             store.add_results([make_result(run)], number)
         with pytest.raises(LostLease):
-            store.failures.record_failed_runs([run], "no", number)
+            store.failures.record_runs_failed_until_retry([run], "no", number)
     assert (
         store.find_done_keys(KEYS) == set()
         and store.failures.read_history(KEYS) == {}
@@ -178,7 +180,7 @@ def test_lease_expiry_excludes_downtime_of_database(postgres_url):
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
             row = connection.execute(
-                select(leases.c.beat, *leases_module._make_clock_columns(connection)).limit(1)
+                select(leases.c.beat, *leases_module._make_now_and_startup_columns(connection)).limit(1)
             ).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
@@ -230,8 +232,8 @@ def test_sqlite_store_in_use_on_another_machine_is_refused(store):
     here = Owner.of_this_process()
     lease(store, KEYS[:1], here)
     lease(store, KEYS[1:2], Owner("c0", f"box {here.host.split()[1]} pid:[1]", 1, "1"))  # a container of this machine
-    store.refuse_sqlite_in_use_elsewhere()
+    store.refuse_sqlite_on_two_machines()
     lease(store, KEYS[2:], Owner("e15e", "node7 0b007-1d pid:[1]", 1, "1"))
     refused = pytest.raises(StoreError, match="node7 is using it; for several machines use --db postgresql://")
     with refused if store.database.is_sqlite else nullcontext():
-        store.refuse_sqlite_in_use_elsewhere()
+        store.refuse_sqlite_on_two_machines()

@@ -19,7 +19,7 @@ from roarbench.store.published_folder import (
     add_file_to_index,
     list_checked_result_files,
     read_checked_folder,
-    read_index,
+    read_index_and_check_folder,
 )
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
@@ -210,4 +210,4 @@ def test_published_rows_of_user_suite_are_checked_against_suite_in_file(tmp_path
 def test_results_check_accepts_published_folder_of_project(call):
     """The key of each row is that of a run of its version."""
     assert call("results", "check", ROOT / "results").code == 0
-    assert len({file.versioned_suite for file in read_index(ROOT / "results") if file.rows}) == 9
+    assert len({file.versioned_suite for file in read_index_and_check_folder(ROOT / "results") if file.rows}) == 9

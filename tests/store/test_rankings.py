@@ -108,7 +108,7 @@ def test_rankings_folder_depends_on_every_field_and_keeps_old_name(store):
 def test_ranked_ranges_merge_overlapping_parts_before_and_after_seal(store):
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
-    assert store.list_ranked_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
+    assert store.list_merged_part_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
     assert [store.has_ranked_range(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [
         True,
         False,

@@ -64,7 +64,7 @@ def test_add_results_never_changes_stored_row_and_stamps_each_addition(store):
     assert not store.add_results([replace(make_result(first.run, total=9), seconds=99.0)])
     assert store.read_results(store.list_result_keys("")) == {first.run.key: first}
     assert store.read_change_stamp() == states[-1]
-    store.failures.record_failed_runs([second.run], "no")
+    store.failures.record_runs_failed_until_retry([second.run], "no")
     states.append(store.read_change_stamp())
     store.add_results([second])
     assert len({*states, store.read_change_stamp()}) == 4

@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 from roarbench.analysis.load_results import open_writable_results
 from roarbench.common.errors import StoreError
 from roarbench.store import open_database, schema
-from roarbench.store.archived_rows import find_run_keys, read_archived_rows
+from roarbench.store.archived_rows import find_keys_even_if_archived, read_archived_rows
 from roarbench.store.image_set_sources import read_image_sources
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run
@@ -57,7 +57,7 @@ def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
     keys = [result.run.key, failed.key]
     with ResultsStore.open(store_url) as store:
         for each in (result.run, failed):
-            store.failures.record_failed_runs([each], "no")
+            store.failures.record_runs_failed_until_retry([each], "no")
         store.add_results([result])
         newest = describe_tables(store)
         execute(store, *(f"DROP TABLE {name}" for name in LATER), "CREATE TABLE claims (key TEXT)")
@@ -71,7 +71,7 @@ def test_open_upgrades_old_schema_whole_or_not_at_all(store_url, monkeypatch):
         older = describe_tables(store)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert store.read_results(keys) == {result.run.key: result}
-        assert find_run_keys(store.database, failed.key[:8]) == [failed.key]
+        assert find_keys_even_if_archived(store.database, failed.key[:8]) == [failed.key]
         assert (store.failures.find_stop_reasons([failed.key]), store.list_leases()) == ({failed.key: "no"}, [])
         assert read_archived_rows(store.database, keys) == read_image_sources(store.database) == []
     with monkeypatch.context() as patch, pytest.raises(StoreError):

@@ -21,7 +21,12 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store import submissions_and_annotations
-from roarbench.store.archived_rows import ArchivedCounts, archive_rows, list_keys_of_estimator, read_archived_rows
+from roarbench.store.archived_rows import (
+    ArchivedCounts,
+    archive_rows,
+    list_keys_of_estimator_and_twins,
+    read_archived_rows,
+)
 from roarbench.store.image_set_sources import ImageSource, read_image_sources, store_image_sources
 from roarbench.store.leases import Owner
 from roarbench.store.results import (
@@ -217,9 +222,9 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.of_this_process()  # a sanity-check variant
     store.add_results([mine, other, grad, nested])
     lease(store, [failed.key], owner)
-    store.failures.record_failed_runs([failed], "died")
-    store.failures.record_failed_runs([make_run(seed=1, estimator=TRUSTED)], "died, too")
-    keys = list_keys_of_estimator(store.database, ENTRY.id)
+    store.failures.record_runs_failed_until_retry([failed], "died")
+    store.failures.record_runs_failed_until_retry([make_run(seed=1, estimator=TRUSTED)], "died, too")
+    keys = list_keys_of_estimator_and_twins(store.database, ENTRY.id)
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")

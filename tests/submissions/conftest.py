@@ -23,9 +23,9 @@ def run_in_one_sandbox(require):
 @pytest.fixture
 def one_sandbox(run_in_one_sandbox, monkeypatch):
     """Run untrusted submissions in the shared sandbox."""
-    run = run_in_sandbox._run_program
+    run = run_in_sandbox._run_and_close_pipe
 
     def run_program(*given):
         return run(*given) if given[-1] else run_in_one_sandbox(*given)
 
-    monkeypatch.setattr(run_in_sandbox, "_run_program", run_program)
+    monkeypatch.setattr(run_in_sandbox, "_run_and_close_pipe", run_program)

@@ -176,7 +176,9 @@ def _find_nodes_with_ungated_path_to_logits(logits: Tensor) -> set[torch.autogra
         if node is not None and node not in nodes:
             nodes.add(node)
             parents = _list_parents(node)
-            gates = [parent for parent in parents if _is_gate(parent)] if node.name() == "MulBackward0" else []
+            gates = (
+                [parent for parent in parents if _comes_from_squashing(parent)] if node.name() == "MulBackward0" else []
+            )
             front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
     return nodes
 
@@ -185,7 +187,7 @@ def _list_parents(node: torch.autograd.graph.Node) -> list[torch.autograd.graph.
     return [parent for parent, _ in node.next_functions if parent is not None]
 
 
-def _is_gate(node: torch.autograd.graph.Node) -> bool:
+def _comes_from_squashing(node: torch.autograd.graph.Node) -> bool:
     """Return whether an operation is a squashing function, possibly followed by views and arithmetic with constants."""
     while node.name() in _VIEWS | _ARITHMETIC and len(_list_parents(node)) == 1:
         (node,) = _list_parents(node)

@@ -55,7 +55,7 @@ def deviation(inputs: MapInput) -> Tensor:
     return (inputs.images - inputs.baseline).abs()
 
 
-def input_x_colour_deviation(inputs: MapInput) -> Tensor:
+def input_x_deviation_from_grey(inputs: MapInput) -> Tensor:
     """Return each value times the difference between the value and the mean of its pixel's channels.
 
     The training mean of normalised images is 0, so each value is a deviation from the training mean.
@@ -63,7 +63,7 @@ def input_x_colour_deviation(inputs: MapInput) -> Tensor:
     return inputs.images * (inputs.images - inputs.images.mean(1, keepdim=True))
 
 
-def saturation_x_deviation(inputs: MapInput) -> Tensor:
+def saturation_x_blurred_deviation(inputs: MapInput) -> Tensor:
     """Return each pixel's saturation times the absolute difference between the blurred image and the training mean, 0.
 
     The saturation of a pixel is the maximum minus the minimum of its channels.
@@ -202,10 +202,10 @@ ESTIMATORS = (
         maps=lambda inputs: blur(deviation(inputs)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
         about="value minus training mean, times the value minus its pixel's mean",
-        control=True, maps=input_x_colour_deviation, papers=(), neighbours=False),
+        control=True, maps=input_x_deviation_from_grey, papers=(), neighbours=False),
     Estimator("saturation-deviation", title="Saturation",
         about="saturation times the distance of the blurred image from the training mean", control=True,
-        maps=saturation_x_deviation, papers=(), neighbours=True),
+        maps=saturation_x_blurred_deviation, papers=(), neighbours=True),
     Estimator("sobel", title="Sobel edges", about="Sobel gradient magnitude of each channel", control=True, maps=sobel,
         papers=(SOBEL, HOOKER), neighbours=True),
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",

@@ -54,7 +54,9 @@ def occlusion(inputs: MapInput) -> Tensor:
     """
     down, across = (_mark_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
-    return sum(_compute_logit_drops(inputs, pixel_sets), inputs.images.new_zeros(())) / torch.stack(pixel_sets).sum(0)
+    return sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(())) / torch.stack(pixel_sets).sum(
+        0
+    )
 
 
 def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
@@ -65,7 +67,7 @@ def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
-def _compute_logit_drops(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
+def _compute_logit_drop_maps(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> Iterator[Tensor]:
     """Replace each set of pixels, bool (h, w), by the baseline, and yield the logit's drop as a map, (n, 1, h, w).
 
     The map is the drop at the pixels of the set, and 0 elsewhere.
@@ -82,7 +84,7 @@ def feature_ablation(inputs: MapInput) -> Tensor:
     images, patches = inputs.images, inputs.estimator.get_integer("patches")
     numbers = number_grid_squares(images, patches)
     pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
-    return sum(_compute_logit_drops(inputs, pixel_sets), images.new_zeros(()))
+    return sum(_compute_logit_drop_maps(inputs, pixel_sets), images.new_zeros(()))
 
 
 def rise(inputs: MapInput) -> Tensor:
@@ -173,11 +175,11 @@ def exact_shapley(inputs: MapInput) -> Tensor:
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
         logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
-        values += worth.T @ _compute_shapley_weights(members)
+        values += worth.T @ _compute_signed_shapley_weights(members)
     return values.view(images.shape)
 
 
-def _compute_shapley_weights(members: Tensor) -> Tensor:
+def _compute_signed_shapley_weights(members: Tensor) -> Tensor:
     """Return the weight of each coalition's worth in the value of each feature, float64, shaped like `members` (k, d).
 
     The weight is positive if the coalition contains the feature, else negative.
