@@ -1,4 +1,4 @@
-"""Make networks from torchvision, timm or a Python file, and wrap networks whose inputs or outputs differ from ours."""
+"""Make networks from torchvision, timm or a Python file, and wrap networks with unusual inputs or outputs."""
 
 import importlib
 import inspect

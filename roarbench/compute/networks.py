@@ -69,7 +69,7 @@ def build_network(
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: Draws the weights of residual networks; other networks use the global generator with its seed.
+        generator: Draws the weights of residual networks; for other networks, its seed seeds the global generator.
         source: Text of the Python file that defines the network; empty without such a file.
 
     Raises:

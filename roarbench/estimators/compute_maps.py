@@ -145,15 +145,14 @@ def _compute_maps(tasks: Sequence[MapTask], precision: Precision) -> tuple[list[
             assert model is not None, "estimators other than controls need a model"
             wanted = {(e.base, e.form) for e in sharing if e.shared_pass_settings == settings}
             requests[number, settings] = MapRequest(wanted, convert_precision(model, precision), batch, black, settings)
-    by_settings: list[dict[SharedPassSettings, SharedPassMaps]] = [{} for _ in tasks]
     shared_pass_maps = compute_shared_pass_maps(list(requests.values())) if requests else []
-    for (number, settings), maps in zip(requests, shared_pass_maps, strict=True):
-        by_settings[number][settings] = maps
+    by_request = dict(zip(requests, shared_pass_maps, strict=True))
     maps_by_task, stable_copies = [], []
-    for task, shared in zip(tasks, by_settings, strict=True):
-        maps_by_task.append(_collect_maps(task, shared))
+    for number, task in enumerate(tasks):
+        by_settings = {settings: maps for (owner, settings), maps in by_request.items() if owner == number}
+        maps_by_task.append(_collect_maps(task, by_settings))
         noisy = [estimator for estimator in task.estimators if not estimator.control and estimator.form in NOISY]
-        stable_copies.append({e.id: shared[e.shared_pass_settings].stable_copies for e in noisy})
+        stable_copies.append({e.id: by_settings[e.shared_pass_settings].stable_copies for e in noisy})
     return maps_by_task, stable_copies
 
 

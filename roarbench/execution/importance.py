@@ -210,39 +210,41 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
     size = choose_map_batch_size(first.work.suite, estimator_count)
     used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
-    notes_of_batches: list[list[PassReport]] = []
+    reports_of_batches: list[list[PassReport]] = []
     maps_of_batches: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
-        subjects = [
+        tasks = [
             MapTask(
                 estimators, model, batch.select_rows(rows).to(device), _choose_normalisation(explained, estimator).black
             )
             for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
-        maps_of_batches.append(compute_maps_of_tasks(subjects, precision, notes_of_batches.append))
+        maps_of_batches.append(compute_maps_of_tasks(tasks, precision, reports_of_batches.append))
     passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
     seconds_per_pass = (clock() - start) / passes
-    by_network = zip(parts, zip(*notes_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
+    by_network = zip(parts, zip(*reports_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
     return [
-        _join_maps_of_batches(variant, part.estimators, notes, maps, used_numerics, seconds_per_pass)
-        for part, notes, maps in by_network
+        _join_maps_of_batches(variant, part.estimators, reports, maps, used_numerics, seconds_per_pass)
+        for part, reports, maps in by_network
     ]
 
 
 def _join_maps_of_batches(
     variant: str,
     estimators: list[Estimator],
-    notes: Sequence[PassReport],
+    reports: Sequence[PassReport],
     maps: Sequence[Maps],
     numerics: MapNumerics,
     seconds_per_pass: float,
 ) -> dict[str, MapWithProvenance]:
-    """Join the batches' maps of one explained network, and derive their provenance from each batch's notes."""
+    """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
     device = name_device(choose_device())
-    batches = merge_batch_records(ExplainedBatches(note.images, note.images, numerics, device) for note in notes)
+    batches = merge_batch_records(
+        ExplainedBatches(report.images, report.images, numerics, device) for report in reports
+    )
     # prediction stability is defined for the trained network's own predictions only
-    names = notes[0].stable_copies if variant == "trained" else ()
-    stable_copies = {name: torch.cat([note.stable_copies[name] for note in notes]).tolist() for name in names}
+    names = reports[0].stable_copies if variant == "trained" else ()
+    stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
     joined = {}
     for estimator in estimators:
         seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass

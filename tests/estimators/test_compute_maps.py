@@ -216,27 +216,25 @@ def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
         assert (one == other).mean() > 0.999
 
 
-def test_jointly_explained_subjects_equal_separate_maps_and_share_noise(tiny, model, batch, black, monkeypatch):
+def test_jointly_explained_tasks_equal_separate_maps_and_share_noise(tiny, model, batch, black, monkeypatch):
     drawn, draws = [], shared_pass.draw_normal_noise
     monkeypatch.setattr(shared_pass, "draw_normal_noise", lambda *asked: drawn.append(asked[2]) or draws(*asked))
     brighter = batch._replace(images=batch.images + 1, targets=batch.targets.flip(0))  # its own normalisation
-    subjects = [
+    tasks = [
         MapTask(find_estimators("grad", "var-grad", "sobel"), tiny, batch, black),
         MapTask(find_estimators("sg-ig(noise=0.5)", "var-grad"), tiny, brighter, black + 1),
         MapTask(find_estimators("gb"), model, batch, black),  # without noisy copies
         MapTask(find_estimators("random"), None, batch, black),
     ]
     told: list[list[PassReport]] = []
-    together = compute_maps_of_tasks(subjects, report_passes=told.append)
+    together = compute_maps_of_tasks(tasks, report_passes=told.append)
     assert drawn == list(range(SAMPLES))
     (noted,) = told
     assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
-    for subject, found, counted in zip(subjects, together, noted, strict=True):
+    for task, found, counted in zip(tasks, together, noted, strict=True):
         alone: list[list[PassReport]] = []
-        torch.testing.assert_close(found, compute_importance_maps(*subject), rtol=0, atol=0)
-        torch.testing.assert_close(
-            [found], compute_maps_of_tasks([subject], report_passes=alone.append), rtol=0, atol=0
-        )
+        torch.testing.assert_close(found, compute_importance_maps(*task), rtol=0, atol=0)
+        torch.testing.assert_close([found], compute_maps_of_tasks([task], report_passes=alone.append), rtol=0, atol=0)
         torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
 
 
@@ -261,7 +259,7 @@ def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch
         torch.testing.assert_close(importance(name, tiny, batch, black), maps, rtol=0, atol=0)
 
 
-def test_pass_notes_count_noisy_copies_with_unchanged_class(tiny, batch, black):
+def test_pass_reports_count_noisy_copies_with_unchanged_class(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
     told: list[list[PassReport]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))

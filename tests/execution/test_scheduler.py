@@ -79,10 +79,10 @@ def test_run_missing_resumes_after_interruption_with_other_job_sizes(fresh, stor
     work, runs = fresh
     explained, done, maps = Counter(), Counter(), importance.compute_maps_of_tasks
 
-    def counted(subjects, *rest):
-        for estimators, _, batch, _ in subjects:
+    def counted(tasks, *rest):
+        for estimators, _, batch, _ in tasks:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
-        return maps(subjects, *rest)
+        return maps(tasks, *rest)
 
     monkeypatch.setattr(importance, "compute_maps_of_tasks", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
@@ -113,9 +113,9 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
             raise RunError("the loss went away")
         return scored(work, run)
 
-    def broken(subjects, *rest):
-        (found,) = maps(subjects, *rest)
-        if "truth" in found and subjects[0].batch.ids[0] == 32:
+    def broken(tasks, *rest):
+        (found,) = maps(tasks, *rest)
+        if "truth" in found and tasks[0].batch.ids[0] == 32:
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
