@@ -134,7 +134,8 @@ def validate(
 ) -> None:
     """Check a submission in a sandbox in seconds; show a map, and the cost of running it in the suite quick."""
     from roarbench.execution.submission_intake import check_submission
-    from roarbench.submissions.file import Refusal, read_submission
+    from roarbench.submissions.file import read_submission
+    from roarbench.submissions.limits_and_faults import Refusal
 
     try:
         accepted = check_submission(read_submission(file), err)

@@ -54,7 +54,7 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
             ranking, known = rankings[spec]
             if ranking.checksum:
                 here = result.rankings if result.rankings in known else ranking.checksum
-                yield RecordedChecksum(run.key, ranking.what, result.rankings, here)
+                yield RecordedChecksum(run.key, ranking.name, result.rankings, here)
         if result.weights and own.store.has_weights():
             yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
 

@@ -43,7 +43,7 @@ from roarbench.execution.workload import choose_cpu_explanation_batch_size, coun
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.file import parse_submission
-from roarbench.submissions.limits import compute_limits
+from roarbench.submissions.limits_and_faults import compute_limits
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     Network,
@@ -182,7 +182,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.fault is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
-        raise RunError(f"{answer.fault.kind}: {answer.fault.words}")
+        raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     provenance = MapProvenance(answer.ended.cpu / len(parts), batches=batches)
     return [MapWithProvenance(maps, provenance) for maps in answer.maps]

@@ -13,7 +13,7 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_seal_step
 from roarbench.plan.cells_and_runs import Run, select_missing_runs
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.leases import PULSE, LeaseRequest, Owner
+from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 
 TRIES = 3  # maximum tries of a job that its machine interrupts
@@ -73,7 +73,7 @@ class Heartbeat:
             self._lost |= {key for key in lost if self._held.get(key) == before[key]}
 
     def _renew_until_stopped(self) -> None:
-        while not self._stopped_renewing.wait(PULSE * random.uniform(0.75, 1.25)):
+        while not self._stopped_renewing.wait(HEARTBEAT_INTERVAL * random.uniform(0.75, 1.25)):
             try:
                 self.renew_leases()
             except StoreError:  # the next heartbeat may succeed; work continues meanwhile

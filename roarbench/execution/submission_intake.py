@@ -17,10 +17,11 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.file import Refusal, Submission, read_submission
+from roarbench.submissions.file import Submission, read_submission
+from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_validation import (
+    DEFAULT_SUITE,
     STAGES,
-    USUAL,
     AcceptedSubmission,
     SubmissionPace,
     validate_submission,
@@ -32,7 +33,7 @@ class SubmissionMode(NamedTuple):
 
     trust: bool  # run without sandbox, for checks and for the suite; the id has a permanent mark
     cuda: bool  # make maps on a GPU; the id has a permanent mark
-    suite: SuiteSpec = SUITES[USUAL]  # suite to which the submission is added
+    suite: SuiteSpec = SUITES[DEFAULT_SUITE]  # suite to which the submission is added
     limit: int | None = None  # images per split; None for all
 
 
@@ -64,7 +65,7 @@ def check_and_store_submissions(
 
 
 def check_submission(
-    submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL], limit: int | None = None
+    submission: Submission, console: Console, suite: SuiteSpec = SUITES[DEFAULT_SUITE], limit: int | None = None
 ) -> AcceptedSubmission:
     """Validate a submission, and show the stages to the user; a refusal names the submission."""
     try:

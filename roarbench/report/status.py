@@ -20,7 +20,7 @@ from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
-from roarbench.submissions.faults import SubmissionFault
+from roarbench.submissions.limits_and_faults import SubmissionFault
 
 _STATES = ("done", "running", "missing", "failed")
 _NO_WORKER = "no worker is running yet, or a command is starting"  # a command reads its images before its first job
@@ -40,7 +40,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         **suite_results.identity,
         "title": suite_results.title,
         **{state: total[state] for state in _STATES},
-        "preparing": any(lease.what and lease.data == suite_results.data for lease in store.list_leases()),
+        "preparing": any(lease.step_name and lease.data == suite_results.data for lease in store.list_leases()),
         "protocols": counts,
         "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
         "failures": _list_failures(states, suite_results.suite),
@@ -155,7 +155,8 @@ def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left
     pace = _compute_pace([result.created for result in suite_results.results.values()], now)
     # a shard has one lease per batch, but only one worker
     by_owner = {
-        (lease.owner.id, lease.what or lease.key): _make_worker_record(lease, names, now) for lease in reversed(leases)
+        (lease.owner.id, lease.step_name or lease.key): _make_worker_record(lease, names, now)
+        for lease in reversed(leases)
     }
     return {
         "workers": list(by_owner.values())[::-1],
@@ -173,7 +174,7 @@ def _compute_pace(ends: Iterable[datetime], now: datetime) -> float | None:
 
 def _make_worker_record(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
     command = f"{lease.owner.host.split()[0]}:{lease.owner.pid}"
-    does = lease.what or names.get(lease.key, f"run {lease.key[:8]} of another suite")
+    does = lease.step_name or names.get(lease.key, f"run {lease.key[:8]} of another suite")
     return {"command": command, "does": does, "seconds": max(0.0, (now - lease.since).total_seconds())}
 
 

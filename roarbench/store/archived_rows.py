@@ -1,6 +1,6 @@
-"""Archive results and failures of runs, which leaderboards then no longer show. Nothing here imports torch.
+"""Archive results and failures of runs, so that leaderboards no longer show them. Nothing here imports torch.
 
-A separate table keeps the complete rows, with user, time and reason. The archived runs may be done again.
+A separate table keeps the complete rows, with user, time and reason. Later commands may do the archived runs again.
 """
 
 import getpass
@@ -19,20 +19,20 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
-from roarbench.store.failures import REASON_LENGTH
+from roarbench.store.failures import MAX_REASON_LENGTH
 from roarbench.store.leases import read_leases_of_living_owners
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
 
-_KINDS = {"result": results, "failure": failures}
-_VOUCHED = {"imports": imports, "reproductions": reproductions}  # provenance records, which are archived with results
+_ARCHIVED_TABLES = {"result": results, "failure": failures}
+_PROVENANCE_TABLES = {"imports": imports, "reproductions": reproductions}  # archived with results
 
 
 @dataclass(frozen=True)
 class ArchivedRow:
     """Archived result or failure of a run."""
 
-    run: Run  # the run that was done or tried
+    run: Run
     kind: str  # `result` or `failure`
     # columns of the archived row, and its provenance records; bytes are hex digits, times are ISO 8601
     row: dict[str, Any]
@@ -63,13 +63,13 @@ def list_submission_ids_with_rows(database: Database, prefix: str) -> list[str]:
 
 
 def _map_keys_by_estimator_prefix(database: Database, prefix: str) -> dict[str, str]:
-    """Return a dict from run keys to estimators, with every estimator that begins with `prefix` and some others."""
+    """Return a dict from run keys to estimators; includes all estimators that begin with `prefix`, and some others."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
-    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
+    failed = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
     with database.begin_read() as connection:
         estimators = {row.key: row.estimator for row in connection.execute(done)}
         return estimators | {
-            row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(tried)
+            row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(failed)
         }
 
 
@@ -80,15 +80,15 @@ def _strip_twin(name: str) -> str:
 def find_keys_even_if_archived(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
     with database.begin_read() as connection:
-        there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
-        keys = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in there]
-        return sorted({key for wanted in keys for key in connection.scalars(wanted)})
+        tables = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
+        statements = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in tables]
+        return sorted({key for statement in statements for key in connection.scalars(statement)})
 
 
 def archive_rows(database: Database, keys: Collection[str], reason: str) -> ArchivedCounts:
     """Archive the results and failures of these runs; raise CallerError if a process is working on one of them."""
     shared = {
-        "reason": fit_on_one_line(reason, REASON_LENGTH),
+        "reason": fit_on_one_line(reason, MAX_REASON_LENGTH),
         "who": _name_user_and_host(),
         "code_version": read_code_version(),
     }
@@ -96,21 +96,21 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         if busy := {lease.key for lease in read_leases_of_living_owners(connection)} & set(keys):
             seen = f"{len(busy)} of these runs are in progress"
             raise CallerError(f"{seen}; stop the command that works on them, or wait until it ends")
-        vouched = {name: _read_rows(connection, table, keys) for name, table in _VOUCHED.items()}
-        rows_by_kind = {kind: _read_rows(connection, table, keys) for kind, table in _KINDS.items()}
+        provenance = {name: _read_rows(connection, table, keys) for name, table in _PROVENANCE_TABLES.items()}
+        rows_by_kind = {kind: _read_rows(connection, table, keys) for kind, table in _ARCHIVED_TABLES.items()}
         for kind, rows in rows_by_kind.items():
             for row in rows:
-                attached = vouched if kind == "result" else {}
-                own = {name: [one for one in group if one["key"] == row["key"]] for name, group in attached.items()}
+                attached = provenance if kind == "result" else {}
+                own = {name: [one for one in records if one["key"] == row["key"]] for name, records in attached.items()}
                 values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **own}}
                 connection.execute(insert(forgotten), {**values, **shared})
-        for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
+        for table in (*_ARCHIVED_TABLES.values(), *_PROVENANCE_TABLES.values(), stopped, tries):
             delete_rows(connection, table, keys)
     return ArchivedCounts(len(rows_by_kind["result"]), len(rows_by_kind["failure"]))
 
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
-    """Return the archived rows of these runs, oldest first; there are none in an older store, which lacks the table."""
+    """Return the archived rows of these runs, oldest first; none if an older store lacks the table."""
     with database.begin_read() as connection:
         if not inspect(connection).has_table(forgotten.name):
             return []

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, select, update
 
 from roarbench.common.errors import StoreError
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.leases import SILENCE, make_clock_expression, read_leases_of_living_owners
+from roarbench.store.leases import MAX_SILENCE, make_clock_expression, read_leases_of_living_owners
 from roarbench.store.schema import checksums, imports, results
 from roarbench.store.workspace import Workspace
 
@@ -21,7 +21,7 @@ class Artifact(NamedTuple):
     """Identity and checksum of an explained network, common network or ranking in a store's folder."""
 
     key: str  # hash of the artifact's record, 32 hex digits
-    what: str  # name in messages
+    name: str  # name in messages
     checksum: str  # checksum of the content; empty if the folder lacks the artifact
     key_in_runs: str = ""  # key of the reference or common network in run records; empty for a ranking
     rankings: str = ""  # checksum of the rankings that tuned a network; empty for other artifacts
@@ -30,15 +30,15 @@ class Artifact(NamedTuple):
 class RecordedChecksum(NamedTuple):
     """Checksum of a run's input in the stored result, and checksum of the same input in the folder now."""
 
-    run: str  # key of the result
-    what: str  # name of the input in messages
+    run_key: str
+    name: str  # name of the input in messages
     checksum: str  # checksum of the input at the time of the run
-    here: str  # checksum of the folder's file
+    current_checksum: str  # checksum of the folder's file
 
 
 @dataclass(frozen=True)
 class Checksums:
-    """Checksums of the inputs of a database's results, to compare with the files in one store's folder."""
+    """Comparison of the files in one store's folder with the checksums in its database."""
 
     database: Database
     workspace: Workspace
@@ -46,11 +46,11 @@ class Checksums:
     def record_compare_or_reserve(
         self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()
     ) -> None:
-        """Record checksums of the folder's files that have none in the database, and compare the others.
+        """Compare the checksums of the folder's files with the database, and record those that the database lacks.
 
         If the folder lacks a file, the file is reserved for the folder: no other folder may make the file while a
-        command works on the database. The reservation is refused if several machines may share the database and another
-        folder has the file, because this folder is then probably the wrong folder.
+        command works on the database. If several machines may share the database and another folder has the file, the
+        reservation fails, because this folder is probably the wrong one.
 
         Raises:
             StoreError: A file has a different checksum than the recorded one; another folder has or is making a missing
@@ -71,22 +71,25 @@ class Checksums:
         self, artifacts: Collection[Artifact], made_here: bool, recorded: Collection[RecordedChecksum] = ()
     ) -> None:
         by_key = {artifact.key: artifact for artifact in artifacts}
-        here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
+        place = f"{socket.gethostname()}:{self.workspace.root.resolve()}"
+        this_folder = {"folder": self.workspace.identity, "place": place}
 
         def work(connection: Connection) -> None:
             new = [artifact for artifact in sorted(by_key.values()) if artifact.checksum or not made_here]
-            rows = [{"key": artifact.key, "what": artifact.what, "checksum": artifact.checksum} for artifact in new]
-            insert_new(connection, checksums, rows, {**here, "created": make_clock_expression(connection)})
+            rows = [{"key": artifact.key, "what": artifact.name, "checksum": artifact.checksum} for artifact in new]
+            insert_new(connection, checksums, rows, {**this_folder, "created": make_clock_expression(connection)})
             with_time = select(checksums, make_clock_expression(connection).label("now"))
             stored = with_time.order_by(checksums.c.key).with_for_update()
             there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, by_key)}
             for row, artifact in ((there[key], artifact) for key, artifact in by_key.items() if key in there):
-                own = row.folder == here["folder"]
+                own = row.folder == this_folder["folder"]
                 if _may_replace_checksum(connection, row, artifact, own, made_here):
-                    statement = update(checksums).where(checksums.c.key == row.key)
-                    connection.execute(
-                        statement.values(**here, checksum=artifact.checksum, created=make_clock_expression(connection))
-                    )
+                    values = {
+                        **this_folder,
+                        "checksum": artifact.checksum,
+                        "created": make_clock_expression(connection),
+                    }
+                    connection.execute(update(checksums).where(checksums.c.key == row.key).values(values))
                 else:
                     self._refuse_different_checksum(row, artifact, own)
             self._compare_inputs_with_folder(connection, recorded)
@@ -103,17 +106,17 @@ class Checksums:
         elsewhere = not (own_folder or self.database.is_sqlite)
         if artifact.checksum == row.checksum or not (artifact.checksum or elsewhere):
             return
-        seen = f"has a different {artifact.what} than the one made in {row.place}"
-        self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.what} made in {row.place}")
+        seen = f"has a different {artifact.name} than the one made in {row.place}"
+        self._raise_wrong_folder(seen if artifact.checksum else f"lacks the {artifact.name} made in {row.place}")
 
     def _compare_inputs_with_folder(self, connection: Connection, inputs: Collection[RecordedChecksum]) -> None:
-        """Raise StoreError if results record checksums of an input, and none is the checksum of the folder's file."""
-        imported = find_stored_keys(connection, imports, {recorded.run for recorded in inputs})
-        own = [recorded for recorded in inputs if recorded.run not in imported]
-        fitting = {(recorded.what, recorded.here) for recorded in own if recorded.checksum == recorded.here}
+        """Raise StoreError if own results record checksums of an input, and none equals the current checksum."""
+        imported = find_stored_keys(connection, imports, {recorded.run_key for recorded in inputs})
+        own = [recorded for recorded in inputs if recorded.run_key not in imported]
+        confirmed = {(recorded.name, recorded.checksum) for recorded in own}
         for recorded in own:
-            if recorded.here and (recorded.what, recorded.here) not in fitting:
-                self._raise_wrong_folder(f"has a different {recorded.what} than the one of the run {recorded.run}")
+            if recorded.current_checksum and (recorded.name, recorded.current_checksum) not in confirmed:
+                self._raise_wrong_folder(f"has a different {recorded.name} than the one of the run {recorded.run_key}")
 
     def _raise_wrong_folder(self, problem: str) -> NoReturn:
         raise StoreError(
@@ -124,9 +127,9 @@ class Checksums:
 
 
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:
-    # no checksum: a folder has reserved the artifact; the command there may not have a lease yet, or may have ended
+    # without a checksum, the row reserves the artifact for a folder, whose command may have no lease yet or have ended
     if not row.checksum:
-        return own or not (row.now - row.created < SILENCE or read_leases_of_living_owners(connection))
+        return own or not (row.now - row.created < MAX_SILENCE or read_leases_of_living_owners(connection))
     is_new = made_here and artifact.checksum not in ("", row.checksum)
     return own and is_new and not _has_dependent_result(connection, row, artifact)
 

@@ -1,7 +1,8 @@
-"""Record failures of runs, and of the steps before runs (rankings, references).
+"""Record failures of runs, and of the steps that prepare runs (rankings, references).
 
-The reason of a failed step is kept only until the step is queued again. A step that its machine interrupted has not
-failed: the step is tried again, and its interruptions are counted until the step is done or fails.
+The table `failures` keeps all failures of runs; the table `stopped` keeps the reasons of failed runs and steps until a
+user retries them. If a machine interrupts a step, the step has not failed: a process tries the step again, and the
+interruptions are counted until the step is done or fails.
 """
 
 import socket
@@ -19,11 +20,11 @@ from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
 from roarbench.store.software_and_hardware import read_code_version
 
-REASON_LENGTH = 500  # maximum characters of a failure's reason
+MAX_REASON_LENGTH = 500  # maximum characters of a failure's reason
 
 
 class Failures:
-    """Store of the failures of runs and steps in one database."""
+    """Failures of runs and steps in one database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,13 +32,12 @@ class Failures:
     def record_runs_failed_until_retry(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
         """Record that runs failed, and delete their leases with the number `lease`, if given.
 
-        The runs are tried again only if a user requests a retry. If a run succeeds later, the record of its failure
-        stays.
+        Only a user's request retries the runs. If a run succeeds later, the record of its failure stays.
 
         Raises:
-            LostLease: One of these leases is gone; nothing is written.
+            LostLease: One of the leases is gone; nothing is written.
         """
-        reason = fit_on_one_line(reason, REASON_LENGTH)
+        reason = fit_on_one_line(reason, MAX_REASON_LENGTH)
         shared = {"reason": reason, "code_version": read_code_version()}
         rows = [{"key": run.key, "record": encode_canonically(make_json_record(run)), **shared} for run in runs]
 
@@ -51,16 +51,18 @@ class Failures:
         self._database.run_write(work)
 
     def record_step_failed_until_retry(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
-        """Record that a step without runs failed, and delete its leases; only a user's request retries the step."""
+        """Record that a step that is no run failed, and delete its leases; only a user's request retries the step."""
 
         def work(connection: Connection) -> None:
-            _replace_stopped_rows(connection, step.keys, step.what, step.data, fit_on_one_line(reason, REASON_LENGTH))
+            _replace_stopped_rows(
+                connection, step.keys, step.step_name, step.data, fit_on_one_line(reason, MAX_REASON_LENGTH)
+            )
             delete_leases(connection, step.keys, owner)
 
         self._database.run_write(work)
 
     def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
-        """Return a dict from the keys of failed runs and steps to the reasons; only a user's request retries these."""
+        """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
 
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
@@ -71,7 +73,7 @@ class Failures:
         return self._database.run_read(work)
 
     def retry(self, keys: Collection[str], data: str) -> set[str]:
-        """Queue these failed runs, and all failed steps on the images with this fingerprint; return the runs' keys."""
+        """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:
             failed = find_stored_keys(connection, stopped, keys)
@@ -84,8 +86,8 @@ class Failures:
         return self._database.run_write(work)
 
     def record_interruption(self, key: str, reason: str) -> int:
-        """Record that a machine interrupted a step; return the number of interruptions of the step."""
-        row = {"key": key, "reason": fit_on_one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
+        """Record that a machine interrupted a step; return the step's number of interruptions."""
+        row = {"key": key, "reason": fit_on_one_line(reason, MAX_REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
             connection.execute(insert(tries), row)
@@ -94,7 +96,7 @@ class Failures:
         return self._database.run_write(work)
 
     def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
-        """Return a dict from keys to failures, oldest first; it includes failures of runs that succeeded later."""
+        """Return a dict from keys of runs to all failures, oldest first, also of runs that succeeded later."""
         history: dict[str, list[Failure]] = {}
         with self._database.begin_read() as connection:
             for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
@@ -103,7 +105,7 @@ class Failures:
         return history
 
     def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
-        """Return the image sets of failed runs as (fingerprint, images per split) pairs, oldest first."""
+        """Return pairs of fingerprint and images per split for the image sets of failed runs, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:
             runs = [read_run(row) for row in connection.execute(records)]

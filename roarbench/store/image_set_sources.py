@@ -1,7 +1,6 @@
-"""Store where decoded images came from. Nothing here imports torch.
+"""Store the source of each set of decoded images: the data set's own source or a user's folder.
 
-Results identify their images by a fingerprint. For each fingerprint, a record says whether the images came from the
-data set's own source or from a folder.
+Results identify their images by a fingerprint. Nothing here imports torch.
 """
 
 import json
@@ -22,18 +21,18 @@ LOCAL = "local"  # kind of images from a caller's folder
 
 @dataclass(frozen=True)
 class ImageSource(Keyed):
-    """Source of the images with a fingerprint."""
+    """Source of a set of images, which a fingerprint identifies."""
 
     data: str  # fingerprint of the decoded images and labels
     dataset: str
     limit: int | None  # images per split of a reduced data set; None for the whole set
     kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
     folder: str = ""  # path of a local source; only the last part of the path if imported
-    files: str = ""  # `hash_record_and_files` of a local source; empty if unknown
+    files: str = ""  # hash of a local source (`hash_record_and_files`); empty if unknown
 
 
 def read_image_sources(database: Database) -> list[ImageSource]:
-    """Return all image sources of a store, oldest first; there are none in an older store, which lacks the table."""
+    """Return all image sources of a store, oldest first; none if an older store lacks the table."""
     columns = [images.c[field.name] for field in fields(ImageSource)]
     with database.begin_read() as connection:
         if not inspect(connection).has_table(images.name):
@@ -65,7 +64,7 @@ def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSour
     """Return the sources of a data set's decoded images in a folder, oldest first."""
     sources = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
-        with suppress(ValueError, LookupError):  # loading the images reports damage
+        with suppress(ValueError, LookupError):  # the code that loads the images reports a damaged manifest
             sources.append(_make_image_source(json.loads(path.read_text())))
     return [source for source in sources if source.dataset == dataset]
 
@@ -78,5 +77,5 @@ def _make_image_source(manifest: Mapping[str, Any]) -> ImageSource:
 
 
 def hash_record_and_files(record: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Return a hash of a data set's record and its files' names, sizes and times; the folder's path does not matter."""
+    """Return a hash of a data set's record and of its files' names, sizes and times, without the folder's path."""
     return hash_value({"record": record, "files": source["files"]})

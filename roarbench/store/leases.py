@@ -1,13 +1,13 @@
-"""Record in leases which process does which step, so that processes of one store never do a step twice.
+"""Lease steps to processes, so that two processes of one store never do the same step.
 
-A lease is a database row. A process, the lease's owner, inserts the row before it starts a step, and the row is deleted
-when the step's result is stored. Another process may take over the lease of a dead owner. An owner on this host is
-alive if the kernel lists its process; an owner on another host counts as alive if it has sent a heartbeat lately. An
-owner without heartbeats may still be running, so every lease has a number, and a result is stored only in a transaction
-that finds the lease with this number.
+A step is a run, or a job that prepares runs. A lease is a database row. A process, the lease's owner, inserts the row
+before it starts a step, and the row is deleted when the step's result is stored. Another process may take over the
+lease of a dead owner. An owner on this host is alive if the kernel lists its process; an owner on another host counts
+as alive if the owner has sent a heartbeat lately. An owner without heartbeats may still be running, so every lease has
+a number, and a result is stored only in a transaction that finds the lease with this number.
 
-A process takes leases row by row in the order of keys. A second process then waits milliseconds for the first process's
-transaction, and two processes never wait for each other.
+Every process inserts its leases in the order of keys. Therefore, two processes never wait for each other: the second
+process waits milliseconds for the transaction of the first.
 """
 
 import os
@@ -26,15 +26,15 @@ from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select,
 from roarbench.store.database import delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
-SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after this silence
-PULSE = 30.0  # seconds between heartbeats
+MAX_SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after so long without a heartbeat
+HEARTBEAT_INTERVAL = 30.0  # seconds
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Process that does steps."""
+    """Process that holds leases."""
 
-    id: str  # unique id of the process, never used again
+    id: str  # random id, which no other process ever has
     host: str  # machine name, with boot and container identifiers
     pid: int  # process id on that host
     start: str  # start of the process in kernel ticks; empty if unknown
@@ -51,29 +51,29 @@ class Lease(NamedTuple):
     key: str  # key of the run, or of a part of a step without runs
     owner: Owner
     since: datetime  # start of the lease, UTC
-    what: str = ""  # name of the step; empty for a run
+    step_name: str = ""  # empty for a run
     data: str = ""  # fingerprint of the step's images
 
 
 class LeaseRequest(NamedTuple):
-    """Request for the leases of a step that a process wants to do."""
+    """Request for the leases of one step."""
 
-    keys: tuple[str, ...]  # keys that are leased together or not at all
-    what: str = ""  # name of the step; empty for a run
+    keys: tuple[str, ...]  # a process gets the leases of all keys or none
+    step_name: str = ""  # empty for a run
     data: str = ""  # fingerprint of the step's images
 
 
 class LeaseReply(NamedTuple):
-    """Answer to lease requests."""
+    """Granted requests, and the reasons why other requests were not granted."""
 
     granted: Mapping[LeaseRequest, int]  # from each granted request to the number of its leases
     done: set[str]  # keys of runs that have a result
-    stopped: Mapping[str, str]  # from the keys of steps that failed and wait for `retry` to the reasons
-    leased: set[str]  # keys that a living owner has leased, perhaps this process
+    stopped: Mapping[str, str]  # from the keys of failed steps, which wait for `retry`, to the reasons
+    leased: set[str]  # keys that a living owner, perhaps this process, has leased
 
 
 def _identify_host() -> str:
-    """Return the host's name, boot and process namespace, because process ids can only be compared within these."""
+    """Return the host's name, boot id and process namespace; process ids are unique only within all three."""
     parts = [socket.gethostname()]
     with suppress(OSError):  # on systems without /proc, `_read_start_time` returns None, and only heartbeats count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -82,7 +82,7 @@ def _identify_host() -> str:
 
 
 def _read_start_time(pid: int) -> str | None:
-    """Return a process's start in ticks since boot; empty if the process has ended, None if it is hidden."""
+    """Return a process's start in ticks since boot; empty if it is a zombie, None if it has ended or is hidden."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -106,10 +106,9 @@ def _has_process(pid: int) -> bool:
 def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
     """Return whether the process that holds a lease is still running.
 
-    A process on this host is identified by its id and start time. A process on another host is alive if its most recent
-    heartbeat is recent enough; `last_heartbeat` and `now` are times of the same clock. The kernel may hide other users'
-    processes (`hidepid`, proc(5)). In this case only the existence of the id is known, not the start time, so the
-    heartbeat decides.
+    A process on this host is alive if a process with the same id has the same start time. A process on another host is
+    alive if its last heartbeat is recent; `last_heartbeat` and `now` are times of the same clock. The kernel may hide
+    the start times of other users' processes (`hidepid`, proc(5)); then the heartbeat decides if the id exists.
     """
     if owner.start and owner.host == _identify_host():
         start = _read_start_time(owner.pid)
@@ -117,7 +116,7 @@ def is_alive(owner: Owner, last_heartbeat: datetime, now: datetime) -> bool:
             return start == owner.start
         if not _has_process(owner.pid):
             return False
-    return now - last_heartbeat < SILENCE
+    return now - last_heartbeat < MAX_SILENCE
 
 
 def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner: Owner, limit: int) -> LeaseReply:
@@ -134,21 +133,22 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     unavailable = done | leased | reasons.keys()
     free = [request for request in requests if unavailable.isdisjoint(request.keys)][:limit]
     numbers = {request: secrets.randbits(62) for request in free}
-    fresh = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
-    taken = {key for key in sorted(fresh) if key in dead and _take_over_lease(connection, key, dead[key], fresh[key])}
+    new_rows = {key: _make_row(request, owner, number) for request, number in numbers.items() for key in request.keys}
+    from_dead = [key for key in sorted(new_rows) if key in dead]
+    taken = {key for key in from_dead if _take_over_lease(connection, key, dead[key], new_rows[key])}
     now = make_clock_expression(connection)
-    rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
+    rows = [{"key": key, **new_rows[key]} for key in sorted(new_rows) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
     late = find_stored_keys(connection, results, taken)  # keys whose runs the previous owner has finished meanwhile
     own = taken - late
     granted = {request: number for request, number in numbers.items() if own.issuperset(request.keys)}
     delete_leases(connection, taken - {key for request in granted for key in request.keys}, owner)
-    return LeaseReply(granted, done | late, reasons, leased | fresh.keys() - taken)
+    return LeaseReply(granted, done | late, reasons, leased | new_rows.keys() - taken)
 
 
 def _make_row(request: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
     owner_columns = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
-    return {"number": number, **owner_columns, "what": request.what, "data": request.data}
+    return {"number": number, **owner_columns, "what": request.step_name, "data": request.data}
 
 
 def _take_over_lease(connection: Connection, key: str, number: int, row: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""Store explained networks with their predictions, networks that score many runs, and unfinished training runs.
+"""Store networks, the predictions of explained networks, and checkpoints of unfinished training runs.
 
-A folder with weights is written under a temporary name and renamed when it is complete, so a folder that exists has
-complete weights. Predictions are added to the folder later, in one file per split.
+A network's folder is written under a temporary name and renamed when it is complete, so an existing folder has complete
+weights. The predictions of an explained network are added to its folder later, in one file per split.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ from roarbench.plan.cells_and_runs import ReferenceSpec
 
 
 class Predictions(NamedTuple):
-    """Predictions of the explained network on the untouched images of a split."""
+    """Predictions of an explained network on the untouched images of a split."""
 
-    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); the explained class
+    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); maps explain this class
     probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
 class StoredNetwork:
-    """Folder of a network; the folder need not exist yet, and users may delete the folder to train the network again.
+    """Folder of a network, which exists once the network is trained; users may delete it to train the network again.
 
     Methods raise StoreError if files are damaged or the folder is read-only.
 
@@ -48,14 +48,14 @@ class StoredNetwork:
         name: Name of the network's folder; the key if empty.
     """
 
-    what = "network"  # name in messages
+    kind = "network"  # word in messages
 
     def __init__(self, root: Path, key: str, name: str = "") -> None:
         self.folder = root / (name or key)
         self._root, self._key = root, key
 
     def lock(self) -> AbstractContextManager[None]:
-        """Lock the network, so that no two processes train it, even on different machines."""
+        """Lock the network, so that only one process, of all machines, trains it."""
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has_weights(self) -> bool:
@@ -63,7 +63,7 @@ class StoredNetwork:
         return self.folder.is_dir()
 
     def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
-        """Write the weights atomically, with their checksum and the JSON values `about`; the caller holds the lock."""
+        """Write the weights, their checksum and the JSON values `about` atomically; the caller holds the lock."""
         partial = self.folder.with_name(f".{self.folder.name}.partial")
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
         shutil.rmtree(partial, ignore_errors=True)  # remains of a killed writer
@@ -102,28 +102,28 @@ class StoredNetwork:
         try:
             yield
         except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
-            damaged = f"the {self.what} in {self.folder} is damaged ({fit_on_one_line(str(error), 120)})"
+            damaged = f"the {self.kind} in {self.folder} is damaged ({fit_on_one_line(str(error), 120)})"
             raise StoreError(f"{damaged}; delete the folder and run again") from error
 
 
 class StoredReference(StoredNetwork):
     """Folder of an explained network, with the network's predictions on untouched images."""
 
-    what = "reference"
+    kind = "reference"
 
     def __init__(self, root: Path, reference: ReferenceSpec) -> None:
         super().__init__(root, reference.key, f"{reference.dataset}-{reference.model}-{reference.key[:16]}")
         self._reference = reference
 
     def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Save the weights, the training time in seconds, and the normalisation if it is not the data set's."""
+        """Save the weights, the training time in seconds, and the normalisation unless it is the data set's."""
         about = {"reference": make_json_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def read_normalisation(self) -> Normalisation | None:
         """Return the normalisation of the images; None if the data set's applies, or if the network is missing."""
-        noted = self._read_manifest().get("norm")
-        return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
+        record = self._read_manifest().get("norm")
+        return Normalisation(tuple(record["mean"]), tuple(record["std"])) if record else None
 
     def has_predictions(self, split: Split) -> bool:
         """Return whether the predictions on a split are stored."""
@@ -156,11 +156,11 @@ def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 class CheckpointFile:
-    """Checkpoint file of one training run; two processes that do the same run do not disturb each other.
+    """Checkpoint file of one training run; two processes may do the same run at once.
 
     Args:
         path: Path of the file; `save` creates its folder.
-        rankings: Checksum of the rankings that the training run uses; a run with other rankings is not resumed.
+        rankings: Checksum of the rankings that the training run uses; `load` ignores a state for other rankings.
 
     Attributes:
         note: Message about a damaged checkpoint that `load` removed; empty if there was none.

@@ -1,12 +1,11 @@
-"""Check and read a folder of published results, with exports of each suite and version and an index.
+"""Check and read a folder of published results, which has an index and exported files of each suite version.
 
     index.json                        every file with its hash, its number of rows, and the owner and machine
     SUITE/VERSION/NAME.parquet        a file of `roarbench export` that has only rows of this suite and version
     SUITE/VERSION/suite.toml          the suite's file, if the package has a newer version (`roarbench.plan.suites`)
 
-A suite from a user's file has a hash as version, and its exports contain the suite.
-
-No row is used before the whole folder has been checked, first names and sizes, then hashes, then every row.
+A suite from a user's file has a hash as version, and its exports contain the suite. The whole folder is checked, first
+names and sizes, then hashes, then every row, before a caller gets any row.
 """
 
 import json
@@ -31,8 +30,8 @@ from roarbench.store.run_result import RunResult
 INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
-_BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
-_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # maximum bytes of the index, and of each other file
+_OTHER_FILES = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
+_MAX_INDEX_BYTES, _MAX_FILE_BYTES = 2**20, 2**26
 
 
 @dataclass(frozen=True)
@@ -84,18 +83,18 @@ def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
         if not _PATH.fullmatch(name) or names.count(name) > 1:
             seen = f"{INDEX} names '{fit_on_one_line(name, 80)}'"
             raise StoreError(f"{seen}; expected SUITE/VERSION/NAME.parquet, listed once")
-    for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
-        name = there.relative_to(folder).as_posix()
-        if there.is_symlink():
+    for path in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
             raise StoreError(f"{fit_on_one_line(name, 80)} is a link; a folder of results may have only plain files")
-        if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
+        if path.is_file() and name not in (INDEX, *names) and not _OTHER_FILES.fullmatch(name):
             seen = f"{fit_on_one_line(name, 80)} is not in {INDEX}"
             raise StoreError(f"{seen}; `roarbench submit` adds a file with its entry")
     return files
 
 
 def read_index_json(path: Path, folder_description: str) -> Any:
-    """Read an index.
+    """Read an index; `folder_description` completes the advice `name …`.
 
     Raises:
         StoreError: The folder has no index.
@@ -104,8 +103,8 @@ def read_index_json(path: Path, folder_description: str) -> Any:
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
         raise StoreError(f"{seen}; name {folder_description}")
-    if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
-        raise ValueError(f"expected a plain file of at most {_INDEX_BYTES:,} bytes")
+    if path.is_symlink() or path.stat().st_size > _MAX_INDEX_BYTES:
+        raise ValueError(f"expected a plain file of at most {_MAX_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
 
 
@@ -138,8 +137,8 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     path = folder / file.path
     if not path.is_file():
         raise StoreError(f"{file.path} is listed in {INDEX} but missing in the folder")
-    if path.stat().st_size > _FILE_BYTES:
-        raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_FILE_BYTES:,}")
+    if path.stat().st_size > _MAX_FILE_BYTES:
+        raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_MAX_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
     results = list(ExportedFile(path).read_results())
@@ -154,8 +153,8 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         for number in {one.run.seed // SEEDS_PER_REPLICATION for one in results}
     }
     for result in results:
-        if why := _explain_foreign_row(result, suites[result.run.seed // SEEDS_PER_REPLICATION]):
-            raise StoreError(f"{file.path}, run {result.run.key}: {why}")
+        if reason := _explain_foreign_row(result, suites[result.run.seed // SEEDS_PER_REPLICATION]):
+            raise StoreError(f"{file.path}, run {result.run.key}: {reason}")
     return results
 
 
@@ -186,7 +185,7 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
 
 @cache
 def _list_setting_keys(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
-    """Return the settings of a suite's runs, without estimators."""
+    """Return the settings of a suite's runs: all fields except the estimator, of which only the twin counts."""
     return frozenset(map(_make_setting_key, (*list_planned_runs(suite), *list_planned_runs_on_untouched_images(suite))))
 
 

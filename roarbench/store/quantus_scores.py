@@ -1,6 +1,6 @@
-"""Store the scores that another library (Quantus) gives to importance maps, in a separate table.
+"""Store the scores that Quantus gives to importance maps.
 
-A score is written once and never changed; if a metric's definition changes, its new scores have new keys.
+A stored score never changes; if a metric's definition changes, its new scores have new keys.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,14 +18,14 @@ from roarbench.store.schema import scores
 
 @dataclass(frozen=True)
 class ScoreSpec(Keyed):
-    """Identity of a score: the metric, and everything that determines the maps."""
+    """Metric, and everything that determines the maps."""
 
     data: str  # fingerprint of the images
     reference: str  # key of the explained network
     estimator: str  # fingerprint of the estimator
     metric: str  # name of the metric
     parameters: str  # arguments of the metric that Quantus leaves to its caller, as text
-    images: int  # number of scored images, the first of the test split; a smaller split is scored completely
+    images: int  # maximum number of scored images; the first images of the test split are scored
     # requested settings for the explained network's maps; see `plan.cells_and_runs.Run`
     maps: MapNumerics = MapNumerics.FLOAT32
 
@@ -49,7 +49,7 @@ def store_scores(database: Database, new: Iterable[Score]) -> None:
 
 
 def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
-    """Return a dict from keys to stored scores; keys without a score are missing."""
+    """Return a dict from keys to stored scores, which are None for undefined metrics; missing scores have no entry."""
     columns = select(scores.c.key, scores.c.value)
     with database.begin_read() as connection:
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
@@ -57,5 +57,5 @@ def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | 
 
 def _make_row(score: Score) -> dict[str, Any]:
     spec = score.spec
-    about = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}
-    return about | {name: value for name, value in vars(score).items() if name != "spec"}
+    identity = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}
+    return identity | {name: value for name, value in vars(score).items() if name != "spec"}

@@ -1,6 +1,6 @@
-"""Read and write files of rankings: bit-planes, parts and manifests, with the rankings' identity and provenance.
+"""Read and write the files of rankings: Arrow files of bit-planes, parts of such files, and manifests.
 
-A file of bit-planes has one row per image: a column of type fixed-size binary holds the image's planes one after the
+An Arrow file has one row per image: a column of type fixed-size binary holds the image's bit-planes one after the
 other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hugging Face `datasets` can read the file.
 """
 
@@ -25,7 +25,7 @@ _COLUMN = "planes"
 FORMAT = 1  # increases when older versions of roarbench cannot read the files
 MANIFEST = "manifest.json"
 _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
-_AT_ONCE = 512  # images per comparison
+_IMAGES_PER_COMPARISON = 512
 
 
 class ExplainedBatches(NamedTuple):
@@ -72,41 +72,42 @@ def is_within_one_range(done: Iterable[range], start: int, stop: int) -> bool:
     return any(part.start <= start and stop <= part.stop for part in done)
 
 
-class RankedRange(NamedTuple):
-    """File with the bit-planes of images `start` to `stop - 1`."""
+class PartFile(NamedTuple):
+    """Arrow file with the bit-planes of images `start` to `stop - 1` of a split."""
 
     start: int
     stop: int
     path: Path
 
 
-def list_parts(folder: Path, split: Split) -> list[RankedRange]:
-    """List the parts of a split, sorted by first image; among parts with the same first image, the longest is first."""
-    ranges = []
+def list_parts(folder: Path, split: Split) -> list[PartFile]:
+    """List the part files of a split by first image; among files with the same first image, the longest is first."""
+    files = []
     for path in folder.glob(f"{split}-*-*.arrow"):
         start, stop = (int(number) for number in path.stem.split("-")[1:])
-        ranges.append(RankedRange(start, stop, path))
-    return sorted(ranges, key=lambda part: (part.start, -part.stop))
+        files.append(PartFile(start, stop, path))
+    return sorted(files, key=lambda part: (part.start, -part.stop))
 
 
-def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, int]]:
-    """Choose parts that cover images 0 to `count - 1`, in order; each comes with the number of its first image to use.
+def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> list[tuple[PartFile, int]]:
+    """Choose part files that cover images 0 to `count - 1`; return each with the number of its first image to use.
 
-    Parts overlap if commands divided the images differently. The planes of an image do not depend on the division.
+    Part files overlap if commands divided the images differently. The planes of an image do not depend on the division.
     """
-    chain, done = [], 0
+    chosen, done = [], 0
     for part in list_parts(folder, split):
         if part.start <= done < part.stop <= count:
-            chain.append((part, done))
+            chosen.append((part, done))
             done = part.stop
     if done < count:
         raise StoreError(f"no part of {folder} holds {split} image {done} of {count}; rank these images first")
-    return chain
+    return chosen
 
 
 def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> None:
-    """Refuse maps from different kinds of devices, because no single machine could reproduce their rounding."""
-    kinds = {ExplainedBatches(*batches).device for about in part_metadata for batches in about.get("made", [])} - {""}
+    """Raise StoreError for maps from different kinds of devices, because no machine could reproduce the rounding."""
+    records = (batches for metadata in part_metadata for batches in metadata.get("made", []))
+    kinds = {ExplainedBatches(*batches).device for batches in records} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(
@@ -116,8 +117,8 @@ def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str
 
 
 def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> str:
-    """Return the checksum of the weights that all parts record; empty if a part has none; refuse different weights."""
-    checksums = {about.get("weights", "") for about in part_metadata}
+    """Return the checksum of the weights in all parts, empty if a part has none; raise StoreError for two checksums."""
+    checksums = {metadata.get("weights", "") for metadata in part_metadata}
     if len(checksums - {""}) > 1:
         seen = f"{parts_folder} was made from {len(checksums - {''})} different references"
         raise StoreError(f"{seen}; {advise_to_delete(parts_folder)}")
@@ -130,20 +131,20 @@ def advise_to_delete(path: Path) -> str:
 
 
 class PlanesFile(NamedTuple):
-    """Content of an Arrow file of bit-planes."""
+    """Content of an Arrow file."""
 
     planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only view of the memory-mapped file
-    about: dict[str, Any]  # metadata of the file
+    metadata: dict[str, Any]
 
 
-def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
-    """Write bit-planes, uint8 (n, planes, width), to a file with the JSON values `about` as metadata."""
+def write_planes(path: Path, planes: NDArray[np.uint8], metadata: Mapping[str, Any]) -> None:
+    """Write bit-planes, uint8 (n, planes, width), to a file with JSON values as metadata."""
     import pyarrow as pa
 
     count, *row = planes.shape
     kind = pa.binary(row[0] * row[1])
-    metadata = {key: json.dumps(value) for key, value in {**about, "row": row}.items()}
-    schema = pa.schema([pa.field(_COLUMN, kind, nullable=False)], metadata=metadata)
+    json_metadata = {key: json.dumps(value) for key, value in {**metadata, "row": row}.items()}
+    schema = pa.schema([pa.field(_COLUMN, kind, nullable=False)], metadata=json_metadata)
     buffers = [None, pa.py_buffer(np.ascontiguousarray(planes))]
     column = pa.FixedSizeBinaryArray.from_buffers(kind, count, buffers)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -157,26 +158,26 @@ def read_planes(path: Path) -> PlanesFile:
     try:
         with pa.memory_map(str(path)) as source:
             batch = pa.ipc.open_file(source).get_batch(0)
-        about = {key.decode(): json.loads(value) for key, value in batch.schema.metadata.items()}
-        shape = (batch.num_rows, *about.pop("row"))
+        metadata = {key.decode(): json.loads(value) for key, value in batch.schema.metadata.items()}
+        shape = (batch.num_rows, *metadata.pop("row"))
         flat = np.frombuffer(batch.column(_COLUMN).buffers()[1], np.uint8, int(np.prod(shape)))
     except (OSError, pa.ArrowException, ValueError, KeyError, AttributeError) as error:
         raise StoreError(f"cannot read {path}: {error}; delete it and run again") from error
-    return PlanesFile(flat.reshape(shape), about)
+    return PlanesFile(flat.reshape(shape), metadata)
 
 
 def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denominator: str) -> float | None:
-    """Divide the sum of one number over a manifest's files by the sum of another; None if not recorded."""
+    """Divide the sum of one number over a manifest's files by the sum of another; return None if not recorded."""
     if not files or not all(numerator in file for file in files.values()):
         return None
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
 
 
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest's rankings, or the checksum of earlier rankings that they duplicate.
+    """Return the checksum of the rankings with this manifest, or of earlier rankings that they duplicate.
 
-    A checksum is the hash of the files' contents. Under `same_as`, a manifest records the checksum of earlier rankings
-    that have other splits or levels but remove the same features, so results with either rankings have one checksum.
+    The checksum is the hash of the files' contents. Under `same_as`, a manifest records the checksum of earlier
+    rankings with other splits or levels that remove the same features, so results with either have one checksum.
     """
     return manifest.get("same_as") or hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
 
@@ -190,7 +191,7 @@ def load_rankings_checksum(manifest: Path) -> str:
 
 
 def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
-    """Read the manifest of finished rankings, which describes the files of these splits."""
+    """Read the manifest of finished rankings; raise StoreError if it does not describe the files of all splits."""
     path = folder / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_text())
@@ -207,7 +208,7 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
 
 
 def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator[RankingSpec]:
-    """Yield the identities of finished rankings beside a folder that differ from `spec` only in splits and levels."""
+    """Yield the identities of finished rankings, in the same parent folder, that differ only in splits and levels."""
     for manifest in sorted(folder.parent.glob(f"*/{MANIFEST}")):
         # a damaged folder is not a duplicate
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):
@@ -225,12 +226,12 @@ def are_rankings_equal_at_shared_levels(
     other_planes: Mapping[Split, NDArray[np.uint8]],
     other_layout: Layout,
 ) -> bool:
-    """Return whether two sets of rankings of the same images remove the same features at all levels that both have."""
+    """Return whether two rankings of the same images remove the same features, in both orders at all shared levels."""
     levels = {*layout.levels} & {*other_layout.levels}
     for split in planes.keys() & other_planes.keys():
         own, their = planes[split], other_planes[split]
-        for start, t, order in product(range(0, len(own), _AT_ONCE), levels, Order):
-            rows = slice(start, start + _AT_ONCE)
+        for start, t, order in product(range(0, len(own), _IMAGES_PER_COMPARISON), levels, Order):
+            rows = slice(start, start + _IMAGES_PER_COMPARISON)
             removed = find_removed_bits(own[rows], t, order, layout)
             if not np.array_equal(removed, find_removed_bits(their[rows], t, order, other_layout)):
                 return False

@@ -16,9 +16,9 @@ from roarbench.plan.suite import SuiteSpec
 
 @dataclass(frozen=True)
 class RankingSpec(Keyed):
-    """Identity of rankings, with everything that determines the rankings.
+    """Everything that determines an estimator's rankings of a data set.
 
-    A field added after a release has a default value. Folder names and files do not contain a field with this value.
+    A field that was added after a release has a default value; folder names and files omit a field with this value.
     """
 
     data: str  # fingerprint of the decoded data set
@@ -50,7 +50,7 @@ def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
 
 
 def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
-    """Return the metadata of an Arrow file, which suffice to read the file without this package."""
+    """Return the metadata of an Arrow file, with which other programs can read the file."""
     layout = spec.layout
     codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
     return make_spec_record(spec) | codes | {"split": split.value}
@@ -59,10 +59,10 @@ def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
 def make_ranking_spec(
     suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, network_number: int = 0
 ) -> RankingSpec:
-    """Return the identity under which an estimator's rankings are stored; two suites with equal identities share them.
+    """Return the identity of an estimator's rankings for a suite; suites with equal identities share the rankings.
 
-    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` consists of their
-    channels, height and width, and `network_number` is the number of the explained network.
+    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` has the channels, height
+    and width of an image, and `network_number` is the number of the explained network.
     """
     return RankingSpec(
         data=data,

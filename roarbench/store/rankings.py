@@ -1,10 +1,10 @@
-"""Store rankings on disk, as the bit-planes of all images of a data set, in one folder for each estimator.
+"""Store rankings on disk as bit-planes; each estimator has one folder for the images of a data set.
 
     <root>/<data>/<reference or none>/<name>-<unit>-<spec>/
-        train.arrow, test.arrow    one row per image: the column `planes`, its bit-planes one after the other;
-                                   only test.arrow if no network is trained on degraded images
-        manifest.json              description and checksums of the files; written last, so its folder is finished
-        parts/                     files of ranges of images, until all images are ranked
+        train.arrow, test.arrow    bit-planes of a split, one row per image (see `ranking_files`); train.arrow is
+                                   missing if no network is trained on degraded images
+        manifest.json              description and checksums of the files; written last, when the rankings are finished
+        parts/                     Arrow files of ranges of images, until all images are ranked
 
 The Arrow files are memory-mapped, so workers on one machine share one copy in memory.
 """
@@ -64,28 +64,28 @@ from roarbench.store.ranking_spec import RankingSpec, make_file_metadata, make_s
 
 @dataclass(frozen=True)
 class Rankings:
-    """Finished rankings of an estimator, with open files."""
+    """Finished rankings of an estimator; the bit-planes are memory-mapped."""
 
     folder: Path
     layout: Layout
     splits: Mapping[Split, NDArray[np.uint8]]  # bit-planes of each split, uint8 (n, planes, width), read-only
-    files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each file, from the manifest
+    files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each split's file, from the manifest
     seconds: float  # processor seconds that computed the maps, summed over all workers
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
     checksum: str  # checksum from the manifest (`extract_rankings_checksum`)
-    # share of all noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy
-    # copies, or if the share is not recorded
+    # share of noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy copies,
+    # or if the share is not recorded
     prediction_stability: float | None = None
 
 
 @dataclass(frozen=True)
 class RankingsStore:
-    """Store of all rankings under one folder; this record only holds the path, so it is cheap to send to a worker."""
+    """Store of all rankings in one folder; the object holds only the path, so sending it to a worker is cheap."""
 
     root: Path  # folder of all rankings; the first write creates the folder
 
     def get_folder(self, spec: RankingSpec) -> Path:
-        """Return the folder of these rankings, whether they are finished or not."""
+        """Return the folder of these rankings, which need not exist."""
         name = f"{spec.name}-{spec.unit}-{hash_value(make_spec_record(spec))[:8]}"
         return self.root / spec.data[:12] / (spec.reference[:12] or "none") / name
 
@@ -95,11 +95,11 @@ class RankingsStore:
         return [path.parent for path in manifests if load_rankings_checksum(path) == rankings_checksum]
 
     def read_prediction_stability(self) -> dict[str, float]:
-        """Return a dict from the checksums of finished rankings that record `prediction_stability` to its values."""
+        """Return a dict from checksums of finished rankings to prediction stability, for rankings that record it."""
         return self._read_shares("kept", "copies")
 
     def read_tied_shares(self) -> dict[str, float]:
-        """Return a dict from checksums of finished rankings to the mean share of tied features per map, if recorded."""
+        """Return a dict from checksums of finished rankings to the recorded mean share of tied features per map."""
         return self._read_shares("ties", "images")
 
     def _read_shares(self, numerator: str, denominator: str) -> dict[str, float]:
@@ -116,7 +116,8 @@ class RankingsStore:
     def lock_batches(self, data: str, group: str, split: Split, first_images: Iterable[int]) -> Iterator[None]:
         """Lock batches of images for one group of estimators against other processes.
 
-        `first_images` has the number of each batch's first image, sorted, so that no two processes wait for each other.
+        `first_images` has the number of each batch's first image, in ascending order, so that two processes never wait
+        for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
@@ -129,12 +130,12 @@ class RankingsStore:
         return (self.get_folder(spec) / MANIFEST).exists()
 
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether images `start` to `stop - 1` are ranked, in any division into parts; this lists folders."""
+        """Return whether images `start` to `stop - 1` are ranked, in any division into parts; reads folder listings."""
         refresh_folder_listings(*self._list_folders_down_to_parts(spec))
         return self.has_finished(spec) or is_within_one_range(self.list_merged_part_ranges(spec, split), start, stop)
 
     def has_part_or_all(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
-        """Return whether these rankings are finished or have exactly this part; this does not list folders."""
+        """Return whether these rankings are finished or have exactly this part; reads no folder listing."""
         return self._make_part_path(spec, split, start, stop).exists() or self.has_finished(spec)
 
     def list_merged_part_ranges(self, spec: RankingSpec, split: Split) -> list[range]:
@@ -161,26 +162,26 @@ class RankingsStore:
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
         seconds, weights, batches, stable_copies, ties = provenance
-        about = make_file_metadata(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
-        about |= {"kept": list(stable_copies)} if stable_copies else {}
-        about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
+        metadata = make_file_metadata(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
+        metadata |= {"kept": list(stable_copies)} if stable_copies else {}
+        metadata |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may write the same part
-            write_atomically(path, lambda temporary: write_planes(temporary, planes, about), own)
+            write_atomically(path, lambda temporary: write_planes(temporary, planes, metadata), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Raise StoreError if the first part found is from another kind of device; `seal` checks all parts."""
+        """Raise StoreError if one part, the first found, is from another kind of device; `seal` checks all parts."""
         parts = self.get_folder(spec) / "parts"
-        descriptions = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
+        descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
-        """Join the parts into finished files; do nothing if the rankings are finished. `counts` are numbers of images.
+        """Finish rankings: join the parts into one file per split, and write the manifest.
 
-        Joining needs three times the disk space of the parts. If the process is killed, the parts remain, and a second
-        call writes the same bytes.
+        `counts` has the number of images of each split. Finished rankings stay unchanged. Joining needs three times the
+        disk space of the parts. If the process is killed, the parts remain, and a second call writes the same bytes.
 
         Raises:
             StoreError: Images are missing, a part is damaged, parts are from different explained networks or kinds of
@@ -193,15 +194,15 @@ class RankingsStore:
                 parts.mkdir(exist_ok=True)
                 chosen = (choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
                 used = [part.path for covering in chosen for part, _ in covering]
-                descriptions = [read_planes(path).about for path in used]
+                descriptions = [read_planes(path).metadata for path in used]
                 weights = find_common_weights_checksum(parts, descriptions)
-                about = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
                 refuse_mixed_devices(parts, descriptions)
                 files = {
                     str(split): self._join_parts_into_split_file(spec, split, count) for split, count in counts.items()
                 }
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
-                manifest = about | {"files": files, "versions": versions}
+                manifest = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
+                manifest |= {"files": files, "versions": versions}
                 if before := self._find_checksum_of_duplicate(spec, weights):
                     manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
@@ -209,7 +210,7 @@ class RankingsStore:
             shutil.rmtree(parts, ignore_errors=True)
 
     def open(self, spec: RankingSpec) -> Rankings:
-        """Open finished rankings; check the sizes and headers of their files."""
+        """Open finished rankings after checking the sizes and metadata of their files."""
         folder = self.get_folder(spec)
         manifest = read_manifest(folder, spec.splits)
         for key, value in make_spec_record(spec).items():
@@ -224,7 +225,7 @@ class RankingsStore:
         return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
-        """Return the checksums of all finished rankings that differ from `spec` at most in splits and levels."""
+        """Return the checksums of all finished rankings that equal `spec` except for splits and levels."""
         specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
@@ -236,7 +237,7 @@ class RankingsStore:
             refuse_altered_file(path, file["sha256"], description, advise_to_delete(rankings.folder), whole)
 
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
-        """Return the checksum of other finished rankings that remove the same features; empty if there are none."""
+        """Return the checksum of finished rankings with other levels that remove the same features; empty if none."""
         planes = {split: read_planes(self.get_folder(spec) / f"{split}.arrow").planes for split in spec.splits}
         for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
             with suppress(StoreError):  # damage of other rankings does not concern these rankings
@@ -255,41 +256,41 @@ class RankingsStore:
         return self.get_folder(spec) / "parts" / f"{split}-{start}-{stop}.arrow"
 
     def _join_parts_into_split_file(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
-        """Write the file of one split from its parts; return its entry for the manifest."""
+        """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        about, seconds = make_file_metadata(spec, split), 0.0
+        metadata, seconds = make_file_metadata(spec, split), 0.0
         batches, stable_copies, ties = list[ExplainedBatches](), list[int](), list[float]()
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts_and_first_images(parts, split, count):
-                planes, metadata = read_planes(part.path)
-                seconds += metadata.pop("seconds", 0.0)
-                metadata.pop("weights", "")
-                noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                batches += drop_first_images(first - part.start, (ExplainedBatches(*values) for values in noted))
-                stable_copies += metadata.pop("kept", [])[first - part.start :]
-                ties += metadata.pop("ties", [])[first - part.start :]
-                if metadata != about:
+                planes, part_metadata = read_planes(part.path)
+                seconds += part_metadata.pop("seconds", 0.0)
+                part_metadata.pop("weights", "")
+                records = part_metadata.pop("made", []) or [(len(planes), 0, "")]
+                batches += drop_first_images(first - part.start, (ExplainedBatches(*values) for values in records))
+                stable_copies += part_metadata.pop("kept", [])[first - part.start :]
+                ties += part_metadata.pop("ties", [])[first - part.start :]
+                if part_metadata != metadata:
                     raise StoreError(f"{part.path} is a part of other rankings; {advise_to_delete(part.path)}")
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.bytes_per_plane)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
-        write_atomically(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
+        write_atomically(path, lambda temporary: write_planes(temporary, joined, metadata), parts / f"{split}.tmp")
         raw.unlink()
         record_whole_read(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [part._asdict() for part in merge_batch_records(batches)]}
+        return entry | {"made": [record._asdict() for record in merge_batch_records(batches)]}
 
 
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {advise_to_delete(path.parent)}")
-    planes, about = read_planes(path)
+    planes, metadata = read_planes(path)
     shape = (file["images"], spec.layout.planes, spec.layout.bytes_per_plane)
-    if about != make_file_metadata(spec, split) or planes.shape != shape:
+    if metadata != make_file_metadata(spec, split) or planes.shape != shape:
         raise StoreError(f"{path} does not match its manifest; {advise_to_delete(path.parent)}")
     return planes

@@ -1,4 +1,4 @@
-"""Define results and failures of runs, and convert them to and from rows; correctness has one bit per test image."""
+"""Define the result and the failure of a run, and convert results to and from rows of the database."""
 
 import hashlib
 import json
@@ -24,19 +24,17 @@ class RunResult:
     run: Run
     correct: int  # number of correctly classified test images
     total: int  # number of test images
-    # One bit per test image, 1 if correct; the first image is the highest bit of the first byte (`pack_correctness`)
-    bits: bytes
+    bits: bytes  # one bit per test image, 1 if correct (`pack_correctness`)
     seconds: float  # wall time of training and scoring
     provenance: Provenance  # code, libraries and machine
-    # Softmax probability of the class that the network predicts for the untouched image, one little-endian float32 per
-    # test image, as `pack_probabilities` packs the values; only runs with `ScoredNetwork.NONE` have them.
+    # softmax probability of the class that the network predicts for the untouched image (`pack_probabilities`); None
+    # except for `ScoredNetwork.NONE`
     probability: bytes | None = None
     rankings: str = ""  # checksum of the rankings by which features were removed; empty without removal
-    smoothness: float | None = (
-        None  # smoothness of the removal masks (`compute_smoothness_vs_random`); None without removal
-    )
-    # Checksum of the explained network's weights, if the ranking or the score depends on them; empty otherwise, and in
-    # rows from before weights were recorded.
+    # smoothness of the removal masks (`compute_smoothness_vs_random`); None without removal
+    smoothness: float | None = None
+    # checksum of the explained network's weights; empty if neither the ranking nor the score depends on the network, or
+    # if not recorded
     weights: str = ""
     # mean training loss of the final epoch, in nats; None if no network was trained, or if not recorded
     loss: float | None = None
@@ -64,26 +62,26 @@ class RunResult:
         return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
 
 
-_OUTCOME = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
+_OUTCOME_COLUMNS = [column.name for column in fields(RunResult) if column.name not in ("run", "provenance")]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that failed once."""
+    """Failure of a run."""
 
-    run: Run  # the run that was tried
+    run: Run
     reason: str  # one line, at most 500 characters
     code_version: str  # version of roarbench
     created: datetime  # time of the failure, UTC
 
 
 def pack_correctness(correctness: NDArray[np.bool_]) -> bytes:
-    """Pack bool (n,) into one bit per test image."""
+    """Pack bool (n,) into one bit per test image; the first image is the highest bit of the first byte."""
     return np.packbits(correctness).tobytes()
 
 
 def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
-    """Pack float32 (n,) into four bytes per test image."""
+    """Pack float32 (n,) into four bytes per test image, little-endian."""
     return probabilities.astype("<f4").tobytes()
 
 
@@ -95,10 +93,10 @@ def read_run(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) ->
 
 
 def read_result(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
-    """Return the result in a row of `results`, with the run of `read_run`; raise ValueError for a damaged row."""
+    """Return the result in a row of `results`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:
-        return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
+        return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME_COLUMNS})
     except ValueError as error:
         name = f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}, {run.key}"
         raise ValueError(f"{name}: {error}") from None
@@ -113,6 +111,6 @@ def make_result_row(result: RunResult) -> dict[str, Any]:
         **{name: str(value) if isinstance(value, StrEnum) else value for name, value in vars(run.cell).items()},
         **{name: getattr(run, name) for name in ("seed", "recipe", "data", "reference")},
         "estimator_fingerprint": run.estimator,
-        **{name: getattr(result, name) for name in _OUTCOME},
+        **{name: getattr(result, name) for name in _OUTCOME_COLUMNS},
         **vars(result.provenance),
     }

@@ -1,4 +1,4 @@
-"""Read the provenance of a result, which consists of code, libraries and machine. Nothing here imports torch."""
+"""Describe the software and hardware that compute a result: code, libraries and machine. Nothing here imports torch."""
 
 import os
 import platform
@@ -25,10 +25,10 @@ class Provenance:
 
     @property
     def known_values(self) -> dict[str, str]:
-        """Return a dict from names to known versions and hardware, without characters that markup may interpret.
+        """Return a dict from names to versions and hardware, without characters that markup may interpret.
 
-        The device is left out for results without a precision, because the versions of roarbench that stored such
-        results always recorded `cpu`.
+        Results without a precision come from versions of roarbench that always recorded the device `cpu`, so the device
+        of such results is left out.
         """
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         if "precision" not in values:
@@ -37,18 +37,18 @@ class Provenance:
 
     @property
     def rounding_settings(self) -> dict[str, str]:
-        """Return known settings that only change the rounding of a result; keys are their usual names."""
+        """Return the known values that only change the rounding of a result; keys are the usual names."""
         known = self.known_values
-        return {word: known[name] for name, word in _WORDS.items() if name in known}
+        return {usual: known[name] for name, usual in _USUAL_NAMES.items() if name in known}
 
 
-_WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
+_USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 
 def read_provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """Return this process's provenance; `device` is `cpu` or a GPU's name, `libraries` has versions to add."""
+    """Return the provenance of this process's results; `device` is `cpu` or a GPU's name, `libraries` adds versions."""
     versions = {"python": platform.python_version()}
     versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _name_processor(), "cores": count_cores()}

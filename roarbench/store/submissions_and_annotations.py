@@ -1,8 +1,6 @@
 """Store submissions, and annotations of submissions, rankings and runs. Nothing here imports torch.
 
-Annotations are exported with results. A submission's annotation has the findings of `validate`. An annotation of
-rankings has the share of noisy copies for which the network keeps its prediction. A third kind of annotation says that
-rankings were imported, and is not exported.
+Exports contain annotations with results, except for annotations of kind `AnnotationKind.IMPORTED`.
 """
 
 import json
@@ -20,7 +18,8 @@ from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import entries, failures, remarks, results
-from roarbench.submissions.file import Submission, ValidationFinding, parse_submission
+from roarbench.submissions.file import Submission, parse_submission
+from roarbench.submissions.limits_and_faults import ValidationFinding
 
 
 def store_submission(database: Database, submission: Submission) -> None:
@@ -52,7 +51,7 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
 
 
 def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """Return a dict from estimator ids to submissions, with parameters, for the submissions among these estimators."""
+    """Return a dict from estimator ids to submissions with parameters; other estimators have no entry."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
     file_ids = {estimator_id.file_id for estimator_id in ids.values()}
     submissions = read_submissions_by_id(database, file_ids) if ids else {}
@@ -64,9 +63,9 @@ def read_submissions_of_estimators(database: Database, estimators: Iterable[str]
 
 
 def find_added_estimators(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids of estimators, such as submissions, that a store adds to suites on a data set and network.
+    """Return the ids of stored submissions and other estimators that can be added to suites on a data set and network.
 
-    Estimators that only have failed runs are included; estimators that only newer versions of roarbench have are not. A
+    Estimators that only have failed runs are included. Estimators that this version of roarbench lacks are not. A
     submission that ran without the sandbox has a different id, with `~trusted`.
     """
     done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
@@ -108,12 +107,12 @@ def replace_validation_findings(
 
 
 def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
-    """Store annotations within a transaction; keys consist of kind and subject, and existing ones stay unchanged."""
+    """Store annotations within a transaction; keys are `KIND SUBJECT`, and existing annotations stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return a dict from subjects to annotations of this kind; it is empty in an older store, which lacks the table."""
+    """Return a dict from subjects to annotations of this kind; empty if an older store lacks the table."""
     keys = {f"{kind} {subject}": subject for subject in subjects}
     with database.begin_read() as connection:
         if not keys or not inspect(connection).has_table(remarks.name):
@@ -122,13 +121,12 @@ def read_annotations(database: Database, kind: AnnotationKind, subjects: Collect
 
 
 def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
-    """Return a dict from estimators that are submissions, or twins of submissions, to the findings of `validate`."""
-    entries = {
+    """Return a dict from submissions, and twins of submissions, to a text with the findings of `validate`."""
+    ids = {
         name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.parse(name)).submitted
     }
-    annotations = read_annotations(database, AnnotationKind.VALIDATE, set(entries.values()))
-    lists = {name: annotations[entry] for name, entry in entries.items() if annotations.get(entry)}
-    return {name: f"`validate` found: {', '.join(words)}" for name, words in lists.items()}
+    findings = read_annotations(database, AnnotationKind.VALIDATE, set(ids.values()))
+    return {name: f"`validate` found: {', '.join(findings[id_])}" for name, id_ in ids.items() if findings.get(id_)}
 
 
 def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:

@@ -24,7 +24,7 @@ from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
 
-_SHOWN = 160  # characters shown of a file's beginning
+_SHOWN_CHARACTERS = 160  # of the file's beginning
 
 
 def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
@@ -74,14 +74,14 @@ def list_all_suites(database: Database) -> list[SuiteSpec]:
 
 
 def record_trusted_network(suite: SuiteSpec) -> None:
-    """Record that this user (not every user) trusts a suite's network files; if writing fails, do nothing."""
+    """Record that this user trusts a suite's network files; if the record cannot be written, do nothing."""
     for source in _list_network_sources(suite):
         with suppress(StoreError):
             _save_source(_find_trusted_networks_folder(), source)
 
 
 def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
-    """Refuse to execute a network's file that this user does not trust; save a copy to read in the store's folder.
+    """Raise CallerError if this user does not trust a suite's network file; save a copy to read in the store's folder.
 
     `trusted_digest` is the SHA-256 of a file that the user trusts, or empty.
     """
@@ -91,7 +91,7 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
             continue
         path = _save_source(store / "imported-networks", source)
         danger = f"{suite.architecture_names} with your rights, a file that came with imported results"
-        begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
+        begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN_CHARACTERS)
         seen = f"{suite.name_in_commands} would run {danger}: {begin}"
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 

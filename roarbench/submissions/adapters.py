@@ -1,6 +1,6 @@
-"""Find a submission's entry point, written for roarbench, captum or Quantus. This module runs in the sandbox.
+"""Find a submission's entry point, and adapt entry points for captum and Quantus. This module runs in the sandbox.
 
-Entry points in the conventions of captum and Quantus take no generator. They may draw from the global generators of
+Entry points for captum and Quantus take no generator. They may draw from the global generators of
 torch, NumPy and Python; this module seeds these generators from the image's generator before each call.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 EstimateFunction = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
 CONTRACT = ("model", "images", "targets", "generator")
-_WANTED = f"def estimate({', '.join(CONTRACT)})"
+_EXPECTED = f"def estimate({', '.join(CONTRACT)})"
 
 
 class NoEntryPoint(Exception):
@@ -36,7 +36,7 @@ def find_entry_point(module: ModuleType) -> EstimateFunction:
     """
     names = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not names:
-        raise NoEntryPoint(f"no function 'estimate'; write {_WANTED}")
+        raise NoEntryPoint(f"no function 'estimate'; write {_EXPECTED}")
     if len(names) > 1:
         raise NoEntryPoint(f"both '{names[0]}' and '{names[1]}' are defined, but only one can be run; rename the other")
     return _CONVENTIONS[names[0]](getattr(module, names[0]))
@@ -48,7 +48,7 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
         signature.bind(*CONTRACT)
     except (TypeError, ValueError):
         seen = f"estimate{signature}" if "signature" in locals() else "estimate"
-        raise NoEntryPoint(f"{seen} does not take four arguments; write {_WANTED}") from None
+        raise NoEntryPoint(f"{seen} does not take four arguments; write {_EXPECTED}") from None
     return estimate
 
 

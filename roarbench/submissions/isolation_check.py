@@ -1,7 +1,7 @@
 """Check whether sandboxes isolate on this machine. Nothing here imports torch.
 
-The check creates canaries (a file, two sockets, a process and an environment variable) and starts a probe in a sandbox;
-the sandbox isolates if the probe cannot reach the canaries.
+The check creates canaries (a file, two sockets, a process and an environment variable), and runs a probe in a sandbox.
+Sandboxes isolate if the probe cannot reach any canary.
 """
 
 import json
@@ -18,8 +18,7 @@ from pathlib import Path
 
 from roarbench.common.errors import SandboxError
 from roarbench.common.text import fit_on_one_line
-from roarbench.submissions.faults import HarnessFault
-from roarbench.submissions.limits import Limits
+from roarbench.submissions.limits_and_faults import HarnessFault, Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 
@@ -30,10 +29,10 @@ _LIMITS = Limits(cpu=10, wall=30)
 
 @cache
 def check_sandbox_isolation() -> None:
-    """Run a probe in a sandbox that tries to reach a file, sockets, a process and a variable of this machine.
+    """Run `isolation_probe` in a sandbox.
 
     Raises:
-        SandboxError: The sandbox does not start, or the probe reached something; the message says what to do.
+        SandboxError: The sandbox does not start, or the probe reached a canary or got rights; the message has a remedy.
     """
     if os.name != "posix" or sys.platform != "linux":
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; to run without it, {_TRUST}")
@@ -48,7 +47,7 @@ def check_sandbox_isolation() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error), 60)
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    reached = _list_reached_things(_run_probe())
+    reached = _read_reached_things(_run_probe())
     if reached:
         raise SandboxError(
             f"{HarnessFault.LEAK}: code in the sandbox can reach {', '.join(reached)}; use another machine, or {_TRUST}"
@@ -82,7 +81,7 @@ def _run_probe() -> SandboxExit:
         return run_and_watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
-def _list_reached_things(ended: SandboxExit) -> list[str]:
+def _read_reached_things(ended: SandboxExit) -> list[str]:
     """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
     text = ended.output.decode(errors="replace")
     try:

@@ -1,4 +1,4 @@
-"""Try to reach forbidden things from inside a sandbox, and print the reached ones. Uses the standard library only."""
+"""Try to reach files, sockets and processes of the machine from a sandbox; uses only the standard library."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Print a JSON list of the things that the probe could reach: files, sockets, processes, variables or rights."""
+    """Print a JSON list of the files, sockets, processes, variables and rights that the probe could reach."""
     file, port, path, process, variable, value, namespaces = sys.argv[2:]
     tries: dict[str, Callable[[], bool]] = {
         "a file": lambda: bool(Path(file).stat()),

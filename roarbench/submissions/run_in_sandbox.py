@@ -1,4 +1,4 @@
-"""Compute a submission's maps in a sandbox, and check the maps outside, after the sandbox has ended."""
+"""Compute a submission's maps in a sandbox, and check the maps after the sandbox has ended."""
 
 import os
 import signal
@@ -19,22 +19,27 @@ from roarbench.common.identity import hash_value
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.submissions.faults import Fault, HarnessFault, SubmissionFault, make_printable_fault
-from roarbench.submissions.limits import FILES, Limits
+from roarbench.submissions.limits_and_faults import (
+    MAX_FILES,
+    Fault,
+    HarnessFault,
+    Limits,
+    SubmissionFault,
+    make_printable_fault,
+)
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
 from roarbench.submissions.seccomp_filter import open_filter
 
-_SANDBOXED = 512 * 3 * 64 * 64  # input values per sandbox, about 512 images of 3 x 64 x 64; rounded to whole batches
-
+_VALUES_PER_SANDBOX = 512 * 3 * 64 * 64  # input values, about 512 images of 3 x 64 x 64; rounded to whole batches
 _SCRIPT = "sandbox_program.py"
-_AT_ONCE, _ACTIVATIONS = 64, 2**29  # maximum images per call, and maximum bytes of their activations
-GIB = 2**30
+_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES = 64, 2**29  # per call of `estimate`
+_GIB = 2**30
 
 
 class Network(NamedTuple):
-    """Arguments for building the explained model in the sandbox, see `compute.networks`."""
+    """Arguments of `compute.networks.build_network` for the explained model."""
 
     name: str
     classes: int
@@ -51,11 +56,11 @@ def count_image_cost(network: Network) -> NetworkCost:
 
 def count_images_per_call(network: Network) -> int:
     """Return the number of images per call of `estimate`, limited by the memory of the network's activations."""
-    return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * count_image_cost(network).activations)))
+    return max(1, min(_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_image_cost(network).activations)))
 
 
 class ExplainedPart(NamedTuple):
-    """Part of a request: images, and the model that the submission explains on these images."""
+    """Images, and the model that the submission explains on these images."""
 
     model: nn.Module  # explained model; its weights are sent
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -66,16 +71,16 @@ class ExplainedPart(NamedTuple):
 
 
 class SandboxTask(NamedTuple):
-    """Request for maps: a submission's source, and the parts that the submission explains."""
+    """Task of a sandbox: a submission, and the images and models that it explains."""
 
     source: bytes
     network: Network  # architecture of all models
-    parts: tuple[ExplainedPart, ...]  # parts in order of explanation
+    parts: tuple[ExplainedPart, ...]  # explained in this order
     device: str = "cpu"  # `cpu` or `cuda`
 
 
 class SandboxAnswer(NamedTuple):
-    """Answer of a sandbox: maps or a fault, and measurements."""
+    """Maps or a fault, and measurements."""
 
     maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
     fault: Fault | None  # the submission's fault
@@ -89,7 +94,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
     """Run a submission in a fresh sandbox, or as an ordinary process if `trust` is true.
 
     Raises:
-        SandboxError: The process ended before the submission's code began.
+        SandboxError: The process ended before it executed the submission's code.
     """
     with ExitStack() as stack:
         request = _write_request(task, limits)
@@ -147,14 +152,14 @@ def _make_answer(
     if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
         fault = _find_nonfinite_map_fault(task.parts, maps)
-    claims = header or {}
-    memory = claims.get("memory")
+    reported = header or {}
+    memory = reported.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
         maps=maps if fault is None else (),
         fault=fault,
-        drew=bool(claims.get("drew")),
-        seconds=_read_number(claims.get("seconds")),
+        drew=bool(reported.get("drew")),
+        seconds=_read_number(reported.get("seconds")),
         memory=tuple(map(_read_number, peaks)),
         ended=ended,
     )
@@ -170,19 +175,19 @@ _UNREADABLE = make_printable_fault(
 
 
 def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Fault | None:
-    words = {
+    messages = {
         SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
         "do not wait for anything, or try again when this machine is less busy",
-        SubmissionFault.MEMORY: f"used {ended.peak / GIB:.1f} GiB of memory, the limit is {limits.memory / GIB:g}; "
+        SubmissionFault.MEMORY: f"used {ended.peak / _GIB:.1f} GiB of memory, the limit is {limits.memory / _GIB:g}; "
         "process fewer images or copies at once",
-        SubmissionFault.FILES: f"created more than {FILES:,} files in /tmp; create fewer files",
+        SubmissionFault.FILES: f"created more than {MAX_FILES:,} files in /tmp; create fewer files",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
     if ended.stopped is not None:
-        return make_printable_fault(ended.stopped, words[ended.stopped])
+        return make_printable_fault(ended.stopped, messages[ended.stopped])
     if ended.code == 128 + signal.SIGXCPU:
-        return make_printable_fault(SubmissionFault.TIME, words[SubmissionFault.TIME])
+        return make_printable_fault(SubmissionFault.TIME, messages[SubmissionFault.TIME])
     return None
 
 
@@ -238,4 +243,4 @@ def _find_nonfinite_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tens
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
     """Return the number of images of this shape (channels, height, width) per sandbox, in whole batches."""
-    return max(1, _SANDBOXED // prod(shape) // IMAGES_PER_PASS) * IMAGES_PER_PASS
+    return max(1, _VALUES_PER_SANDBOX // prod(shape) // IMAGES_PER_PASS) * IMAGES_PER_PASS

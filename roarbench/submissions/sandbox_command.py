@@ -13,12 +13,12 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from roarbench.submissions.limits import SCRATCH
+from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES
 
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = ("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks")
-_INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits", "sandbox_program")
+_INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits_and_faults", "sandbox_program")
 _OWN = (  # files of roarbench for the program in the sandbox
     "__init__.py",
     *(f"common/{name}.py" for name in ("__init__", "errors", "stopping", "text")),
@@ -91,7 +91,7 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
-    arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
+    arguments = ["--size", str(MAX_SCRATCH_BYTES), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
     devices = (*_DEVICES, *(("/dev/zero", *_list_gpu_devices()) if gpu else ()))
     for parent in _list_parent_folders([*binds.values(), *own.values(), *devices]):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap creates parent folders for their owner alone

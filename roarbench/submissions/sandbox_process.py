@@ -18,20 +18,19 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.submissions.faults import SubmissionFault
-from roarbench.submissions.limits import FILES, OUTPUT, PROCESSES, Limits
+from roarbench.submissions.limits_and_faults import MAX_FILES, MAX_OUTPUT_BYTES, MAX_PROCESSES, Limits, SubmissionFault
 
 _MOUNT = Path("/sys/fs/cgroup")
-_NEEDED = {"memory", "pids"}
+_NEEDED_CONTROLLERS = {"memory", "pids"}
 _OWN_PROCESSES = 8  # maximum processes of bubblewrap itself
-_OLD = 60.0  # seconds; an empty group that is older was left behind by a killed process
-_START = 300  # maximum seconds for the start of Python and torch on a busy machine
-_LOOK = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte between two checks
-_TICK = os.sysconf("SC_CLK_TCK")
+_MAX_EMPTY_SECONDS = 60.0  # an empty group that is older was left behind by a killed process
+_MAX_START_SECONDS = 300  # for the start of Python and torch on a busy machine
+_CHECK_INTERVAL = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte between two checks
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class ControlGroup(NamedTuple):
-    """The control group of a sandbox."""
+    """Control group of a sandbox."""
 
     folder: Path
 
@@ -70,27 +69,25 @@ def find_parent_group() -> Path | None:
             if not folder.is_relative_to(_MOUNT):
                 break
             if _can_create_group(folder):
-                _remove_old_groups(folder)
+                _remove_stale_groups(folder)
                 return folder
     return None
 
 
-def _remove_old_groups(parent: Path) -> None:
+def _remove_stale_groups(parent: Path) -> None:
     for group in parent.glob("roarbench-*"):
         with suppress(OSError):  # the group has processes, another process removed it, or this user may not
-            if time.time() - group.stat().st_mtime > _OLD:
+            if time.time() - group.stat().st_mtime > _MAX_EMPTY_SECONDS:
                 group.rmdir()
 
 
 def _can_create_group(parent: Path) -> bool:
     try:
-        if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED:
+        if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED_CONTROLLERS:
             return False
         with _create_group(parent, 2**26) as group:
-            return (
-                subprocess.run([*group.make_join_command(), "/bin/true"], capture_output=True, check=False).returncode
-                == 0
-            )
+            command = [*group.make_join_command(), "/bin/true"]
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
@@ -99,11 +96,10 @@ def _can_create_group(parent: Path) -> bool:
 def _create_group(parent: Path, memory: int) -> Iterator[ControlGroup]:
     group = ControlGroup(parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}")
     group.folder.mkdir()
-    limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
-    limits["memory.swap.max"] = 0
-    for path, value in ((group.folder / file, value) for file, value in limits.items()):
-        if path.exists():  # kernels without swap have no file `memory.swap.max`
-            path.write_text(str(value))
+    limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": MAX_PROCESSES + _OWN_PROCESSES}
+    for name, value in {**limits, "memory.swap.max": 0}.items():
+        if (group.folder / name).exists():  # kernels without swap have no file `memory.swap.max`
+            (group.folder / name).write_text(str(value))
     try:
         yield group
     finally:
@@ -118,7 +114,7 @@ class SandboxExit(NamedTuple):
     """Exit status, output and resource use of a sandbox whose processes have all ended."""
 
     started: bool  # the submission's code started
-    stopped: SubmissionFault | None  # the limit that was exceeded; None if the sandbox ended by itself
+    stopped: SubmissionFault | None  # exceeded limit; None if the sandbox ended by itself
     code: int  # exit status; 128 plus the signal's number after a signal
     output: bytes
     cpu: float  # observed CPU seconds
@@ -131,7 +127,7 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
 
     The command writes a byte into the pipe `started` when the submission's code begins.
     """
-    begin, parent = time.monotonic(), find_parent_group()
+    start_time, parent = time.monotonic(), find_parent_group()
     with _create_group(parent, limits.memory) if parent else nullcontext() as group:
         process = subprocess.Popen(
             [*(group.make_join_command() if group else ()), *command],
@@ -145,48 +141,51 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
         assert process.stdout is not None  # Popen has stdout=PIPE
         with process.stdout as pipe:
             os.set_blocking(pipe.fileno(), False)
-            return _Watchdog(process, group, pipe.fileno(), started, limits, begin).watch_until_end()
+            return _Watchdog(process, group, pipe.fileno(), started, limits, start_time).watch_until_end()
 
 
 @dataclass
 class _Watchdog:
+    """Watchdog that ends a sandbox at a limit, and measures its use of resources."""
+
     process: "subprocess.Popen[bytes]"
     group: ControlGroup | None
-    pipe: int  # output of the processes
-    started: int  # file descriptor from which a byte can be read when the submission's code has started
+    output_pipe: int
+    start_pipe: int  # has a byte when the submission's code has started
     limits: Limits
-    begin: float
+    start_time: float
     output: bytearray = field(default_factory=bytearray)
     submission_started: bool = False
-    open: bool = True  # the output pipe still has writers
+    output_is_open: bool = True  # the output pipe still has writers
     cpu: float = 0.0
-    idle: float = 0.0  # seconds since the CPU time last changed; a pause of the whole machine adds at most `_LOOK`
+    # seconds since the CPU time last changed; a pause of the whole machine adds at most `_CHECK_INTERVAL`
+    idle: float = 0.0
     last_check: float = 0.0  # wall time of the most recent check
     peak: int = 0
-    begun: tuple[float, float] | None = None  # CPU time and wall time at the start of the submission's code
-    first: int | None = None  # descriptor of the sandbox's first process: killing this process kills all others
-    first_process: int = 0
+    cpu_and_wall_at_start: tuple[float, float] | None = None  # times at the start of the submission's code
+    first_process: int = 0  # id of the sandbox's first process: killing this process kills all others
+    first_descriptor: int | None = None  # descriptor of the same process
 
     def watch_until_end(self) -> SandboxExit:
         stopped: SubmissionFault | None = None
         try:
             while self.process.poll() is None and stopped is None:
-                select.select([self.pipe] if self.open else [], [], [], _LOOK)
+                select.select([self.output_pipe] if self.output_is_open else [], [], [], _CHECK_INTERVAL)
                 stopped = self._find_exceeded_limit()
         finally:
             self._kill_processes()
         self._read_output()
         if stopped is None and self.group and self.group.ran_out_of_memory:
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
-        stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > OUTPUT else None)
+        stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > MAX_OUTPUT_BYTES else None)
         code = self.process.returncode
         return SandboxExit(
             started=self._has_submission_started(),
             stopped=stopped,
             code=128 - code if code < 0 else code,
-            output=bytes(self.output[:OUTPUT]),
+            output=bytes(self.output[:MAX_OUTPUT_BYTES]),
             cpu=self.cpu,
-            wall=time.monotonic() - self.begin,
+            wall=time.monotonic() - self.start_time,
             peak=self.peak,
         )
 
@@ -199,22 +198,22 @@ class _Watchdog:
         if memory > self.limits.memory:
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
         now = time.monotonic()
-        self.idle = self.idle + min(now - self.last_check, _LOOK) if cpu == self.cpu else 0.0
+        self.idle = self.idle + min(now - self.last_check, _CHECK_INTERVAL) if cpu == self.cpu else 0.0
         self.last_check = now
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
             return SubmissionFault.MEMORY
-        if len(self.output) > OUTPUT:
+        if len(self.output) > MAX_OUTPUT_BYTES:
             return SubmissionFault.PRINTED
-        if self._count_scratch_files() > FILES:
+        if self._count_scratch_files() > MAX_FILES:
             return SubmissionFault.FILES
         if not self._has_submission_started():
-            return SubmissionFault.TIME if now - self.begin > _START else None
-        self.begun = self.begun or (cpu, now)
-        cpu_before, moment = self.begun
-        if cpu - cpu_before > self.limits.cpu:
+            return SubmissionFault.TIME if now - self.start_time > _MAX_START_SECONDS else None
+        self.cpu_and_wall_at_start = self.cpu_and_wall_at_start or (cpu, now)
+        cpu_at_start, wall_at_start = self.cpu_and_wall_at_start
+        if cpu - cpu_at_start > self.limits.cpu:
             return SubmissionFault.TIME
-        waits = now - moment > self.limits.wall or self.idle > self.limits.idle
+        waits = now - wall_at_start > self.limits.wall or self.idle > self.limits.idle
         return SubmissionFault.CLOCK if waits else None
 
     def _count_scratch_files(self) -> int:
@@ -228,31 +227,31 @@ class _Watchdog:
 
     def _has_submission_started(self) -> bool:
         self.submission_started = self.submission_started or bool(
-            select.select([self.started], [], [], 0)[0] and os.read(self.started, 1)
+            select.select([self.start_pipe], [], [], 0)[0] and os.read(self.start_pipe, 1)
         )
         return self.submission_started
 
     def _read_output(self) -> None:
         with suppress(BlockingIOError):
-            while self.open and len(self.output) <= OUTPUT:
-                piece = os.read(self.pipe, 65536)
-                self.open = bool(piece)
+            while self.output_is_open and len(self.output) <= MAX_OUTPUT_BYTES:
+                piece = os.read(self.output_pipe, 65536)
+                self.output_is_open = bool(piece)
                 self.output += piece
 
     def _find_first_process(self) -> None:
-        if self.first is None:
+        if self.first_descriptor is None:
             for child in _list_children(self.process.pid):
                 with suppress(OSError):
-                    self.first, self.first_process = os.pidfd_open(child), child
+                    self.first_descriptor, self.first_process = os.pidfd_open(child), child
 
     def _kill_processes(self) -> None:
         """Kill the sandbox's first process, with which all processes of its namespace end, and then bubblewrap."""
         self._find_first_process()
-        if self.first is not None:
+        if self.first_descriptor is not None:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.first, signal.SIGKILL)
-            select.select([self.first], [], [])
-            os.close(self.first)
+                signal.pidfd_send_signal(self.first_descriptor, signal.SIGKILL)
+            select.select([self.first_descriptor], [], [])
+            os.close(self.first_descriptor)
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -264,7 +263,8 @@ def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
     for member in _list_process_tree(process):
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-            cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime, see proc_pid_stat(5)
+            # utime, stime, cutime, cstime, see proc_pid_stat(5)
+            cpu += sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
             # private memory, shared memory and page tables; mapped files are not counted
             memory += _sum_bytes(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
@@ -273,9 +273,8 @@ def _measure_cpu_and_memory(process: int) -> tuple[float, int]:
 def _measure_memory_share(process: int) -> int:
     """Return the bytes of memory of a process, with shared pages divided among processes; exact but slow."""
     with suppress(OSError, ValueError):
-        return _sum_bytes(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum_bytes(
-            process, "status", ("VmPTE",)
-        )
+        shared = _sum_bytes(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
+        return shared + _sum_bytes(process, "status", ("VmPTE",))
     return 0  # the process has ended
 
 

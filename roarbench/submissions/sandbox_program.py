@@ -25,22 +25,22 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
-from roarbench.submissions import limits, sealed_memory_messages  # noqa: E402
+from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 
 
 class _SubmissionFailed(Exception):
-    """Raised for a fault of the submission, with the fault's kind, a description and a traceback."""
+    """Raised for a fault of the submission, with the fault's kind, a message and a traceback."""
 
-    def __init__(self, kind: str, words: str, trace: str = "") -> None:
-        super().__init__(words)
-        self.kind, self.words, self.trace = kind, words, trace
+    def __init__(self, kind: str, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.kind, self.message, self.trace = kind, message, trace
 
 
 class _ReceivedPart(NamedTuple):
-    """Part of a request: images, and the model to explain on these images."""
+    """Images, and the model to explain on these images."""
 
     model: nn.Module  # explained network, eval mode
     images: Tensor  # float32 (n, c, h, w), normalised
@@ -51,7 +51,7 @@ class _ReceivedPart(NamedTuple):
 
 
 def main(request: int, answer: int, started: int) -> None:
-    """Answer a request; write a byte into the pipe `started` just before the submission's code runs."""
+    """Read a request and write its answer; write a byte into the pipe `started` before the submission's code runs."""
     about, arrays = sealed_memory_messages.read_request(request)
     os.close(request)
     torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def main(request: int, answer: int, started: int) -> None:
         estimate = _load_entry_point(source)
         header |= _explain_parts(estimate, parts, answer)
     except _SubmissionFailed as failure:
-        header = {"fault": failure.kind, "words": failure.words[:8000], "trace": failure.trace[:8000]}
+        header = {"fault": failure.kind, "words": failure.message[:8000], "trace": failure.trace[:8000]}
     sealed_memory_messages.write_answer_header(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 
@@ -93,9 +93,9 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_FSIZE, max(limits.SCRATCH, answer)),
-        (resource.RLIMIT_NPROC, limits.PROCESSES),
-        (resource.RLIMIT_NOFILE, limits.OPEN_FILES),
+        (resource.RLIMIT_FSIZE, max(limits_and_faults.MAX_SCRATCH_BYTES, answer)),
+        (resource.RLIMIT_NPROC, limits_and_faults.MAX_PROCESSES),
+        (resource.RLIMIT_NOFILE, limits_and_faults.MAX_OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
         most = resource.getrlimit(kind)[1]
@@ -120,7 +120,7 @@ def _load_entry_point(source: bytes) -> EstimateFunction:
 
 
 def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answer: int) -> dict[str, Any]:
-    """Explain the images of all parts batch by batch, write the maps in this order; return the answer's header."""
+    """Explain the images of all parts batch by batch, and write the maps in order; return the answer's header."""
     start, memory = time.process_time(), []
     written, dims, any_drew = 0, 0, False
     for part in parts:
@@ -138,18 +138,18 @@ def _explain_parts(estimate: EstimateFunction, parts: list[_ReceivedPart], answe
 
 
 def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart) -> Iterator[tuple[Tensor, bool]]:
-    """Yield checked maps of a part; each comes with True if the submission drew random numbers for the maps.
+    """Yield the checked maps of each call, with True if the submission drew random numbers for them.
 
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers.
     From that batch on, images are explained one at a time, so that no map depends on the other images of a batch.
     """
-    state, alone = _ModelState.of(part.model), False
+    state, one_by_one = _ModelState.of(part.model), False
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
-        if not alone:
-            importance, alone = _call_submission(estimate, part, state, slice(first, stop))
-            if not alone or stop - first == 1:
-                yield importance, alone
+        if not one_by_one:
+            importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop))
+            if not one_by_one or stop - first == 1:
+                yield importance, one_by_one
                 continue
         for i in range(first, stop):
             yield _call_submission(estimate, part, state, slice(i, i + 1))[0], True
@@ -198,10 +198,10 @@ def _check_importance(importance: Any, images: Tensor) -> Tensor:
 
 
 class _ModelState(NamedTuple):
-    """The properties of a model that a submission must not change."""
+    """Properties of a model that a submission must not change."""
 
     tensors: dict[str, Tensor]
-    modules: list[tuple[type, bool, int]]
+    modules: list[tuple[type, bool, int]]  # of `_list_module_states`
 
     @classmethod
     def of(cls, model: nn.Module) -> "_ModelState":
@@ -222,8 +222,8 @@ class _ModelState(NamedTuple):
         now = model.state_dict()
         same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
         if not same or self._list_module_states(model) != self.modules:
-            words = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
-            raise _SubmissionFailed("changed-model", words)
+            message = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
+            raise _SubmissionFailed("changed-model", message)
 
 
 @contextmanager
@@ -252,11 +252,11 @@ def _convert_exceptions(kind: str, verb: str) -> Iterator[None]:
 
 def _describe_exception(error: BaseException) -> str:
     try:
-        words = " ".join(str(error).split())
+        message = " ".join(str(error).split())
     except BaseException:  # `__str__` is the submission's code too
-        words = "(no message)"
+        message = "(no message)"
     name = type(error).__name__
-    return f"{name}: {words[:90]}" if words else name
+    return f"{name}: {message[:90]}" if message else name
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Validate a submission in a few fresh sandboxes."""
+"""Validate a submission: compute maps of a few images in fresh sandboxes, compare them, and estimate the cost."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,9 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
-from roarbench.submissions.faults import SubmissionFault
-from roarbench.submissions.file import Refusal, Submission, ValidationFinding
+from roarbench.submissions.file import Submission
 from roarbench.submissions.isolation_check import check_sandbox_isolation
-from roarbench.submissions.limits import CHECK
+from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     Network,
@@ -35,12 +34,12 @@ from roarbench.submissions.run_in_sandbox import (
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
-_MANY = 24  # images in the batch that measures memory
-# Maps of one image from batches of different sizes differ in rounding, which may turn a ReLU near 0 on or off. These
-# differences are far below this share of the map's norm; differences of maps that depend on the batch are above it
+_LARGE_BATCH = 24  # images in the batch that shows how memory grows
+# The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
+# differences are far below this share of the map's norm; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
-STAGES = 4
-USUAL = "quick"  # suite whose cost `validate` estimates by default
+STAGES = 4  # number of calls of `report_stage`
+DEFAULT_SUITE = "quick"  # suite whose cost `validate` estimates by default
 _SHADES = " ░▒▓█"
 
 
@@ -55,43 +54,45 @@ class SuiteCost(NamedTuple):
 class SubmissionPace(NamedTuple):
     """Time that a submission needs per map in the sandbox, measured on a small network."""
 
-    image: float  # core-seconds per map
-    start: float  # core-seconds of a sandbox before its first image
+    seconds_per_map: float  # core-seconds
+    start_seconds: float  # core-seconds of a sandbox before its first image
 
     def estimate_seconds_per_map(self, suite: SuiteSpec) -> float:
         """Return the core-seconds per map for a suite, including each map's share of the start of a sandbox."""
         network = find_suite_network(suite)
         shape = (network.channels, network.size, network.size)
-        begun = count_images_per_sandbox(shape) * suite.references  # images per sandbox, over all references
-        return self.image * count_image_cost(network).flops / count_image_cost(_NETWORK).flops + self.start / begun
+        maps_per_sandbox = count_images_per_sandbox(shape) * suite.references
+        relative_cost = count_image_cost(network).flops / count_image_cost(_NETWORK).flops
+        return self.seconds_per_map * relative_cost + self.start_seconds / maps_per_sandbox
 
 
 @dataclass(frozen=True)
 class AcceptedSubmission:
-    """The results of validating an accepted submission."""
+    """Results of the validation of an accepted submission."""
 
     submission: Submission
     importance: Tensor  # map of one image, float (h, w), summed over channels
-    drew: bool  # the estimator draws from the generator, so images are explained one at a time
+    drew: bool  # the estimator draws random numbers, so images are explained one at a time
     pace: SubmissionPace
-    suite: SuiteSpec  # suite for the submission
+    suite: SuiteSpec
     limit: int | None  # images per split that the cost assumes; None for all
-    cost: SuiteCost
+    cost: SuiteCost  # cost of the suite's maps
     warnings: tuple[ValidationFinding, ...]
 
     def format_report(self, with_picture: bool = False) -> str:
         """Return the report for a terminal, optionally with a picture of a map."""
-        entry = self.submission
+        submission = self.submission
         batching = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
-        lines = [f"accepted: {entry.id}: {entry.description}"]
+        lines = [f"accepted: {submission.id}: {submission.description}"]
         lines += draw_text_picture(self.importance).splitlines() if with_picture else []
-        values = ",".join(f"{k}={format_value(v)}" for k, v in (entry.parameters | dict(entry.values)).items())
+        parameters = submission.parameters | dict(submission.values)
+        values = ",".join(f"{name}={format_value(value)}" for name, value in parameters.items())
         others = f"other values make a separate row: --submission 'FILE({values})'"
         lines += [f"parameters: ({values}); {others}"] if values else []
         time = f"about {format_duration(self.cost.seconds)} of one core"
-        takes = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
+        cost = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
         images = f" --max-images {self.limit}" if self.limit else ""
-        lines += [f"maps of {self.suite.name_in_commands}{images}: {takes}", f"images: {batching}"]
+        lines += [f"maps of {self.suite.name_in_commands}{images}: {cost}", f"images: {batching}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[finding]}" for finding in self.warnings)])
 
 
@@ -106,11 +107,11 @@ _WARNINGS = {
 
 def validate_submission(
     submission: Submission,
-    suite: SuiteSpec = SUITES[USUAL],
+    suite: SuiteSpec = SUITES[DEFAULT_SUITE],
     report_stage: Callable[[str], object] = lambda stage: None,
     limit: int | None = None,
 ) -> AcceptedSubmission:
-    """Check a submission in fresh sandboxes; raise Refusal with the first reason against it.
+    """Check a submission in fresh sandboxes; raise Refusal if a check fails.
 
     The result includes the estimated cost for the suite with at most `limit` images per split. `report_stage` is called
     at the start of each of the `STAGES` stages, with the stage's name.
@@ -118,7 +119,7 @@ def validate_submission(
     report_stage("checking the sandbox")
     check_sandbox_isolation()
     case = _make_test_case()
-    with ThreadPoolExecutor(1) as pool:  # counts the network's cost, needed at the end, while the sandboxes run
+    with ThreadPoolExecutor(1) as pool:  # computes the network's cost, needed at the end, while the sandboxes run
         counting = pool.submit(count_image_cost, find_suite_network(suite))
         report_stage("computing the maps of a few images")
         first = _run_sandbox(submission, case)
@@ -126,24 +127,25 @@ def validate_submission(
         reversed_ = ExplainedPart(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
         again = _run_sandbox(submission, reversed_, case, *_vary_target_model_and_count(case))
         counting.result()
-    (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
+    (maps,), (reordered, repeated, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
-    fresh = twice if _get_raw_bytes(once) == _get_raw_bytes(twice) else _run_sandbox(submission, case).maps[0]
-    refuse_unrepeatable_or_batch_dependent_maps(once, fresh, twice, turned)
+    same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
+    fresh = repeated if same else _run_sandbox(submission, case).maps[0]
+    refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered)
     if _are_equal_up_to_rounding(
-        once, other_model
+        maps, other_model
     ):  # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
-    summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
-    warnings = _find_warnings(once, other_target, other_model)
+    summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
+    warnings = _find_warnings(maps, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
-    priced = _estimate_cost(suite, count_maps_of_run(suite, submission.id, limit), first.drew, pace, again.memory)
-    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, priced, tuple(warnings))
+    cost = _estimate_cost(suite, count_maps_of_run(suite, submission.id, limit), first.drew, pace, again.memory)
+    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, cost, tuple(warnings))
 
 
 def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
-    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), CHECK)
+    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), CHECK_LIMITS)
     if answer.fault is not None:
         raise Refusal(*answer.fault)
     return answer
@@ -172,12 +174,16 @@ def _build_model(seed: int) -> nn.Module:
 
 def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
     """Return three variants of a part: with the next class as target, with another model, and with more images."""
-    copies = _MANY // _IMAGES
-    many = ExplainedPart(
-        case.model, case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies), _MANY
+    copies = _LARGE_BATCH // _IMAGES
+    large_batch = ExplainedPart(
+        case.model,
+        case.images.repeat(copies, 1, 1, 1),
+        case.targets.repeat(copies),
+        case.ids.repeat(copies),
+        _LARGE_BATCH,
     )
     next_class = (case.targets + 1) % _NETWORK.classes
-    return case._replace(targets=next_class), case._replace(model=_build_model(1)), many
+    return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch
 
 
 def _get_raw_bytes(importance: Tensor) -> bytes:
@@ -196,13 +202,15 @@ def refuse_unrepeatable_or_batch_dependent_maps(
         reordered: Maps of the images in reverse order and in batches of another size, from the first call in a sandbox.
     """
     if _get_raw_bytes(first) != _get_raw_bytes(other_sandbox):
-        words = "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
-        raise Refusal(SubmissionFault.NOT_REPEATABLE, words)
+        message = (
+            "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
+        )
+        raise Refusal(SubmissionFault.NOT_REPEATABLE, message)
     if not (_are_equal_up_to_rounding(first, repeated) and _are_equal_up_to_rounding(first, reordered.flip(0))):
-        words = (
+        message = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )
-        raise Refusal(SubmissionFault.BATCH_DEPENDENT, words)
+        raise Refusal(SubmissionFault.BATCH_DEPENDENT, message)
 
 
 def _are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
@@ -242,7 +250,7 @@ def _estimate_cost(
 ) -> SuiteCost:
     """Estimate the cost for a suite's network: scale the small network's time by operations, and memory by outputs."""
     small, network = count_image_cost(_NETWORK), find_suite_network(suite)
-    grown = max(0, peaks[-1] - peaks[-2]) / (_MANY - _BATCH)  # bytes per additional image of a batch
+    grown = max(0, peaks[-1] - peaks[-2]) / (_LARGE_BATCH - _BATCH)  # bytes per additional image of a batch
     large = count_image_cost(network)
     together = 1 if one_by_one else count_images_per_call(network)
     memory = peaks[-2] + together * grown * large.activations / small.activations

@@ -123,7 +123,7 @@ def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monk
 
 def test_leases_are_renewed_while_event_reader_is_blocked(fresh, store, monkeypatch):
     """A stopped terminal reads no event for a long time."""
-    monkeypatch.setattr(scheduler, "PULSE", 0.01)
+    monkeypatch.setattr(scheduler, "HEARTBEAT_INTERVAL", 0.01)
 
     class Two(InlineEngine):
         idle = 2
@@ -239,6 +239,5 @@ def test_store_accepts_two_recorded_checksums_of_one_ranking(tmp_path):
         with ResultsStore.open(make_default_url(tmp_path)) as store:
             results = store.read_results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
-            assert all(
-                each.checksum == each.here for each in read_recorded_checksums(make_work(tmp_path, wide), results)
-            )
+            recorded = read_recorded_checksums(make_work(tmp_path, wide), results)
+            assert all(each.checksum == each.current_checksum for each in recorded)

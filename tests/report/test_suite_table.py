@@ -23,7 +23,8 @@ from roarbench.store.run_result import pack_correctness
 from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
 from roarbench.store.transfer import export_results, import_results
-from roarbench.submissions.file import ValidationFinding, parse_submission
+from roarbench.submissions.file import parse_submission
+from roarbench.submissions.limits_and_faults import ValidationFinding
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
 from tests.helpers.tables import make_table, parse_rows, render_words
 

@@ -66,7 +66,7 @@ def test_checksums_reserve_missing_file_for_one_folder(store, folders, monkeypat
     first.record_compare_or_reserve(lacking)
     first.record_new_files([REFERENCE])
     assert read_recorded_checksums(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
-    monkeypatch.setattr("roarbench.store.artifact_checksums.SILENCE", timedelta())
+    monkeypatch.setattr("roarbench.store.artifact_checksums.MAX_SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
     with refused:
         second.record_compare_or_reserve([RANKING])
@@ -87,7 +87,7 @@ def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folde
     here.record_new_files(made[3:])
     store.add_results([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
-        with pytest.raises(StoreError, match=f"a different {each.what[:8]}"):
+        with pytest.raises(StoreError, match=f"a different {each.name[:8]}"):
             here.record_new_files([each])
     mark_as_imported(store, RUNS)
     here.record_new_files([*made[:3], again[3]])
@@ -101,7 +101,7 @@ def test_checksums_of_results_must_match_folder_unless_imported(store, folders):
     here.record_compare_or_reserve(
         [RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike]
     )  # the first matches
-    here.record_compare_or_reserve([RANKING], [unlike._replace(here="")])
+    here.record_compare_or_reserve([RANKING], [unlike._replace(current_checksum="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
         here.record_compare_or_reserve([REFERENCE], [unlike])
     assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}

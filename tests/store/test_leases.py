@@ -16,7 +16,7 @@ from roarbench.common.errors import LostLease, StoreError
 from roarbench.store import database as database_module
 from roarbench.store import leases as leases_module
 from roarbench.store import results as results_module
-from roarbench.store.leases import SILENCE, LeaseRequest, Owner, is_alive
+from roarbench.store.leases import MAX_SILENCE, LeaseRequest, Owner, is_alive
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import leases
 from tests.helpers.store_rows import lease, make_result, make_run
@@ -107,7 +107,7 @@ def test_step_with_several_keys_is_leased_whole_and_blocked_until_retry(store):
     assert list(store.claim_leases([first], one, 1).granted) == [first]
     answer = store.claim_leases([both, shard], two, 9)
     assert (list(answer.granted), answer.leased) == ([shard], {KEYS[0]})
-    leased = [(lease.key, lease.what) for lease in store.list_leases() if lease.owner == two]
+    leased = [(lease.key, lease.step_name) for lease in store.list_leases() if lease.owner == two]
     assert leased == [(key, "c") for key in sorted(shard.keys)]
     store.failures.record_step_failed_until_retry(shard, "x" * 501, two)
     assert {lease.owner for lease in store.list_leases()} == {one}
@@ -138,7 +138,7 @@ def test_claim_leases_respects_concurrent_claims_and_results(store, monkeypatch)
 def test_owner_of_expired_lease_writes_nothing(store):
     """A lease expires while its worker still computes, on a machine that slept or was cut off."""
     numbers = [claim_run(store, key, ELSEWHERE) for key in KEYS[:2]]
-    set_age(store, ELSEWHERE, SILENCE + SECOND)
+    set_age(store, ELSEWHERE, MAX_SILENCE + SECOND)
     heir = Owner.of_this_process()
     later = claim_run(store, KEYS[0], heir)
     again = claim_run(store, KEYS[1], ELSEWHERE)
@@ -185,17 +185,17 @@ def test_lease_expiry_excludes_downtime_of_database(postgres_url):
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
         store.database.run_write(lambda connection: connection.execute(older))
-        assert lease(store, KEYS, Owner.of_this_process()) == (set(KEYS) if row.now - start > SILENCE else set())
+        assert lease(store, KEYS, Owner.of_this_process()) == (set(KEYS) if row.now - start > MAX_SILENCE else set())
 
 
 def test_lease_expires_at_process_end_here_and_after_silence_elsewhere(store):
     lease(store, KEYS, replace(Owner.of_this_process(), pid=2**22 + 1))  # above the largest number there is
     assert store.list_leases() == []
     assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
-    set_age(store, ELSEWHERE, SILENCE - 30 * SECOND)
+    set_age(store, ELSEWHERE, MAX_SILENCE - 30 * SECOND)
     assert lease(store, KEYS, Owner.of_this_process()) == set()
     assert len(store.list_leases()) == len(KEYS)
-    set_age(store, ELSEWHERE, SILENCE + SECOND)
+    set_age(store, ELSEWHERE, MAX_SILENCE + SECOND)
     store.renew_leases(Owner.of_this_process())  # renews no lease of another owner
     assert store.list_leases() == []
     assert lease(store, KEYS, Owner.of_this_process()) == set(KEYS)
@@ -221,8 +221,8 @@ def test_is_alive_relies_on_heartbeat_for_hidden_process(monkeypatch):
     monkeypatch.setattr(os, "kill", kill)
     monkeypatch.setattr(Path, "read_text", Mock(side_effect=FileNotFoundError))  # as with hidepid=2
     owner = replace(Owner.of_this_process(), pid=1234567, start="77")
-    assert is_alive(owner, NOW - SILENCE / 2, NOW)
-    assert not is_alive(owner, NOW - 2 * SILENCE, NOW)
+    assert is_alive(owner, NOW - MAX_SILENCE / 2, NOW)
+    assert not is_alive(owner, NOW - 2 * MAX_SILENCE, NOW)
     kill.side_effect = ProcessLookupError("nobody's")
     assert not is_alive(owner, NOW, NOW), "nobody has this number, whatever was heard"
     kill.assert_called_with(1234567, 0)

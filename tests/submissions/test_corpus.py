@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from roarbench.submissions import sandbox_command, submission_validation
-from roarbench.submissions.file import Refusal, read_submission
-from roarbench.submissions.limits import Limits
+from roarbench.submissions.file import read_submission
+from roarbench.submissions.limits_and_faults import Limits, Refusal
 from roarbench.submissions.submission_validation import validate_submission
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -38,7 +38,7 @@ SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=3)}
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch):
     """Small limits, which submissions with endless loops exceed sooner."""
-    monkeypatch.setattr(submission_validation, "CHECK", LITTLE)
+    monkeypatch.setattr(submission_validation, "CHECK_LIMITS", LITTLE)
 
 
 def find_verdict(path):
@@ -55,7 +55,7 @@ def test_validate_submission_gives_verdict_of_corpus(name, monkeypatch, tmp_path
     entry, path = CORPUS[name], tmp_path / "some.py"
     if entry.get("shared"):
         request.getfixturevalue("one_sandbox")
-    monkeypatch.setattr(submission_validation, "CHECK", SOONER.get(entry["verdict"], LITTLE))
+    monkeypatch.setattr(submission_validation, "CHECK_LIMITS", SOONER.get(entry["verdict"], LITTLE))
     path.write_text(("" if entry.get("whole") else HEAD.format(name.replace("_", "-"))) + entry["code"])
     seen, line = find_verdict(path)
     assert seen in entry["verdict"].split(" or "), line  # the first exceeded limit may depend on the machine

@@ -10,8 +10,9 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.submissions.adapters import _CONVENTIONS
-from roarbench.submissions.faults import SubmissionFault
-from roarbench.submissions.file import NAMES, TEMPLATE, Refusal, parse_submission, read_submission, write_template
+from roarbench.submissions.file import TEMPLATE, parse_submission, read_submission, write_template
+from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
+from roarbench.submissions.parameters import ENTRY_POINTS
 from roarbench.submissions.submission_validation import (
     _find_warnings,
     draw_text_picture,
@@ -106,7 +107,7 @@ def test_parameters_are_plain_attributes_of_estimator_class():
         "blur": "ßoft",
         "signed": False,
     }
-    assert tuple(_CONVENTIONS) == NAMES
+    assert tuple(_CONVENTIONS) == ENTRY_POINTS
     classes = "class C:\n    a = 0\n    a = 1\nclass D:\n    b = 2\n"
     found = {
         "estimate = C": {"a": 1},

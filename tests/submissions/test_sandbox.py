@@ -16,9 +16,14 @@ from roarbench.common.errors import SandboxError
 from roarbench.compute.networks import build_network
 from roarbench.submissions import isolation_check, sandbox_command, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
-from roarbench.submissions.faults import HarnessFault, SubmissionFault
 from roarbench.submissions.isolation_check import check_sandbox_isolation
-from roarbench.submissions.limits import CHECK, SCRATCH, Limits
+from roarbench.submissions.limits_and_faults import (
+    CHECK_LIMITS,
+    MAX_SCRATCH_BYTES,
+    HarnessFault,
+    Limits,
+    SubmissionFault,
+)
 from roarbench.submissions.run_in_sandbox import SandboxTask, derive_image_seeds, run_submission
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
@@ -29,7 +34,7 @@ def test_sandboxed_maps_equal_maps_of_same_code_outside(one_sandbox):
     (part,) = make_task(GRADIENT).parts
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
-    answer = run_submission(SandboxTask(GRADIENT.encode(), NETWORK, parts), CHECK)
+    answer = run_submission(SandboxTask(GRADIENT.encode(), NETWORK, parts), CHECK_LIMITS)
     assert (answer.fault, answer.drew) == (None, False)
     space: dict = {}
     exec(GRADIENT, space)
@@ -49,32 +54,36 @@ def net(classes, channels, size):
     network = NETWORK._replace(name="mine.net@1", source=source)
     model = build_network(**network._asdict(), generator=torch.Generator().manual_seed(0)).eval()
     task = make_task(GRADIENT)
-    answer = run_submission(SandboxTask(task.source, network, (task.parts[0]._replace(model=model),)), CHECK)
+    answer = run_submission(SandboxTask(task.source, network, (task.parts[0]._replace(model=model),)), CHECK_LIMITS)
     assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
 def test_sandbox_answer_may_exceed_scratch_size(one_sandbox):
     (part,) = make_task(GRADIENT).parts
-    images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
+    images = torch.zeros((MAX_SCRATCH_BYTES // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
     asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
-    answer = run_submission(SandboxTask(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
+    answer = run_submission(
+        SandboxTask(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK_LIMITS
+    )
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
 def test_sandbox_names_images_with_non_finite_maps(one_sandbox):
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
-    answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
+    answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK_LIMITS)
     assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
-    assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
+    assert answer.fault.message.startswith(
+        "the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite"
+    )
 
 
 def test_sandbox_randomness_depends_only_on_image(one_sandbox):
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
     for batch in (2, 5):
         task = make_task(drawing, batch=batch)
-        answer = run_submission(task, CHECK)
+        answer = run_submission(task, CHECK_LIMITS)
         assert answer.drew
         numbers = derive_image_seeds(task.parts[0].ids.tolist()).tolist()
         one = [torch.rand((1, 3, 16, 16), generator=torch.Generator().manual_seed(s)) for s in numbers]
@@ -87,8 +96,8 @@ import os, torch
 assert os.path.exists({__file__!r})
 assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic
 """
-    assert run_submission(make_task(outside + GRADIENT), CHECK, trust=True).fault is None
-    assert run_submission(make_task(outside + GRADIENT), CHECK).fault.kind is SubmissionFault.IMPORT
+    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS, trust=True).fault is None
+    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS).fault.kind is SubmissionFault.IMPORT
 
 
 HIDDEN_USE = {
@@ -154,7 +163,7 @@ def test_sandbox_limits_resources_hidden_from_single_process(code, kind):
     """A wall clock that runs much longer than the CPU clock, as on a busy machine, is no fault."""
     answer = run_submission(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
     assert answer.fault.kind is kind
-    assert ("make it faster" in answer.fault.words) == (kind is SubmissionFault.TIME)
+    assert ("make it faster" in answer.fault.message) == (kind is SubmissionFault.TIME)
     assert answer.ended.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
 
 
@@ -162,7 +171,7 @@ def test_sandbox_stops_idle_submission_before_wall_limit():
     waits = "import time\ntime.sleep(3000)\n"
     answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
     assert answer.fault.kind is SubmissionFault.CLOCK
-    assert "do not wait for anything" in answer.fault.words
+    assert "do not wait for anything" in answer.fault.message
 
 
 def test_watchdog_does_not_count_output_as_idle_time(monkeypatch):
@@ -170,12 +179,12 @@ def test_watchdog_does_not_count_output_as_idle_time(monkeypatch):
     (pipe, end), (started, start) = os.pipe(), os.pipe()
     os.set_blocking(pipe, False)
     with subprocess.Popen(["sleep", "5"]) as process:
-        watchdog = sandbox_process._Watchdog(process, None, pipe, started, CHECK, time.monotonic())
+        watchdog = sandbox_process._Watchdog(process, None, pipe, started, CHECK_LIMITS, time.monotonic())
         begin = time.monotonic()
         for _ in range(30):
             os.write(end, b"x")
             assert watchdog._find_exceeded_limit() is None
-        assert watchdog.idle <= time.monotonic() - begin + sandbox_process._LOOK
+        assert watchdog.idle <= time.monotonic() - begin + sandbox_process._CHECK_INTERVAL
         process.kill()
     for number in (pipe, end, started, start):
         os.close(number)
@@ -185,12 +194,12 @@ def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
     """The test runs if control groups can be created, even if they limit nothing."""
     if not (sandbox_process._MOUNT / "cgroup.procs").exists():
         monkeypatch.setattr(sandbox_process, "_MOUNT", sandbox_process._MOUNT / "unified")
-    monkeypatch.setattr(sandbox_process, "_NEEDED", set())
+    monkeypatch.setattr(sandbox_process, "_NEEDED_CONTROLLERS", set())
     monkeypatch.setattr(sandbox_process, "find_parent_group", sandbox_process.find_parent_group.__wrapped__)
     if not (parent := sandbox_process.find_parent_group()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
-    answer = run_submission(make_task(burn + GRADIENT), CHECK)
+    answer = run_submission(make_task(burn + GRADIENT), CHECK_LIMITS)
     assert answer.fault is None
     assert answer.ended.cpu > 2
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
@@ -200,17 +209,17 @@ def test_only_old_empty_control_groups_are_removed(tmp_path):
     """A folder that is not empty stands for a group with processes: neither can be removed."""
     for name in ("roarbench-1-old", "roarbench-2-new", "roarbench-3-full/inside", "other"):
         (tmp_path / name).mkdir(parents=True)
-    begin = time.time() - sandbox_process._OLD - 1
+    begin = time.time() - sandbox_process._MAX_EMPTY_SECONDS - 1
     for name in ("roarbench-1-old", "roarbench-3-full", "other"):
         os.utime(tmp_path / name, (begin, begin))
-    sandbox_process._remove_old_groups(tmp_path)
+    sandbox_process._remove_stale_groups(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"roarbench-2-new", "roarbench-3-full", "other"}
 
 
 def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
     if sandbox_process.find_parent_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
-    monkeypatch.setattr(sandbox_process, "_LOOK", 5.0)
+    monkeypatch.setattr(sandbox_process, "_CHECK_INTERVAL", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
     fault = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
     assert fault.kind is SubmissionFault.MEMORY
@@ -227,7 +236,7 @@ for _ in range(11):
         os._exit(0)
 time.sleep(2)
 """
-    answer = run_submission(make_task(family + GRADIENT), replace(CHECK, memory=2**30))
+    answer = run_submission(make_task(family + GRADIENT), replace(CHECK_LIMITS, memory=2**30))
     assert answer.fault is None
     assert answer.ended.peak < 2**30
 
@@ -237,7 +246,7 @@ def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
     if device == "cpu" or torch.cuda.is_available():
         monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
-        run_submission(make_task(GRADIENT)._replace(device=device), CHECK)
+        run_submission(make_task(GRADIENT)._replace(device=device), CHECK_LIMITS)
 
 
 def test_sandbox_command_binds_requested_gpu_and_package_folders(tmp_path, monkeypatch):
@@ -310,12 +319,13 @@ import torch, sys
 from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.submissions.run_in_sandbox import run_submission
 from roarbench.submissions.sandbox_command import make_sandbox_command
-from roarbench.submissions.limits import CHECK
+from roarbench.submissions.limits_and_faults import CHECK_LIMITS
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox_isolation()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
-faults = [run_submission(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
+sources = (GRADIENT, "import os\\nos.setuid(0)", many)
+faults = [run_submission(make_task(source), CHECK_LIMITS).fault for source in sources]
 print(*(fault and fault.kind for fault in faults))
 '
 """

@@ -17,7 +17,7 @@ from torch import nn
 
 from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.adapters import NoEntryPoint, find_entry_point
-from roarbench.submissions.faults import LINE, SubmissionFault, make_printable_fault
+from roarbench.submissions.limits_and_faults import MAX_LINE, SubmissionFault, make_printable_fault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
 
 ARRAYS = {
@@ -153,9 +153,9 @@ def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():
 
 def test_printable_fault_is_one_line():
     found = make_printable_fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
-    assert found.words.isprintable()
-    assert found.words.startswith("[2J a b")
-    assert len(found.words) == LINE
+    assert found.message.isprintable()
+    assert found.message.startswith("[2J a b")
+    assert len(found.message) == MAX_LINE
     assert found.trace == "x ]0; \n  y "
 
 

@@ -25,7 +25,8 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.store.submissions_and_annotations import store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.file import Refusal, parse_submission
+from roarbench.submissions.file import parse_submission
+from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
