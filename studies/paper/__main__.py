@@ -1,4 +1,4 @@
-"""Write the tables and figures of studies/paper/README.md from the published rows under results/ alone.
+"""Write the tables and figures of studies/paper/README.md from the published results.
 
 python -m studies.paper
 """
@@ -41,19 +41,20 @@ from studies.paper.published import (
 
 HERE = Path(__file__).parent
 EXPLAINS = OwnNetworkVerdict.EXPLAINS
-_SHOWN = 4  # estimators of each order in the table of the best
-_NEAR, _FAR = 5.0, 10.0  # points that masks alone may be below retraining, if the mask sets what remains, or not
-ROWS = ("random", "sobel", "sobel-released", "random-blurred", *PAPER_IDS)  # of tables of accuracies
+_SHOWN = 4  # number of estimators per order in the table of the best
+# points by which masks alone are below retraining: at most `_NEAR` if masks explain the accuracy, above `_FAR` if not
+_NEAR, _FAR = 5.0, 10.0
+ROWS = ("random", "sobel", "sobel-released", "random-blurred", *PAPER_IDS)  # rows of the tables of accuracies
 
 
 def counts(sets: list[DataSet]) -> str:
-    """Return how many runs of each suite are published, by protocol."""
-    protocols = list(dict.fromkeys(block.protocol for each in sets for block in each.results.suite.blocks))
+    """Make a table of the numbers of published runs of each suite, by protocol."""
+    protocols = list(dict.fromkeys(block.protocol for dataset in sets for block in dataset.results.suite.blocks))
     rows = []
-    for each in sets:
-        asked, done = list_planned_runs(each.results.suite), each.results.results
-        shares = [_share(each.results, protocol) for protocol in protocols]
-        rows.append([each.name, f"{len(done):,} of {len(asked):,}", *shares])
+    for dataset in sets:
+        asked, done = list_planned_runs(dataset.results.suite), dataset.results.results
+        shares = [_share(dataset.results, protocol) for protocol in protocols]
+        rows.append([dataset.name, f"{len(done):,} of {len(asked):,}", *shares])
     return format_markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)
 
 
@@ -63,15 +64,15 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 
 
 def claims(sets: list[DataSet]) -> str:
-    """Return each claim of the paper with its verdict on the paper's table and on each data set."""
-    shown = [each for each in sets if each.samples(ROAR)]
-    records = [list_claim_verdicts(SuiteDraws.of(keep_most_shared_levels(each.results))) for each in shown]
+    """Make a table of the paper's claims with their verdicts on the paper's table and on each data set."""
+    shown = [dataset for dataset in sets if dataset.samples(ROAR)]
+    records = [list_claim_verdicts(SuiteDraws.of(keep_most_shared_levels(dataset.results))) for dataset in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
         published = found[0]["published"] if found else list_claim_verdicts(None)[number]["published"]
-        rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(each["ours"]) for each in found)])
-    return format_markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
+        rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(dataset["ours"]) for dataset in found)])
+    return format_markdown_table(("claim", "the paper", *(dataset.name for dataset in shown)), rows)
 
 
 def _ours(record: Mapping[str, Any]) -> str:
@@ -79,13 +80,15 @@ def _ours(record: Mapping[str, Any]) -> str:
 
 
 def accuracies(sets: list[DataSet]) -> str:
-    """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
-    return _accuracies_at(HIGH, {each.name: each.results for each in sets if each.roar})
+    """Make a table of accuracies after retraining without the first 90 % of the features, the paper's and ours."""
+    return _accuracies_at(HIGH, {dataset.name: dataset.results for dataset in sets if dataset.roar})
 
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
-    """Return the accuracy after retraining without the first half: the paper's and ours."""
-    return _accuracies_at(HALF, {each.name: each.results for each in sets if each.other_samples[ROAR, HALF]})
+    """Make a table of accuracies after retraining without the first half of the features, the paper's and ours."""
+    return _accuracies_at(
+        HALF, {dataset.name: dataset.results for dataset in sets if dataset.other_samples[ROAR, HALF]}
+    )
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -108,16 +111,16 @@ def _compute_accuracies(results: SuiteResults) -> Mapping[str, Curve]:
 
 
 def estimators(sets: list[DataSet]) -> str:
-    """Return every estimator with its passes, and both gains on each data set."""
-    names = dict.fromkeys(name for each in sets for name in (*each.own, *each.samples(ROAR)))
-    order = sorted(names, key=lambda name: -max(value_of(each.own.get(name)) for each in sets))
+    """Make a table of all estimators with their passes, and their own-network and ROAR gains on each data set."""
+    names = dict.fromkeys(name for dataset in sets for name in (*dataset.own, *dataset.samples(ROAR)))
+    order = sorted(names, key=lambda name: -max(value_of(dataset.own.get(name)) for dataset in sets))
     heads = ["estimator", "passes"]
-    heads += [f"own-network, {each.name}" for each in sets if each.own]
-    heads += [f"ROAR at .9, {each.name}" for each in sets if each.samples(ROAR)]
+    heads += [f"own-network, {dataset.name}" for dataset in sets if dataset.own]
+    heads += [f"ROAR at .9, {dataset.name}" for dataset in sets if dataset.samples(ROAR)]
     rows = []
     for name in order:
-        own = [_gain(each.own.get(name)) for each in sets if each.own]
-        roar = [_judged(each.roar.get(name)) for each in sets if each.samples(ROAR)]
+        own = [_gain(dataset.own.get(name)) for dataset in sets if dataset.own]
+        roar = [_judged(dataset.roar.get(name)) for dataset in sets if dataset.samples(ROAR)]
         rows.append([f"`{format_id_with_samples(name)}`", f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
@@ -133,15 +136,15 @@ def _judged(row: Row | None) -> str:
 
 
 def kar(sets: list[DataSet]) -> str:
-    """Return the gain by KAR and by ROAR at the high level, each with its verdict against Random."""
-    shown = [each for each in sets if each.kar]
-    names = dict.fromkeys(name for each in shown for name in each.kar)
-    order = sorted(names, key=lambda name: -max(value_of(each.kar.get(name)) for each in shown))
-    heads = [f"{protocol} at .9, {each.name}" for each in shown for protocol in ("KAR", "ROAR")]
+    """Make a table of gains under KAR and ROAR at the level `HIGH`, with their verdicts against Random."""
+    shown = [dataset for dataset in sets if dataset.kar]
+    names = dict.fromkeys(name for dataset in shown for name in dataset.kar)
+    order = sorted(names, key=lambda name: -max(value_of(dataset.kar.get(name)) for dataset in shown))
+    heads = [f"{protocol} at .9, {dataset.name}" for dataset in shown for protocol in ("KAR", "ROAR")]
     rows = [
         [
             f"`{format_id_with_samples(name)}`",
-            *(_judged(of.get(name)) for each in shown for of in (each.kar, each.roar)),
+            *(_judged(of.get(name)) for dataset in shown for of in (dataset.kar, dataset.roar)),
         ]
         for name in order
     ]
@@ -149,30 +152,30 @@ def kar(sets: list[DataSet]) -> str:
 
 
 def masks(sets: list[DataSet]) -> str:
-    """Return the accuracy of networks that see masks alone, beside retraining, and the verdict of plan.md's rule."""
-    shown = [each for each in sets if each.masks_alone and each.roar]
-    tables = [_compute_accuracies(each.high) for each in shown]
+    """Make a table of accuracies on masks alone and after retraining, with the verdict by the rule of plan.md."""
+    shown = [dataset for dataset in sets if dataset.masks_alone and dataset.roar]
+    tables = [_compute_accuracies(dataset.high) for dataset in shown]
     rows = [
-        [f"`{name}`", *(_compare_masks(each, name, table) for each, table in zip(shown, tables, strict=True))]
+        [f"`{name}`", *(_compare_masks(dataset, name, table) for dataset, table in zip(shown, tables, strict=True))]
         for name in ROWS
-        if any(name in each.masks_alone for each in shown)
+        if any(name in dataset.masks_alone for dataset in shown)
     ]
-    return format_markdown_table(("removed first", *(each.name for each in shown)), rows)
+    return format_markdown_table(("removed first", *(dataset.name for dataset in shown)), rows)
 
 
-def _compare_masks(each: DataSet, name: str, retrained: Mapping[str, Curve]) -> str:
+def _compare_masks(dataset: DataSet, name: str, retrained: Mapping[str, Curve]) -> str:
     accuracy = retrained.get(name, {})
-    if name not in each.masks_alone or HIGH not in accuracy:
+    if name not in dataset.masks_alone or HIGH not in accuracy:
         return MISSING
-    below = 100 * accuracy[HIGH] - each.masks_alone[name]
+    below = 100 * accuracy[HIGH] - dataset.masks_alone[name]
     verdict = "**yes**" if below <= _NEAR else "no" if below > _FAR else "open"
-    numbers = f"{each.masks_alone[name]:.1f}, {format_accuracy(accuracy, HIGH)}"
+    numbers = f"{dataset.masks_alone[name]:.1f}, {format_accuracy(accuracy, HIGH)}"
     return numbers if find_estimator(name).control else f"{numbers} {verdict}"
 
 
 def matched(sets: list[DataSet]) -> str:
-    """Return matched gain with its verdict against Random, controls included; **all**: better than every control."""
-    shown = {each.name: each.matched for each in sets if each.matched}
+    """Make a table of matched gains with their verdicts against Random; **all** means better than every control."""
+    shown = {dataset.name: dataset.matched for dataset in sets if dataset.matched}
     names = dict.fromkeys(name for rows in shown.values() for name in rows)
     order = sorted(names, key=lambda name: -max(value_of(rows.get(name)) for rows in shown.values()))
     table = []
@@ -193,41 +196,41 @@ def _compared(row: Row | None) -> str:
 
 
 def submissions(sets: list[DataSet]) -> str:
-    """Return the rows of the example submissions; their intervals are adjusted for all rows of their boards."""
+    """Make a table of the example submissions; their intervals are adjusted for all rows of their boards."""
     table = []
-    for each in (one for one in sets if one.submitted.suite.estimators != one.results.suite.estimators):
-        found = {protocol: each.find_rows_of_submissions(protocol) for protocol in (*UNTRAINED.values(), MATCHED)}
+    for dataset in (one for one in sets if one.submitted.suite.estimators != one.results.suite.estimators):
+        found = {protocol: dataset.find_rows_of_submissions(protocol) for protocol in (*UNTRAINED.values(), MATCHED)}
         own = found.pop(OWN_NETWORK)
         for name in sorted(own, key=lambda name: -value_of(own[name])):
             others = (_judged(rows.get(name)) for rows in found.values())
-            table.append([each.name, f"`{name}`", _gain(own[name]), *others])
+            table.append([dataset.name, f"`{name}`", _gain(own[name]), *others])
     return format_markdown_table(("data set", "submission", *UNTRAINED, "matched gain"), table)
 
 
 def fronts(sets: list[DataSet]) -> str:
-    """Return the Pareto front of own-network gain against passes on each data set."""
+    """Make a table of the Pareto front of own-network gain against passes on each data set."""
     rows = [
         [
-            each.name,
+            dataset.name,
             f"`{format_id_with_samples(name)}`",
             f"{cost(name):,}",
-            format_interval(each.own[name].gain),
+            format_interval(dataset.own[name].gain),
             "yes" if sure else "no",
         ]
-        for each in sets
-        for name, sure in front(each).items()
+        for dataset in sets
+        for name, sure in front(dataset).items()
     ]
     return format_markdown_table(("data set", "on the front", "passes", "own-network gain", "for certain"), rows)
 
 
 def best(sets: list[DataSet]) -> str:
-    """Return the first estimators of each order without retraining; a dash where it is not complete."""
+    """Make a table of the first estimators of each order without retraining; a dash for incomplete protocols."""
     rows = []
-    for each in sets:
+    for dataset in sets:
         firsts = [
-            _first(each.samples(protocol)) if each.whole(protocol) else MISSING for protocol in UNTRAINED.values()
+            _first(dataset.samples(protocol)) if dataset.whole(protocol) else MISSING for protocol in UNTRAINED.values()
         ]
-        rows.append([each.name, *firsts])
+        rows.append([dataset.name, *firsts])
     return format_markdown_table(("data set", *UNTRAINED), rows)
 
 
@@ -255,11 +258,11 @@ _TABLES = (
     machines,
     replication,
 )
-TABLES: dict[str, Callable[[list[DataSet]], str]] = {each.__name__: each for each in _TABLES}
+TABLES: dict[str, Callable[[list[DataSet]], str]] = {table.__name__: table for table in _TABLES}
 
 
 def main() -> None:
-    """Write every table of README.md, both figures, and the picture of the README of the project."""
+    """Write all tables of README.md, both figures, and the picture in the project's README."""
     make_parser(__doc__).parse_args()
     with TemporaryDirectory() as folder:
         sets = read_sets(Path(folder))

@@ -1,4 +1,4 @@
-"""Tables of agreement: between questions, data sets, levels, machines and replications."""
+"""Make tables of the agreement between protocols, data sets, levels, machines and replications."""
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
@@ -27,26 +27,30 @@ from studies.paper.published import (
 )
 
 CONFIDENCE = 0.95
-HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
+HOLDS = 0.6  # minimum Kendall's tau of orders that agree
 _DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
 _ORDER_HEADS = ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict")
-_SAME, _INSIDE = 0.8, 0.9  # least tau, and least share of differences within the error, of rows of two machines
+_SAME, _INSIDE = 0.8, 0.9  # if the machine does not matter: minimum tau, and share of differences within the error
 
 
 def orders(sets: list[DataSet]) -> str:
-    """Return whether orders of estimators carry over: between the questions, and between data sets."""
+    """Make a table of the agreement of orders of estimators between protocols, and between data sets."""
     rows = []
-    for each in sets:
-        whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
-        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.samples(ROAR), whole, _same_question))
-    for each in sets:
-        whole = each.whole(KAR) and each.whole(ROAR)
-        rows.append(_order(f"KAR, ROAR at .9: {each.name}", each.samples(KAR), each.samples(ROAR), whole, _contradicts))
+    for dataset in sets:
+        whole = dataset.whole(OWN_NETWORK) and dataset.whole(ROAR)
+        rows.append(
+            _order(f"both questions: {dataset.name}", dataset.own_samples, dataset.samples(ROAR), whole, _same_question)
+        )
+    for dataset in sets:
+        whole = dataset.whole(KAR) and dataset.whole(ROAR)
+        rows.append(
+            _order(f"KAR, ROAR at .9: {dataset.name}", dataset.samples(KAR), dataset.samples(ROAR), whole, _contradicts)
+        )
     for (one_name, one), (other_name, other) in combinations(UNTRAINED.items(), 2):
-        for each in sets:
-            whole = each.whole(one) and each.whole(other)
-            samples = each.samples(one), each.samples(other)
-            rows.append(_order(f"{one_name}, {other_name}: {each.name}", *samples, whole, _same_question))
+        for dataset in sets:
+            whole = dataset.whole(one) and dataset.whole(other)
+            samples = dataset.samples(one), dataset.samples(other)
+            rows.append(_order(f"{one_name}, {other_name}: {dataset.name}", *samples, whole, _same_question))
     for first, second in combinations(sets, 2):
         for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR), ("KAR at .9", KAR)):
             whole = first.whole(protocol) and second.whole(protocol)
@@ -59,44 +63,44 @@ def orders(sets: list[DataSet]) -> str:
 
 
 def levels(sets: list[DataSet]) -> str:
-    """Return whether the order by ROAR at .9 stands for the order at other levels, here and in the paper."""
+    """Make a table that says whether ROAR orders estimators at other levels as at .9, here and in the paper."""
     rows = []
     for level in OTHER_LEVELS:
         for data, curves in read_hooker2019(Order.MORF).items():
             tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
             rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
-        for each in sets:
-            order = _order(each.name, each.other_samples[ROAR, level], each.samples(ROAR), True, _stands_for)
+        for dataset in sets:
+            order = _order(dataset.name, dataset.other_samples[ROAR, level], dataset.samples(ROAR), True, _stands_for)
             rows += [[f"{level:g}", *order]] if order else []
     heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
     return format_markdown_table(heads, rows)
 
 
 def kar_levels(sets: list[DataSet]) -> str:
-    """Return whether the order by KAR at .9 stands for other levels, and whether KAR and ROAR agree at each of them."""
+    """Make a table that says whether KAR orders estimators at other levels as at .9, and as ROAR does."""
     rows = []
-    for each in sets:
+    for dataset in sets:
         for level in OTHER_LEVELS:
-            kar, roar = each.other_samples[KAR, level], each.other_samples[ROAR, level]
-            high = f"KAR at {level:g} and at {HIGH:g}: {each.name}"
-            rows.append(_order(high, kar, each.samples(KAR), True, _stands_for))
-            rows.append(_order(f"KAR and ROAR at {level:g}: {each.name}", kar, roar, True, _contradicts))
+            kar, roar = dataset.other_samples[KAR, level], dataset.other_samples[ROAR, level]
+            high = f"KAR at {level:g} and at {HIGH:g}: {dataset.name}"
+            rows.append(_order(high, kar, dataset.samples(KAR), True, _stands_for))
+            rows.append(_order(f"KAR and ROAR at {level:g}: {dataset.name}", kar, roar, True, _contradicts))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
 def _order(
     name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
 ) -> list[str]:
-    found = compute_agreement(one, other, CONFIDENCE)
-    if found is None:
+    agreement = compute_agreement(one, other, CONFIDENCE)
+    if agreement is None:
         return []
-    return [name, *_format_agreement(found), judged(found.tau) if whole else "not yet whole"]
+    return [name, *_format_agreement(agreement), judged(agreement.tau) if whole else "not yet whole"]
 
 
-def _format_agreement(found: Agreement) -> tuple[str, str, str]:
-    """Return the number of rows, Kendall's tau and the settled pairs of two orders."""
-    settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
-    return str(found.rows), format_interval(found.tau, lambda value: f"{value:+.2f}"), settled
+def _format_agreement(agreement: Agreement) -> tuple[str, str, str]:
+    """Format the number of rows, Kendall's tau and the settled pairs of two orders."""
+    settled = MISSING if agreement.settled is None else f"{agreement.settled}, {agreement.opposed} opposed"
+    return str(agreement.rows), format_interval(agreement.tau, lambda value: f"{value:+.2f}"), settled
 
 
 def _same_question(tau: Estimate) -> str:
@@ -121,18 +125,18 @@ def _stands_for(tau: Estimate) -> str:
 
 
 def machines(sets: list[DataSet]) -> str:
-    """Return whether gains that another machine computed for the same networks are those of the published rows."""
+    """Make a table that compares gains from another machine, for the same networks, with the published gains."""
     rows = []
-    for each in sets:
-        for other, results in each.elsewhere.items():
-            here, there = (_draw_gains_of(other, part) for part in (each.results, results))
+    for dataset in sets:
+        for other, results in dataset.elsewhere.items():
+            here, there = (_draw_gains_of(other, part) for part in (dataset.results, results))
             if found := compute_agreement(here, there, CONFIDENCE):
                 gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
                 inside = sum(gap.inside for gap in gaps)
                 gain = f"{other.protocol.title} at {other.level:g}" if other.level else "own-network gain"
                 rows.append(
                     [
-                        *(each.name, gain, other.machine, *_format_agreement(found)),
+                        *(dataset.name, gain, other.machine, *_format_agreement(found)),
                         f"{inside} of {len(gaps)}",
                         f"{max(gap.points for gap in gaps):.1f}",
                         judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),
@@ -152,11 +156,11 @@ class Gap(NamedTuple):
     """Difference between one row's gains on two machines."""
 
     points: float
-    inside: bool  # of 1.96 times the root of the sum of both squared standard errors
+    inside: bool  # whether it is at most 1.96 times the standard error of the difference
 
 
 def measure_gap(one: Sample, other: Sample) -> Gap:
-    """Return the difference of one row's gains on two machines."""
+    """Measure the difference of one row's gains on two machines."""
     points = abs(one.value - other.value)
     return Gap(points, points <= 1.96 * float(np.hypot(one.draws.std(ddof=1), other.draws.std(ddof=1))))
 
@@ -170,12 +174,12 @@ def judge_machine(tau: Estimate, opposed: int, inside: float) -> str:
 
 
 def replication(sets: list[DataSet]) -> str:
-    """Return how much of each board comes out again with other seeds and explained networks."""
+    """Make a table that compares each board with its replication with other seeds and explained networks."""
     rows = []
-    for each in (one for one in sets if one.again.results):
-        for protocol in dict.fromkeys(block.protocol for block in each.results.suite.blocks):
-            if found := compare_under_protocol(protocol, each.high, each.again, each.results.suite):
-                rows.append([each.name, protocol.name, *_again(found)])
+    for dataset in (one for one in sets if one.again.results):
+        for protocol in dict.fromkeys(block.protocol for block in dataset.results.suite.blocks):
+            if found := compare_under_protocol(protocol, dataset.high, dataset.again, dataset.results.suite):
+                rows.append([dataset.name, protocol.name, *_again(found)])
     heads = ("data set", "protocol", "rows", "equal verdicts", "opposed", "gains in the prediction interval", "tau")
     return format_markdown_table(heads, rows)
 

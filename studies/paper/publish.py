@@ -1,8 +1,8 @@
-"""Publish what a store has of a suite of the benchmark and results/ lacks, as one new file of results/.
+"""Publish the results of a benchmark suite in a store that results/ lacks, as one new file of results/.
 
 Run: python -m studies.paper.publish imagenette64 STORES/imagenette64 own-network --about "A. Author, one H200"
-then add the folder to [tool.setuptools.data-files] of pyproject.toml, and `roarbench results check results`.
-With --replication 1 the rows are those of `roarbench replicate --replication 1`.
+Then add the folder to [tool.setuptools.data-files] of pyproject.toml, and run `roarbench results check results`.
+With --replication 1, the results of `roarbench replicate --replication 1` are published.
 """
 
 from dataclasses import replace
@@ -21,7 +21,7 @@ from studies.paper.published import DATA, RESULTS, SETS
 
 
 def publish(name: str, store: Path, file: str, about: str, replication: int) -> int:
-    """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
+    """Write the new rows of a data set's suite to results/ and its index; return their number."""
     suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
     files = [
         RESULTS / each.path for each in read_index_and_check_folder(RESULTS) if each.versioned_suite == suite.versioned
@@ -39,12 +39,12 @@ def publish(name: str, store: Path, file: str, about: str, replication: int) -> 
 
 
 def main() -> None:
-    """Publish, and say how many rows."""
+    """Publish the results, and print the number of rows."""
     parser = make_parser(__doc__)
     parser.add_argument("name", choices=SETS)
     parser.add_argument("store", type=Path)
-    parser.add_argument("file", help="its name within the suite's folder, without .parquet")
-    parser.add_argument("--about", required=True, help="who computed them and on what, one line")
+    parser.add_argument("file", help="name of the new file in the suite's folder, without .parquet")
+    parser.add_argument("--about", required=True, help="author and hardware, in one line")
     parser.add_argument("--replication", type=int, default=0)
     print(publish(**vars(parser.parse_args())), "rows")
 

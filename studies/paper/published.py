@@ -1,4 +1,4 @@
-"""Published rows of the benchmark, by data set, and what is read off them."""
+"""Read the published rows of the benchmark by data set, with their gains on all protocols."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,23 +26,23 @@ from roarbench.store.user_suites import read_suites
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPLICATION = 1  # number of the replication that is compared
-SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  # with a suite of the package
-DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
-ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
-HIGH = 0.9  # the level that every data set has
-HALF = 0.5  # the level at which orders of data sets are compared, too
-ENOUGH = 15  # estimators of 19 with ROAR, for the verdicts of plan.md's fifth test
-OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # of ROAR and KAR, compared with it
+SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")  # data sets with a suite of the package
+DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that are not in `PINNED`
+ALONE = "quick@7"  # suite that computed the first rows of benchmark-imagenette64
+HIGH = 0.9  # main level of ROAR and KAR, which every data set has
+HALF = 0.5  # second level at which orders of data sets are compared
+ENOUGH = 15  # number of the 19 estimators with ROAR that the fifth test of plan.md needs
+OTHER_LEVELS = (0.1, 0.3, 0.5, 0.7)  # levels of ROAR and KAR that are compared with `HIGH`
 UNTRAINED = {"own-network gain": OWN_NETWORK, "MoRF": MORF, "LeRF": LERF}  # questions without retraining
 RETRAINED = (ROAR, KAR)  # protocols whose boards have one level alone here
 
 
 class OtherMachine(NamedTuple):
-    """Rows that another machine computed than the published rows: a curve has rows of one machine."""
+    """A file of results from another machine than the published results of the same networks."""
 
-    name: str  # of the data set
+    name: str  # name of the data set
     protocol: Protocol
-    level: float  # of ROAR and KAR
+    level: float  # level of ROAR or KAR; 0 for own-network gain
     machine: str
     file: Path
 
@@ -67,16 +67,16 @@ class DataSet:
     """Published rows of one suite of the benchmark."""
 
     name: str
-    results: SuiteResults  # of the whole suite
-    high: SuiteResults  # the same, whose ROAR and KAR boards have the high level alone
-    submitted: SuiteResults  # the same with the rows of example submissions
-    again: SuiteResults  # the same as `high` with other seeds and explained networks
-    kept: SuiteResults  # of KAR and masks alone; the published results, or those for networks of another machine
-    elsewhere: dict[OtherMachine, SuiteResults]  # rows of other machines
+    results: SuiteResults  # results of the whole suite
+    high: SuiteResults  # `results` with only the level `HIGH` on ROAR and KAR boards
+    submitted: SuiteResults  # `high` with the rows of example submissions
+    again: SuiteResults  # replication of `high` with other seeds and explained networks
+    kept: SuiteResults  # results of KAR and mask-only; for Fashion-MNIST, results for networks of another machine
+    elsewhere: dict[OtherMachine, SuiteResults]  # results of other machines
 
     @classmethod
     def read(cls, name: str, store: ResultsStore, folder: Path) -> "DataSet":
-        """Read what was published of a data set's suite; rows of other machines get stores in the folder."""
+        """Read the published results of a data set; import results of other machines into stores in the folder."""
         called, data = f"benchmark-{name}", DATA.get(name)
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_suite(called)
@@ -97,29 +97,29 @@ class DataSet:
         return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, kept, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
-        """Return whether all runs of a protocol are there; of ROAR, those of 15 estimators at the high level."""
+        """Return whether all runs of a protocol are published; for ROAR, gains of `ENOUGH` estimators suffice."""
         results = self.kept if protocol is KAR else self.high
         return share_done(results, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
 
     @cached_property
     def own(self) -> dict[str, Row]:
-        """Return rows with an own-network gain, without those that have 0 by construction."""
+        """Return the rows with an own-network gain, without rows whose gain is 0 by construction."""
         rows = find_measured_rows(self._suite_draws, OWN_NETWORK)
         return {name: row for name, row in rows.items() if row.gain.low != row.gain.high}
 
     @cached_property
     def roar(self) -> dict[str, Row]:
-        """Return rows with a ROAR gain at the high level."""
+        """Return the rows with a ROAR gain at the level `HIGH`."""
         return find_measured_rows(self._suite_draws, ROAR)
 
     @cached_property
     def kar(self) -> dict[str, Row]:
-        """Return rows with a KAR gain at the high level."""
+        """Return the rows with a KAR gain at the level `HIGH`."""
         return find_measured_rows(self._kar_draws, KAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
-        """Return the accuracy of networks that saw the masks of a row alone, in percent."""
+        """Return the accuracy, in percent, of networks trained on a row's masks alone."""
         correctness = self.kept.collect_correctness(MASK_ONLY, Unit.SCALAR)
         if correctness is None:
             return {}
@@ -127,7 +127,7 @@ class DataSet:
 
     @cached_property
     def matched(self) -> dict[str, Row]:
-        """Return rows with a matched gain."""
+        """Return the rows with a matched gain."""
         return find_measured_rows(self._suite_draws, MATCHED)
 
     def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
@@ -142,14 +142,14 @@ class DataSet:
         return draw_own_network_gains(self.high)
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
-        """Return the draws of an order's gains, of estimators alone; those of ROAR and KAR at the high level."""
+        """Return the drawn gains of estimators, without checks, under a protocol; ROAR and KAR at the level `HIGH`."""
         if protocol is OWN_NETWORK:
             return self.own_samples
         return draw_gains(self._kar_draws if protocol is KAR else self._suite_draws, protocol)
 
     @cached_property
     def other_samples(self) -> dict[tuple[Protocol, float], dict[str, Sample]]:
-        """Return the draws of ROAR and KAR gains by other level, of estimators alone."""
+        """Return the drawn gains of estimators, without checks, under ROAR and KAR at each of `OTHER_LEVELS`."""
         by_protocol = {ROAR: self.results, KAR: self.kept}
         return {
             (of, level): draw_gains_at(found, of, level) for of, found in by_protocol.items() for level in OTHER_LEVELS
@@ -169,46 +169,46 @@ class DataSet:
 
 
 def keep_level(results: SuiteResults, level: float) -> SuiteResults:
-    """Return results whose ROAR and KAR boards have one level alone."""
+    """Return the results with only one level on ROAR and KAR boards."""
     return replace(results, included_levels={(protocol, Unit.SCALAR): (level,) for protocol in RETRAINED})
 
 
 def draw_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> dict[str, Sample]:
-    """Return the draws of gains by ROAR or KAR at one level, of estimators alone."""
+    """Draw the gains of estimators, without checks, under ROAR or KAR at one level."""
     return draw_gains(SuiteDraws.of(keep_level(results, level)), protocol)
 
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
-    """Return the draws of own-network gains, without rows that have 0 by construction."""
-    found = compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
-    return {name: each.gain for name, each in found.items() if each.gain.value or each.gain.draws.any()}
+    """Draw own-network gains, without rows whose gain is 0 by construction."""
+    gains = compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.draws.any()}
 
 
 def is_check(name: str) -> bool:
-    """Return whether a row is a control or the sanity check of an estimator."""
+    """Return whether a row is a control or the sanity-check variant of an estimator."""
     row = find_estimator(name)
     return row.control or bool(row.twin)
 
 
 def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
-    """Return the draws of an order's gains, of estimators alone; empty if the suite lacks the protocol."""
+    """Draw the gains of estimators, without checks, under a protocol; empty if the suite lacks the protocol."""
     found = draws.draw_gains(protocol, Unit.SCALAR).areas if draws.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}
 
 
 def find_measured_rows(draws: SuiteDraws, protocol: Protocol) -> dict[str, Row]:
-    """Return the rows of a board that have a gain, by estimator; none where nothing of it was published."""
+    """Return the rows of a board that have a gain, by estimator; empty without published results."""
     found = draws.make_board(protocol, Unit.SCALAR, draws.suite_results.suite.estimators)
     return {row.estimator: row for row in (found.rows if found else ()) if row.gain.value is not None}
 
 
 def format_accuracy(curve: Curve, level: float) -> str:
-    """Return the accuracy of a curve at a level in percent; a dash where it was not measured."""
+    """Format the accuracy of a curve at a level in percent; a dash if it was not measured."""
     return f"{100 * curve[level]:.1f}" if level in curve else MISSING
 
 
 def read_sets(folder: Path) -> list[DataSet]:
-    """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
+    """Import the published rows of the benchmark into a store in this folder, and read them by data set."""
     with ResultsStore.open(make_default_url(folder)) as store:
         for file in read_index_and_check_folder(RESULTS):
             if file.versioned_suite == ALONE or file.versioned_suite.startswith("benchmark-"):
@@ -217,7 +217,7 @@ def read_sets(folder: Path) -> list[DataSet]:
 
 
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
-    """Return the share of the runs at a board's levels that are published; 0 if the suite lacks the protocol."""
+    """Return the published share of the runs at a board's levels; 0 if the suite lacks the protocol."""
     place, levels = (protocol.retrain, protocol.order), results.list_included_levels(protocol, Unit.SCALAR)
     cells = ((point, point.cell) for point in list_planned_runs(results.suite))
     asked = [point for point, cell in cells if (cell.retrain, cell.order) == place and cell.t in (0.0, *levels)]
@@ -225,20 +225,20 @@ def share_done(results: SuiteResults, protocol: Protocol) -> float:
 
 
 def cost(name: str) -> int:
-    """Return the passes of an image, forward and back together."""
+    """Return the number of forward and backward passes per image."""
     return sum(count_passes([find_estimator(name)]))
 
 
-def front(each: DataSet) -> dict[str, bool]:
-    """Return estimators that none with fewer or equal passes beats, and whether each is so for certain."""
+def front(dataset: DataSet) -> dict[str, bool]:
+    """Return the Pareto front of own-network gain against passes, and whether each estimator is on it for certain."""
     found, best = {}, float("-inf")
-    for name in sorted(each.own, key=lambda name: (cost(name), -value_of(each.own[name]))):
-        if (value := value_of(each.own[name])) > best:
-            found[name] = (each.own[name].gain.low or 0.0) > best
+    for name in sorted(dataset.own, key=lambda name: (cost(name), -value_of(dataset.own[name]))):
+        if (value := value_of(dataset.own[name])) > best:
+            found[name] = (dataset.own[name].gain.low or 0.0) > best
             best = value
     return found
 
 
 def value_of(row: Row | None) -> float:
-    """Return a gain in points; below all others where there is none."""
+    """Return a gain in points; minus infinity without a gain."""
     return float("-inf") if row is None or row.gain.value is None else row.gain.value
