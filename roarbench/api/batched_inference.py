@@ -67,7 +67,7 @@ def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
     return logits.argmax(1)
 
 
-def check_logits_of_all_images(logits: Sequence[Tensor]) -> None:
+def refuse_nan_or_equal_logits(logits: Sequence[Tensor]) -> None:
     """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
     for number, own in enumerate(logits, 1):
         if (undefined := own.isnan().any(1)).any():
@@ -88,7 +88,9 @@ class ThreadedNetworks(NamedTuple):
     copies: Sequence[Sequence[nn.Module]]  # the networks of each thread
 
     @classmethod
-    def copy_for_threads(cls, networks: Sequence[nn.Module], pixels: Tensor) -> tuple["ThreadedNetworks", list[Tensor]]:
+    def copy_and_compute_logits(
+        cls, networks: Sequence[nn.Module], pixels: Tensor
+    ) -> tuple["ThreadedNetworks", list[Tensor]]:
         """Copy networks for as many threads as torch uses, and compute their logits for all images.
 
         A copy has its batch norms folded if folding changes the logits only by rounding.

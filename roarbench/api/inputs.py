@@ -48,11 +48,11 @@ def to_array(given: Any, subject: str = "the values", wanted: str = "real number
     if array.dtype == object and array.size and all(isinstance(one, Real) for one in array.flat):
         array = np.array(array.tolist())  # pandas may store numbers as objects
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} {_describe_wrong_values(array)}, expected {wanted}")
+        raise CallerError(f"{subject} {_describe_non_numbers(array)}, expected {wanted}")
     return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _describe_wrong_values(array: NDArray[Any]) -> str:
+def _describe_non_numbers(array: NDArray[Any]) -> str:
     if not array.size or array.dtype.kind not in "OUS":
         return f"have type {array.dtype}"
     first = next((one for one in array.flat if not isinstance(one, Real)), None)
@@ -68,7 +68,7 @@ def to_tensor(given: Any, subject: str = "the values") -> Tensor:
 
 def read_images(given: Any, subject: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
-    if remedy := _advise_on_images(given):
+    if remedy := _advise_if_not_array(given):
         raise CallerError(f"{subject} are {describe_type(given)}; {remedy}")
     array = to_array(given, subject)
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
@@ -84,7 +84,7 @@ def read_images(given: Any, subject: str = "images") -> Tensor:
     return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
 
 
-def _advise_on_images(given: Any) -> str:
+def _advise_if_not_array(given: Any) -> str:
     """Return a remedy for an object that holds images but is no array; an empty string for all other objects."""
     if isinstance(given, DataLoader):
         return "write torch.cat([images for images, labels in loader])"

@@ -114,7 +114,7 @@ def _score_batch(
     if len(ranked) > 1:
         images = request.pixels[rows]
         masks = [request.own.make_masks(ranking, images.shape) for ranking in ranked]
-        unchanged, same = _find_kept_predictions(networks, masks, images, request.targets[rows], request.fill)
+        unchanged, same = _find_kept_under_each_mask(networks, masks, images, request.targets[rows], request.fill)
         scores.unchanged.append(unchanged)
         scores.same.append(same)
     return scores
@@ -136,7 +136,7 @@ def _compute_column_correctness(
     return {column.title: np.stack([next(correct) for _ in column.levels]) for column in request.columns}
 
 
-def _find_kept_predictions(
+def _find_kept_under_each_mask(
     models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
 ) -> tuple[NDArray[np.bool_], bool]:
     """Test whether each network keeps its predictions after removal by each network's map, at each level.

@@ -161,7 +161,7 @@ def write_network_structure(model: nn.Module) -> str:
     """Return a Python file whose function `network` builds the same structure; CallerError if it cannot be written."""
     written = WrittenStatements()
     try:
-        structure = _write_pickled_structure(model, written)
+        structure = _pickle_structure_as_base64(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
@@ -203,7 +203,7 @@ class _Pickler(pickle._Pickler):
             super().memoize(part)  # type: ignore[misc]
 
 
-def _write_pickled_structure(model: nn.Module, written: WrittenStatements) -> str:
+def _pickle_structure_as_base64(model: nn.Module, written: WrittenStatements) -> str:
     copy, pickled = deepcopy(model).cpu(), io.BytesIO()
     for module in copy.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.batched_inference import ThreadedNetworks, check_logits_of_all_images
+from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.inputs import read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
@@ -196,8 +196,8 @@ def own_network_gain(
     removal = RemovalSettings.read(order, levels, unit)
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        threads, logits = ThreadedNetworks.copy_for_threads(models, pixels)
-        check_logits_of_all_images(logits)
+        threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)
+        refuse_nan_or_equal_logits(logits)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)

@@ -19,9 +19,9 @@ from roarbench.api.ranking_and_removal import (
     mark_removed,
     rank_maps,
     read_fill_value,
-    read_fraction,
     read_order,
     read_pixels,
+    read_real_number,
     read_whole_number,
 )
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
@@ -149,7 +149,7 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     if own.shape != other.shape or own.ndim not in (3, 4):
         seen = f"maps have shape {tuple(own.shape)}, other maps {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
-    if not 0 <= (share := read_fraction(share, "share")) <= 1:
+    if not 0 <= (share := read_real_number(share, "share")) <= 1:
         raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
     side, seed = read_whole_number(square, "square", 1), read_whole_number(seed, "seed")
     taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)

@@ -33,7 +33,7 @@ class RemovalSettings(NamedTuple):
         """Read a caller's order, levels and unit; CallerError for an unknown name or a level outside (0, 1]."""
         if isinstance(levels, str) or not isinstance(levels, Iterable):
             raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
-        steps = tuple(map(read_fraction, levels))
+        steps = tuple(map(read_real_number, levels))
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, find_unit(unit))
@@ -43,7 +43,7 @@ class RemovalSettings(NamedTuple):
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
-def read_fraction(given: Any, subject: str = "a removal fraction") -> float:
+def read_real_number(given: Any, subject: str = "a removal fraction") -> float:
     """Convert a fraction; CallerError for anything that is not a number."""
     try:
         given = given.numpy(force=True)[()] if isinstance(given, Tensor) else given
@@ -155,7 +155,7 @@ def mark_removed(
     The mask is bool (n, c, h, w) if the unit is `scalar`, else (n, 1, h, w), for images of `shape` (…, c, h, w).
     """
     with reraise_as_caller_error():
-        count = ranking.count_removed(read_fraction(t), ranked.shape[1])
+        count = ranking.count_removed(read_real_number(t), ranked.shape[1])
     gone = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)

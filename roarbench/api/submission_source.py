@@ -167,7 +167,7 @@ class WrittenStatements:
             return
         self._objects[name] = value
         statement = _write_import_if_installed(name, value)
-        if not statement and _is_named_tuple(value):
+        if not statement and _is_plain_named_tuple_class(value):
             self._write_definition("collections", collections)
             defaults = [self._write_value(default, name) for default in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
@@ -184,7 +184,7 @@ class WrittenStatements:
             return f"{self.write_expression(type(value), name)}[{value.name!r}]"
         if is_dataclass(value) and not isinstance(value, type):
             parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        elif _is_named_tuple(type(value)):
+        elif _is_plain_named_tuple_class(type(value)):
             parts = value._asdict()
         elif type(value) in (list, tuple) and value:
             listed = ", ".join(self._write_value(item, name) for item in value)
@@ -198,7 +198,7 @@ class WrittenStatements:
         return f"{self.write_expression(type(value), name)}({arguments})"
 
 
-def _is_named_tuple(value: Any) -> bool:
+def _is_plain_named_tuple_class(value: Any) -> bool:
     """Return whether a class is a named tuple made by a call, so that it has no source."""
     made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
     return made and not _list_own_methods(value)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.analysis.networks_at_chance import is_at_chance
-from roarbench.api.batched_inference import ThreadedNetworks, check_logits_of_all_images
+from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
@@ -198,8 +198,8 @@ def check(
     with borrow_networks(models):
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
-        threads, logits = ThreadedNetworks.copy_for_threads(networks, pixels)
-        check_logits_of_all_images(logits)
+        threads, logits = ThreadedNetworks.copy_and_compute_logits(networks, pixels)
+        refuse_nan_or_equal_logits(logits)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()

@@ -118,10 +118,10 @@ def keep_global_generators() -> Iterator[None]:
 @contextmanager
 def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
     """Raise CallerError at the end if the function `name` changed weights or modes; restore weights and modes first."""
-    weights = {key: tensor.detach().clone() for key, tensor in _read_weights(model).items()}
+    weights = {key: tensor.detach().clone() for key, tensor in _read_live_weights(model).items()}
     modes = _read_modes([model])
     yield
-    current = _read_weights(model)
+    current = _read_live_weights(model)
     same = current.keys() == weights.keys() and all(_are_identical(current[key], weights[key]) for key in weights)
     if same and _read_modes([model]) == modes:
         return
@@ -133,7 +133,7 @@ def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
     raise CallerError(f"{name} changed the network (weights or mode); use copy.deepcopy(model)")
 
 
-def _read_weights(model: nn.Module) -> dict[str, Tensor]:
+def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
     """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
     return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
 

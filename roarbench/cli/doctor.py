@@ -43,7 +43,7 @@ class Diagnosis(NamedTuple):
 
 def examine_machine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
-    machine = [*_check_processor_and_gpu(), _check_compiler(), _check_memory(), _check_disk(store)]
+    machine = [*_check_processor_and_gpu(), _check_torch_compile(), _check_memory(), _check_disk(store)]
     return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), *map(_check_optional_package, _EXTRAS)]
 
 
@@ -120,7 +120,7 @@ def _check_nvidia_mps() -> Diagnosis:
     return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
 
 
-def _check_compiler() -> Diagnosis:
+def _check_torch_compile() -> Diagnosis:
     """Check the requirements of torch.compile on a GPU: Triton, a C compiler and Python's headers."""
     if choose_device().type == "cpu":
         return Diagnosis("torch.compile", "not used without a GPU", True, "")

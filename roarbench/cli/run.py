@@ -77,7 +77,7 @@ def run(
     submissions = _read_submissions(submitted)
     with suite.open_writable_results(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
-        tell = None if logged else partial(_print_roar_table, suite, options, part, console)
+        tell = None if logged else partial(_print_interim_roar_table, suite, options, part, console)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=tell)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
@@ -146,7 +146,7 @@ def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "Subm
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan, suite.limit)
 
 
-def _print_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
+def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.roar_and_own_network_table import has_combined_table
     from roarbench.report.table_formats import format_text

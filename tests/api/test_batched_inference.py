@@ -159,7 +159,7 @@ def small_batches(monkeypatch):
 
 
 def start(networks):
-    return ThreadedNetworks.copy_for_threads(networks, IMAGES)[0]
+    return ThreadedNetworks.copy_and_compute_logits(networks, IMAGES)[0]
 
 
 def start_in_one_thread(networks, pixels):
@@ -232,7 +232,7 @@ def test_estimators_with_baselines_get_half_batches(networks, declared):
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_threaded_tables_match_single_thread(networks, threads, small_batches, monkeypatch):
     fast = make_tables(networks, OF_TABLES)
-    monkeypatch.setattr(ThreadedNetworks, "copy_for_threads", start_in_one_thread)
+    monkeypatch.setattr(ThreadedNetworks, "copy_and_compute_logits", start_in_one_thread)
     torch.set_num_threads(1)
     for one, other in zip(fast, make_tables(networks, OF_TABLES), strict=True):
         numbers = one.select_dtypes("number").columns
