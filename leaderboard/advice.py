@@ -1,9 +1,9 @@
-"""Advice on choosing an estimator: the Pareto front of own-network gain against passes, and rows close to the front."""
+"""Recommend estimators: the Pareto front of own-network gain against passes, and rows close to the front."""
 
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS
-from leaderboard.roar_and_own_network_board import Answer, NamedRow, PairedBoard
+from leaderboard.roar_and_own_network_board import Answer, CombinedBoard, NamedRow
 from roarbench.stats.bootstrap_intervals import Estimate
 
 
@@ -26,24 +26,24 @@ class Advice(NamedTuple):
     near: list[AdvisedRow]
 
 
-def recommend_rows(board: PairedBoard) -> Advice | None:
+def recommend_rows(board: CombinedBoard) -> Advice | None:
     """Return the rows among which to choose; None if no row with a known cost explains its network."""
-    roar, own = (question.answers for question in board.questions[:2])
-    there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
-    there = [(row, gain) for row, gain in there if own[row.id].colour_class == BEATS and gain.value is not None]
-    front, rest, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
-    for row, gain in sorted(there, key=lambda pair: (pair[0].passes, -(pair[1].value or 0.0))):
-        answer = roar.get(row.id)
-        retrained = answer if answer and answer.gain.value is not None else None
-        advised = AdvisedRow(row, gain, retrained, certain=gain.low is not None and gain.low > best)
-        if gain.value is not None and gain.value > best:
-            best = gain.value
-            front.append(advised)
-        else:
-            rest.append(advised)
+    roar, own_network = (question.answers for question in board.questions[:2])
+    candidates = list[tuple[NamedRow, Estimate, float]]()
+    for row in board.rows:
+        answer = own_network.get(row.id)
+        if row.passes and answer and answer.colour_class == BEATS and answer.gain.value is not None:
+            candidates.append((row, answer.gain, answer.gain.value))
+    front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
+    for row, gain, value in sorted(candidates, key=lambda candidate: (candidate[0].passes, -candidate[2])):
+        retrained = roar.get(row.id)
+        shown = retrained if retrained and retrained.gain.value is not None else None
+        advised = AdvisedRow(row, gain, shown, certain=gain.low is not None and gain.low > best)
+        (front if value > best else others).append(advised)
+        best = max(best, value)
     if not front:
         return None
-    reached = front[-1].gain.low or 0.0
-    near = [choice for choice in rest if choice.gain.high is not None and choice.gain.high >= reached]
-    near.sort(key=lambda choice: -(choice.gain.value or 0.0))
+    lowest = front[-1].gain.low or 0.0
+    near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
+    near.sort(key=lambda advised: -(advised.gain.value or 0.0))
     return Advice(board.slug, board.title, board.questions[0].incomplete_levels_text, front, near)

@@ -13,7 +13,7 @@ from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
-KINDS = {  # descriptions of the colour classes
+KINDS = {  # colour classes of rows, with their descriptions
     BEATS: "beats every control",
     OPEN: "not shown to beat every control",
     BELOW: "below a control",
@@ -28,12 +28,12 @@ NETWORK_KINDS = {  # descriptions under own-network gain
     CONTROL: str(OwnNetworkVerdict.BY_CONSTRUCTION),
     UNJUDGED: "no verdict",
 }
-_BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
+_KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
 
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
     """Return a row's colour class under own-network gain; rows with a gain of 0 by construction look like controls."""
-    return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
+    return _KINDS_BY_VERDICT[test.verdict] if test else UNJUDGED
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ class BoardContents:
     incomplete_levels_text: str
     headline: str  # one or two sentences on estimators that beat every control; empty if verdicts are missing
     facts: tuple[str, ...]  # data, estimators, networks and date
-    measured: str  # label of the shown numbers, such as `matched gain, points`
+    value_label: str  # label of the shown numbers, such as `matched gain, points`
     caption: str  # meaning of the numbers, scope of the intervals, and exceptions
     rows: tuple[BoardRow, ...]  # rows by value, the best first and rows without a value last
-    best: BoardRow | None  # control with the largest gain; None without such a control, and under own-network gain
+    best_control: BoardRow | None  # control with the largest gain; None under own-network gain and without one
     axis: Axis
-    costs: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
-    roar_from: str  # title of the suite whose ROAR ranks the board shows; empty if it shows none
-    gained: bool  # whether rows have gains and ranks; rows of mask-only networks have accuracies instead
+    cost_axis: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
+    roar_source: str  # title of the suite whose ROAR ranks the board shows; empty if it shows none
+    has_gains: bool  # whether rows have gains and ranks; rows of mask-only networks have accuracies instead
 
     @property
     def tab_label(self) -> str:
@@ -146,9 +146,9 @@ class BoardContents:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return each colour class that occurs on the board, with its description under this protocol."""
-        words = NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
-        there = {row.colour_class for row in self.rows}
-        return [(kind, meaning) for kind, meaning in words.items() if kind in there]
+        meanings = NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
+        present = {row.colour_class for row in self.rows}
+        return [(kind, meaning) for kind, meaning in meanings.items() if kind in present]
 
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:

@@ -30,7 +30,7 @@ def make_board_contents(
         seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
     """
     board, protocol, results = table.board, table.board.protocol, draws.suite_results
-    here, there = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
+    ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
     doubts = {row.estimator: list_row_doubts(draws, protocol, row) for row in table.rows}
     shared = _find_labels_of_shared_origin_doubts(table, doubts)
@@ -44,8 +44,8 @@ def make_board_contents(
             value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,
             better_than=table.list_better_than(row),
-            roar=there.get(row.estimator),
-            reversed_by=find_rows_in_reversed_order(row.estimator, here, there),
+            roar=roar_ranks.get(row.estimator),
+            reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
             doubts=(
                 *_explain_missing_rank(table, scores, row),
                 *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
@@ -67,23 +67,22 @@ def make_board_contents(
         protocol=protocol,
         levels=board.levels,
         headline=_write_network_headline(table) or describe_winners(rows, board.one_network),
-        facts=list_facts(
-            table,
-            table.names,
-            f"{measure} {table.incomplete_levels_text}".rstrip(),
-            board.images,
-        )
-        + (("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
+        facts=(
+            *list_facts(table, table.names, f"{measure} {table.incomplete_levels_text}".rstrip(), board.images),
+            *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
+        ),
         incomplete_levels_text=table.incomplete_levels_text,
-        measured=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
+        value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # the notes leave out signs such as †, because the rows state their doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
         rows=rows,
-        best=controls[0] if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs else None,
+        best_control=controls[0]
+        if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs
+        else None,
         axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
-        costs=make_cost_axis([row.seconds for row in rows if row.seconds]),
-        roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
-        gained=table.has_gains_and_ranks,
+        cost_axis=make_cost_axis([row.seconds for row in rows if row.seconds]),
+        roar_source=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
+        has_gains=table.has_gains_and_ranks,
     )
 
 
@@ -97,13 +96,13 @@ def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
 
 
 def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
-    """Return facts about a table: protocol, rows, images, networks and date."""
+    """Return facts about a table: protocol, data, networks, images, rows, date and origin."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, [name for name in names if find_estimator_or_placeholder(name).control]
-    entered = [name for name in names if name in suite.added and name not in controls]
-    kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in entered) else "added row"
-    estimators = len(names) - len(controls) - len(entered)
-    counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
+    added = [name for name in names if name in suite.added and name not in controls]
+    kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in added) else "added row"
+    estimators = len(names) - len(controls) - len(added)
+    counts = (estimators, "estimator"), (len(added), kind), (len(controls), "control")
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,
@@ -129,10 +128,10 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
     """Yield the reason why a row has no rank: inconsistent results, missing results, or networks at chance."""
     if row.place or not table.has_gains_and_ranks:
         return
-    lacking = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
+    missing = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
     inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
-    if reason := inconsistency or chance or next(lacking, ""):
+    if reason := inconsistency or chance or next(missing, ""):
         yield Doubt("no rank", f"No rank: {reason}.")
 
 
@@ -140,11 +139,11 @@ def _find_labels_of_shared_origin_doubts(table: SuiteTable, doubts: Mapping[str,
     """Return the labels of doubts about the origin that all rows share; the board's facts state these doubts."""
     started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
     changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
-    return {label for label, on in ((RUN_ELSEWHERE, table.self_reported), (CHANGED_CODE, changed)) if on}
+    return {label for label, is_shared in ((RUN_ELSEWHERE, table.self_reported), (CHANGED_CODE, changed)) if is_shared}
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
     levels = (0.0, *table.board.levels)
-    absent = [(who, t) for who, t in scores.list_points(name) if t in levels and (who, t) not in scores.correct]
-    whose = "the untouched images" if [t for _, t in absent] == [0.0] else shorten_line(name)
-    return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for _, t in absent)}" if absent else ""
+    missing = [point[1] for point in scores.list_points(name) if point[1] in levels and point not in scores.correct]
+    source = "the untouched images" if missing == [0.0] else shorten_line(name)
+    return f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}" if missing else ""

@@ -23,33 +23,31 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
     """
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
-    strange_control = any(row.control for row in rows if row.added)
-    if not estimators or strange_control or any(row.value.value is None for row in own):
+    has_added_control = any(row.control for row in rows if row.added)
+    if not estimators or has_added_control or any(row.value.value is None for row in own):
         return ""
     if not all(row.beating for row in estimators):
         return ""
     winners = [row for row in estimators if row.colour_class == BEATS]
     count = _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows))
-    controls = len(own) - len(estimators)
-    told = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
-    never = f"use{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
-    every = f"all {controls} controls that {never or 'do not use the network'}"
-    one = f"the one control, which {never or 'does not use the network'}"
-    of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
-    joined = [row for row in rows if row.added and row.beating]
+    number, several = len(own) - len(estimators), len(own) - len(estimators) > 1
+    uses_class = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
+    if uses_class:
+        inputs = f"{'use' if several else 'uses'} at most the network’s predicted class"
+    else:
+        inputs = f"{'do' if several else 'does'} not use the network"
+    controls = f"all {number} controls that {inputs}" if several else f"the one control, which {inputs}"
+    controls += f", {ONE_NETWORK}" * one_network
+    added = [row for row in rows if row.added and row.beating]
     # if only added rows win, the sentence about the added rows comes first
-    if not winners and (first := _describe_added_rows_that_beat(joined, of)):
-        return f"{first} {count} {'them all' if controls > 1 else 'it'}."
-    return " ".join(
-        filter(
-            None,
-            (
-                f"{count} {of}.",
-                _describe_added_rows_that_beat(joined, "every control"),
-                _describe_roar_best(estimators, winners),
-            ),
-        )
+    if not winners and (first := _describe_added_rows_that_beat(added, controls)):
+        return f"{first} {count} {'them all' if several else 'it'}."
+    sentences = (
+        f"{count} {controls}.",
+        _describe_added_rows_that_beat(added, "every control"),
+        _describe_roar_best(estimators, winners),
     )
+    return " ".join(filter(None, sentences))
 
 
 def write_combined_headline(
@@ -72,13 +70,13 @@ def write_combined_headline(
     ]
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
-    of = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
-    beat = sum(_does_beat_random(row) for row in retrained)
-    one = "beats" if beat < 2 else "beat"
-    blurred = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
-    so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
-    where = f"under ROAR {incomplete_levels_text}".rstrip()
-    return f"{explained}; {where} {beat or 'none'} of {of} {one} Random{so}."
+    estimators = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
+    winners = sum(_does_beat_random(row) for row in retrained)
+    verb = "beats" if winners < 2 else "beat"
+    blurred_beats = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
+    blurred = (", and so does blurred noise" if winners else ", but blurred noise does") * blurred_beats
+    protocol = f"under ROAR {incomplete_levels_text}".rstrip()
+    return f"{explained}; {protocol} {winners or 'none'} of {estimators} {verb} Random{blurred}."
 
 
 def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ()) -> str:
@@ -86,34 +84,32 @@ def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ())
 
     Rows that were `added` to the suite are not counted. The result is empty if a verdict is missing.
     """
-    judged, joined = _select_estimators(rows, added), any(row.estimator in added for row in rows)
-    if not judged or not all(row.network for row in judged):
+    estimators, has_added = _select_estimators(rows, added), any(row.estimator in added for row in rows)
+    verdicts = [row.network.verdict for row in estimators if row.network]
+    if not estimators or len(verdicts) < len(estimators):
         return ""
-    explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in judged)
-    verb, its = ("explains", "its") if explain == 1 else ("explain", "their")
-    return f"{explain or 'None'} of {'the suite’s ' * joined}{len(judged)} estimators {verb} {its} network"
+    count = verdicts.count(OwnNetworkVerdict.EXPLAINS)
+    verb, its = ("explains", "its") if count == 1 else ("explain", "their")
+    return f"{count or 'None'} of {'the suite’s ' * has_added}{len(estimators)} estimators {verb} {its} network"
 
 
 def _select_estimators(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
-    return [row for row in rows if not row.check and not _is_control(row) and row.estimator not in added]
-
-
-def _is_control(row: Row) -> bool:
-    return find_estimator_or_placeholder(row.estimator).control
+    candidates = [row for row in rows if not row.check and row.estimator not in added]
+    return [row for row in candidates if not find_estimator_or_placeholder(row.estimator).control]
 
 
 def _does_beat_random(row: Row) -> bool:
     return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 
-def _describe_number_of_winners(winners: int, estimators: int, joined: bool) -> str:
-    whose = f"the suite’s {estimators}" if joined else str(estimators)
+def _describe_number_of_winners(winners: int, estimators: int, has_added: bool) -> str:
     if estimators == 1:
-        return f"The {'suite’s ' * joined}one estimator {'beats' if winners else 'does not beat'}"
+        return f"The {'suite’s ' * has_added}one estimator {'beats' if winners else 'does not beat'}"
+    all_estimators = f"{'the suite’s ' * has_added}{estimators}"
     if not winners:
-        return f"None of {whose} estimators beats"
-    of_all = f"All {estimators}" if winners == estimators and not joined else f"{winners} of {whose}"
-    return f"{of_all} estimators beat{'s' * (winners == 1)}"
+        return f"None of {all_estimators} estimators beats"
+    share = f"All {estimators}" if winners == estimators and not has_added else f"{winners} of {all_estimators}"
+    return f"{share} estimators beat{'s' * (winners == 1)}"
 
 
 def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
@@ -121,13 +117,11 @@ def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> s
     winners = [row for row in rows if row.colour_class == BEATS]
     if not winners:
         return ""
-    named_winners = _join_names(winners) if len(winners) <= 3 else str(len(winners))
+    names = _join_names(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
-        return (
-            f"{named_winners}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
-        )
-    return f"Of {len(rows)} rows added to the suite, each judged alone, {named_winners} {beats}."
+        return f"{names}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
+    return f"Of {len(rows)} rows added to the suite, each judged alone, {names} {beats}."
 
 
 def _join_names(rows: Sequence[BoardRow]) -> str:
@@ -140,10 +134,9 @@ def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardR
 
     The result is empty if such a row beats every control, if no row does, or if all rows have the same rank.
     """
-    placed = [row for row in estimators if row.roar and row.roar.low is not None]
-    best = min((row.roar.low for row in placed if row.roar and row.roar.low), default=0)
-    first = [row for row in placed if row.roar and row.roar.low == best]
-    if not winners or not first or len(first) == len(placed) or any(row in winners for row in first):
+    ranks = {row.id: row.roar.low for row in estimators if row.roar and row.roar.low is not None}
+    first = [row for row in estimators if row.id in ranks and ranks[row.id] == min(ranks.values())]
+    if not winners or not first or len(first) == len(ranks) or any(row in winners for row in first):
         return ""
     if len(first) > 3:
         return f"None of ROAR’s best {len(first)} is among them."

@@ -43,7 +43,7 @@ Masks = NDArray[np.bool_]
 MaskSource = Literal["own", "other", "matched"]
 Kind = MaskSource | Literal["map", "sibling"]  # line of a sheet; `sibling` shows the masks of another network's map
 # colours of heat maps, from black over red and yellow to white; their brightness rises, so maps can be printed in grey
-_ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
+_HEAT_COLOURS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +143,12 @@ def make_pictures(
     kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
     kinds += ["sibling"] if protocol.scores_all_network_pairs and siblings.keys() >= ranked.keys() else []
     level = levels[len(levels) // 2]
-    makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
+    maker = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # the app renders an open page repeatedly
     def sheet(name: str) -> bytes:
-        rgb = makes.convert_to_channels_last_rgb
-        lines = makes.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(makes.pixels)]
+        rgb = maker.convert_to_channels_last_rgb
+        lines = maker.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(maker.pixels)]
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
@@ -206,8 +206,8 @@ class PictureMaker:
         planes, layout = rankings.splits[Split.TEST][self.numbers], rankings.layout
         gone = [_expand_to_image(_find_removed_features(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
-        places = np.linspace(0, 1, len(_ANCHORS))
-        colours = [np.interp(values, places, _ANCHORS[:, channel]) for channel in range(3)]
+        places = np.linspace(0, 1, len(_HEAT_COLOURS))
+        colours = [np.interp(values, places, _HEAT_COLOURS[:, channel]) for channel in range(3)]
         return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
 
     @staticmethod

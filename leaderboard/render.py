@@ -10,9 +10,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
+from leaderboard.live_store import find_live_store
 from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust_and_claims, verdicts_by_suite
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
-from leaderboard.views import Views, find_live_store
+from leaderboard.views import Views
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.text import (
     capitalize,
@@ -35,7 +36,7 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     "suites": ("Overview", verdicts_by_suite.build_context),
     "board": ("Board", board.build_context),
     "claims": ("Claims", trust_and_claims.build_claims_context),
-    "method": ("", estimator.build_context),
+    "estimator": ("", estimator.build_context),
     "images": ("Images", images.build_context),
     "compare": ("Compare", compare.build_context),
     "trust": ("Can I trust this?", trust_and_claims.build_context),
@@ -122,7 +123,7 @@ def list_addresses(views: Views) -> list[Address]:
     if trust_and_claims.find_suites_that_test_claims(views):
         addresses.append(make_address("claims"))
     names = dict.fromkeys(name for view in suites for name in view.rows)
-    addresses += [make_address("method", estimator=name) for name in names]
+    addresses += [make_address("estimator", estimator=name) for name in names]
     addresses += [make_address("images", view.slug) for view in suites if view.pictures]
     addresses += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
     return [

@@ -1,4 +1,4 @@
-"""The first board of a suite that leads with ROAR and own-network gain; each row has a verdict for each."""
+"""Build the first board of a suite that leads with ROAR and own-network gain; each row has a verdict for both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows ar
     CONTROL: "control",
     UNJUDGED: "no verdict",
 }
-_BESIDE_RANDOM = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELOW}
+_KINDS_BY_VERDICT = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELOW}
 
 
 class Answer(NamedTuple):
@@ -81,8 +81,8 @@ class Question:
     @property
     def colour_legend(self) -> list[tuple[str, str]]:
         """Return each colour class that occurs in the column, with its description."""
-        there = {answer.colour_class for answer in self.answers.values()}
-        return [(kind, words) for kind, words in self.kinds.items() if kind in there]
+        present = {answer.colour_class for answer in self.answers.values()}
+        return [(kind, meaning) for kind, meaning in self.kinds.items() if kind in present]
 
 
 class NamedRow(NamedTuple):
@@ -97,7 +97,7 @@ class NamedRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairedBoard:
+class CombinedBoard:
     """The board as a page shows it, with a column per question."""
 
     slug: str
@@ -114,7 +114,7 @@ class PairedBoard:
         return [question for question in self.questions if question.answers]
 
 
-def make_paired_board(both: CombinedTable, matched_board: BoardContents | None = None) -> PairedBoard:
+def make_combined_board(both: CombinedTable, matched_board: BoardContents | None = None) -> CombinedBoard:
     """Build the board of ROAR and own-network gain; `matched_board`, if given, adds a column of matched gain."""
     results = both.roar.suite_results
     questions = _make_questions(both) + ([_make_matched_gain_question(matched_board)] if matched_board else [])
@@ -122,7 +122,7 @@ def make_paired_board(both: CombinedTable, matched_board: BoardContents | None =
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
     features = prod(results.suite.dataset_record.shape)
-    return PairedBoard(
+    return CombinedBoard(
         slug=make_slug(results),
         title=results.title,
         headline=write_combined_headline(
@@ -148,26 +148,13 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
 
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
-    retrained = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
-    scored = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
+    roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
+    own_answers = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
+    pixels, network = "Do the pixels matter in the data?", "Does the map explain this network?"
     protocol = own.board.protocol
     return [
-        Question(
-            roar.board.protocol,
-            "ROAR gain",
-            "Do the pixels matter in the data?",
-            RANDOM_KINDS,
-            retrained,
-            roar.incomplete_levels_text,
-        ),
-        Question(
-            protocol,
-            protocol.gain_name,
-            "Does the map explain this network?",
-            NETWORK_KINDS,
-            scored,
-            own.incomplete_levels_text,
-        ),
+        Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.incomplete_levels_text),
+        Question(protocol, protocol.gain_name, network, NETWORK_KINDS, own_answers, own.incomplete_levels_text),
     ]
 
 
@@ -187,9 +174,9 @@ def _make_matched_gain_question(board: BoardContents) -> Question:
 
 def _make_roar_answer(row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
-    beside, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
-    kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
-    gain = row.gain if beside else Estimate(row.gain.value)
+    comparison, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
+    kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
+    gain = row.gain if comparison else Estimate(row.gain.value)
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
 
 

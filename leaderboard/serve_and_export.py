@@ -36,7 +36,7 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
     _check_port(port)
     shown = make_shown_store(url, store, *selection)
     if any(selection):
-        from leaderboard.views import find_live_store
+        from leaderboard.live_store import find_live_store
 
         _refuse_empty_selection(find_live_store(shown).read_views(), selection)
     start_streamlit(shown, port)
@@ -70,7 +70,7 @@ def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
     """Compute pages in advance; if a page is cached, wait first, so as not to delay the first visitor."""
     if cached:
         first_page_shown.wait(_PATIENCE)
-    from leaderboard.views import find_live_store
+    from leaderboard.live_store import find_live_store
 
     find_live_store(shown).compute_pages_in_advance()
 
@@ -83,8 +83,8 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
         StoreError: The store cannot be opened.
     """
     _require_package("jinja2")
+    from leaderboard.live_store import read_views
     from leaderboard.render import export_site
-    from leaderboard.views import read_views
     from roarbench.store.results import ResultsStore
 
     with ResultsStore.open(url, read_only=True) as results:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.curves_and_preview_pictures import make_estimator_curves
+from leaderboard.figures import make_estimator_curves
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
@@ -38,7 +38,7 @@ def render_report(view: SuiteView) -> str:
         .get_template("report.html")
         .render(
             title=shorten_line(view.title),
-            headline=view.paired_board.headline if view.paired_board else view.board.headline,
+            headline=view.combined_board.headline if view.combined_board else view.board.headline,
             to=lambda *page, **choices: "",
             boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
             figure=make_estimator_curves,

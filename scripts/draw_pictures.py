@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaderboard.live_store import read_suite_versions
 from leaderboard.pictures import (
     PicturedImages,
     choose_pictured_images,
@@ -19,7 +20,6 @@ from leaderboard.pictures import (
     make_pictures,
     save_pictures,
 )
-from leaderboard.views import read_suite_versions
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator

@@ -13,9 +13,9 @@ from pathlib import Path
 from sqlalchemy import delete
 
 from leaderboard.first_page_cache import SETTLED, make_shown_store
+from leaderboard.live_store import read_views
 from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.render import cache_first_page
-from leaderboard.views import read_views
 from roarbench.store import schema
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url

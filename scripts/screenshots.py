@@ -141,8 +141,8 @@ return all("h1").length > 0
 
 def list_static_pages(site: Path) -> list[Path]:
     """List the pages of a site, with the page of only one estimator."""
-    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("method-")]
-    return [*pages, *sorted(site.glob("method-*.html"))[:1]]
+    pages = [page for page in sorted(site.glob("*.html")) if not page.name.startswith("estimator-")]
+    return [*pages, *sorted(site.glob("estimator-*.html"))[:1]]
 
 
 def main(store: Path, folder: Path) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
-from leaderboard.curves_and_preview_pictures import draw_curve_panels, draw_preview_card
+from leaderboard.figures import draw_curve_panels, draw_preview_card, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
-from leaderboard.roar_and_own_network_board import PairedBoard
-from leaderboard.roar_and_own_network_scatter import make_scatter
+from leaderboard.roar_and_own_network_board import CombinedBoard
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.common.enums import Unit
@@ -36,29 +35,29 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     If the address chooses no protocol, and the suite leads with ROAR and own-network gain, the board shows both.
     """
     view = site.find_view(address)
-    if view.paired_board and not address.choices:
-        return _build_combined_context(site, view, view.paired_board)
+    if view.combined_board and not address.choices:
+        return _build_combined_context(site, view, view.combined_board)
     live = site.live
     protocol = SHOWN[_choose_option(view, address, "protocol", [shown.name for shown in view.protocols])]
     unit = Unit(_choose_option(view, address, "unit", view.results.list_units(protocol)))
-    measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _choose_option(view, address, "level", ["", *measured])
+    all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
+    level = _choose_option(view, address, "level", ["", *all_levels])
     levels = (float(level),) if level else ()
     board = view.get_board(protocol, unit, levels)
     tables = [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {board.tab_label}"
-    units, stem = view.results.list_units(protocol), f"board-{view.slug}-{protocol.name}-{unit}"
+    file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
         "tab": board.tab_label,
-        "card": "" if live else site.add_file(f"{stem}.png", draw_preview_card(board, heading)),
+        "card": "" if live else site.add_file(f"{file_stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot_meaning.replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
-            for other_unit in units
+            for other_unit in view.results.list_units(protocol)
         ],
         "levels": [
             (
@@ -66,14 +65,16 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
                 site.get_link(find_board_address(view, protocol, unit, t)),
                 t == level,
             )
-            for t in ("", *(measured if live and len(measured) > 1 else ()))
+            for t in ("", *(all_levels if live and len(all_levels) > 1 else ()))
         ],
         "suites": _make_suite_tabs(site, view),
         # the app's first page has no curves, because importing matplotlib takes long
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
         "key": list(list_explanations(board)),
-        "files": _add_download_files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
+        "files": _add_download_files(
+            site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
+        ),
     }
 
 
@@ -89,7 +90,7 @@ def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
     return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
 
 
-def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
+def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
     heading = board.headline or view.title
     file = f"board-{view.slug}.png"
     return {
@@ -99,7 +100,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: PairedBoard) -> 
         "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": recommend_rows(board),
-        "drawn": make_scatter(board),
+        "scatter": make_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
         "levels": [],
@@ -116,9 +117,9 @@ def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
 
 def _choose_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
-    has = list(options)
-    name = address.get_choice(option) or has[0]
-    if name not in has:
+    names = list(options)
+    name = address.get_choice(option) or names[0]
+    if name not in names:
         raise PageNotFound(f"There is no {option} {shorten_line(name, 40)!r} in {view.title}.")
     return name
 
@@ -129,10 +130,10 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
     The static site has one file of each kind per suite; the app offers the files of the board that it shows.
     """
 
-    def written() -> dict[str, str]:
+    def write_texts() -> dict[str, str]:
         return {"csv": format_csv(*tables), "json": "[" + ",\n".join(map(format_json, tables)) + "]"}
 
-    texts = view.get_or_compute(("files", name), written)
+    texts = view.get_or_compute(("files", name), write_texts)
     return [(kind.upper(), site.add_file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
@@ -149,14 +150,14 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
         for protocol in find_headline_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }
-    view_of = elsewhere | dict.fromkeys(view.protocols, view)
-    order = dict.fromkeys((*view.protocols, *elsewhere))
-    for protocol in sorted(
-        order, key=lambda tab: (tab != view.headline_protocol, tab != ROAR, view_of[tab] is not view)
+    views = dict.fromkeys(view.protocols, view) | {
+        protocol: other for protocol, other in elsewhere.items() if protocol not in view.protocols
+    }
+    for protocol, owner in sorted(
+        views.items(), key=lambda item: (item[0] != view.headline_protocol, item[0] != ROAR, item[1] is not view)
     ):
-        whose = view_of[protocol]
-        label = whose.get_tab_label(protocol) + ("" if whose is view else f" · {shorten_line(whose.title, 40)}")
-        yield label, site.get_link(find_board_address(whose, protocol)), whose is view and protocol == current
+        label = owner.get_tab_label(protocol) + ("" if owner is view else f" · {shorten_line(owner.title, 40)}")
+        yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
 
 
 def list_explanations(board: BoardContents) -> Iterator[str]:

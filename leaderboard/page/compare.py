@@ -25,7 +25,7 @@ def has_two_rows(view: SuiteView) -> bool:
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields: the requested pair of rows, or the best row compared with some others."""
     view = site.find_view(address)
-    rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
+    rows = {row.id: row for row in view.board.rows if view.board.has_gains and row.value.value is not None}
     pairs = [(pair, _add_pictures_of_pair(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
     return {
         "view": view,
@@ -47,9 +47,9 @@ def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) 
     for name in names:
         if name not in rows:
             raise PageNotFound(f"There is no row {shorten_line(name, 60)!r} with a gain in {shorten_line(view.title)}.")
-    asking = [name for name, row in rows.items() if not row.control]
-    control = [view.board.best.id] if view.board.best else []
-    chosen = [rows[name] for name in dict.fromkeys([*names, *asking[:_PAIRS], *control, *rows])]
+    estimators = [name for name, row in rows.items() if not row.control]
+    control = [view.board.best_control.id] if view.board.best_control else []
+    chosen = [rows[name] for name in dict.fromkeys([*names, *estimators[:_PAIRS], *control, *rows])]
     for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
         yield chosen[0], row
 
@@ -61,12 +61,14 @@ def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, Boa
     """
     if not view.pictures or not {row.id for row in rows} <= set(view.pictures.rows):
         return None
-    sheets, answers = zip(*(images.add_sheet_of_row(site, view, row.id) for row in rows), strict=True)
-    left = [second - first for first, second in zip(*(counts.own for counts in answers), strict=True)]
-    order = sorted(range(len(left)), key=lambda at: -left[at])
-    places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
+    sheets, counts = zip(*(images.add_sheet_of_row(site, view, row.id) for row in rows), strict=True)
+    # a row is better on an image if fewer predictions stay correct under the row's own mask
+    advantages = [second - first for first, second in zip(*(count.own for count in counts), strict=True)]
+    order = sorted(range(len(advantages)), key=lambda image: -advantages[image])
+    shown = [image for image in order[:_EACH] if advantages[image] > 0]
+    shown += [image for image in order[::-1][:_EACH] if advantages[image] < 0]
     lines = [
-        (kind, 1, find_display_name(row.id).full_name, of.own, images.format_total(of))
-        for kind, row, of in zip("ab", rows, answers, strict=True)
+        (sheet, 1, find_display_name(row.id).full_name, count.own, images.format_total(count))
+        for sheet, row, count in zip("ab", rows, counts, strict=True)
     ]
-    return sheets, places, lines
+    return sheets, shown, lines

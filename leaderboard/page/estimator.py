@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
-from leaderboard.curves_and_preview_pictures import EstimatorCurves, make_estimator_curves
+from leaderboard.figures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.pictures import Pictures
-from leaderboard.roar_and_own_network_board import Answer, PairedBoard
+from leaderboard.roar_and_own_network_board import Answer, CombinedBoard
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.common.text import format_interval, format_rank, use_typographic_signs
@@ -28,6 +28,7 @@ from roarbench.report.suite_and_estimator_descriptions import collect_papers_and
 from roarbench.report.table import CONTROLS, UNTRAINED
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
+RowOnBoard = tuple[SuiteView, BoardContents, BoardRow]
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
@@ -41,41 +42,35 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
+    passes = count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
-        "origin": _describe_who_ran_it_and_when(view, name),
-        "passes": sum(
-            count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
-        ),
+        "origin": _describe_origin_and_date(view, name),
+        "passes": sum(passes),
         "verdict": use_typographic_signs(_describe_verdict(views, board, row)),
-        "both": explain_disagreement(boards),
-        "verdicts": [
-            (
-                (site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), board.tab_label),
-                row,
-                board,
-            )
-            for view, board, row in boards
-        ],
-        "against": next(
-            (
-                (
-                    shorten_line(view.title),
-                    board.protocol,
-                    sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0),
-                )
-                for view, board, row in boards
-                if row.beating
-            ),
-            None,
-        ),
+        "disagreement": explain_disagreement(boards),
+        "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
+        "against": next(_list_control_comparisons(boards), None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
         "pictures": add_pictures_of_estimator(site, views, name),
         "doubts": collect_doubts(boards),
         "commands": commands,
         "compare": site.get_page_link("compare", view.slug),
     }
+
+
+def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
+    """Return link, suite and protocol of a board, for the macro `strip` of `parts.html`."""
+    return site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), board.tab_label
+
+
+def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[Any, ...]]:
+    """Yield suite, protocol and the row's comparison with each control, worst first, of each board with verdicts."""
+    for view, board, row in boards:
+        if row.beating:
+            comparisons = sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0)
+            yield shorten_line(view.title), board.protocol, comparisons
 
 
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
@@ -85,20 +80,17 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 
 
 def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Describe a row's answers to both questions in the first suite that has most answers of the row.
+    """Describe a row's answers to both questions, from the first suite with the most answers.
 
     If no suite leads with both questions, describe the row's verdict on `board`.
     """
-    paired = [
-        view.paired_board
-        for view in views
-        if view.paired_board and row.id in {other.id for other in view.paired_board.rows}
-    ]
-    both = max(paired, key=lambda pair: sum(row.id in asked.answers for asked in pair.questions[:2]), default=None)
-    return describe_both_verdicts(both, row.id) if both else write_verdict_sentence(board, row)
+    combined = [view.combined_board for view in views if view.combined_board]
+    with_row = [board for board in combined if row.id in {other.id for other in board.rows}]
+    most = max(with_row, key=lambda board: sum(row.id in each.answers for each in board.questions[:2]), default=None)
+    return describe_both_verdicts(most, row.id) if most else write_verdict_sentence(board, row)
 
 
-def describe_both_verdicts(board: PairedBoard, name: str) -> str:
+def describe_both_verdicts(board: CombinedBoard, name: str) -> str:
     """Describe a row's answer to each question of a board, and name the suite."""
     answers = (f"{each.title}: {_format_verdict_and_gain(each.answers.get(name))}" for each in board.questions)
     return f"{'. '.join(answers)} ({board.title})."
@@ -112,23 +104,21 @@ def _format_verdict_and_gain(answer: Answer | None) -> str:
     return f"{answer.verdict_text}, {format_interval(answer.gain)} points"
 
 
-def _describe_who_ran_it_and_when(view: SuiteView, name: str) -> str:
+def _describe_origin_and_date(view: SuiteView, name: str) -> str:
     """Describe who ran the estimator, and the day of its newest result; an empty string if it was not run."""
     runs = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in find_estimator_or_placeholder(name).parsed_id.marks
-    whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
-    return f"{whose}, {format_day(max(result.created for _, result in runs))}" if runs else ""
+    origin = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
+    return f"{origin}, {format_day(max(result.created for _, result in runs))}" if runs else ""
 
 
-_LADDER = {
+_STRICTEST_TEST = {  # sentence on the tests in `better_than` that a row passes
     (): "",
     (CONTROLS,): " It depends on the image: its gain is above Random’s.",
     (CONTROLS, UNTRAINED): " It depends on the image and on what the network learnt: its gain is above Random’s and "
     "above that of its untrained twin, the same method on random weights.",
 }
-
-
-_ABOUT_NETWORK = {
+_OWN_NETWORK_VERDICTS = {
     BEATS: "It explains its network",
     OPEN: "It is not shown to explain its network",
     BELOW: "It opposes its network: its maps change predictions of other networks more than those of their own",
@@ -138,27 +128,27 @@ _ABOUT_NETWORK = {
 def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     """Describe a row's verdict on a board in one or two sentences."""
     if row.value.value is None:
-        return row.doubts[0].sentence if row.doubts and board.gained else ""
-    size = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
+        return row.doubts[0].sentence if row.doubts and board.has_gains else ""
+    gain = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
     if row.by_construction:
         return f"Its own-network gain is {row.verdict_text}: its maps are the same for every network."
     if row.network:
-        return f"{_ABOUT_NETWORK[row.colour_class]}: {size}."
+        return f"{_OWN_NETWORK_VERDICTS[row.colour_class]}: {gain}."
     if row.control:
-        return f"A control: it {describe_control_use_of_network(row.id)}. {size}; an estimator has to beat it."
+        return f"A control: it {describe_control_use_of_network(row.id)}. {gain}; an estimator has to beat it."
     if not row.beating:
-        return f"{size}. It has no verdict against the controls yet."
-    more = _LADDER[row.better_than]
+        return f"{gain}. It has no verdict against the controls yet."
+    also = _STRICTEST_TEST[row.better_than]
     if row.colour_class == BEATS:
-        return f"It beats every control: {size}.{more}"
+        return f"It beats every control: {gain}.{also}"
     nearest = row.beating.hardest_control
     rival = f"{find_display_name(nearest).full_name}, a control that {describe_control_use_of_network(nearest)}"
     if row.colour_class == BELOW:
         return (
-            f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {size}.{more}"
+            f"It is {abs(row.beating.margin_over_hardest.value or 0.0):.1f} points below {rival}. It has {gain}.{also}"
         )
-    over = f"{format_interval(row.beating.margin_over_hardest)} points"
-    return f"It is not significantly different from {rival}: {over}. It has {size}.{more}"
+    margin = f"{format_interval(row.beating.margin_over_hardest)} points"
+    return f"It is not significantly different from {rival}: {margin}. It has {gain}.{also}"
 
 
 def _describe_rank(board: BoardContents, row: BoardRow) -> str:
@@ -171,7 +161,7 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
     return f", place {rank}{among}"
 
 
-def explain_disagreement(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> str:
+def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
     """Explain why a row wins on one board of a suite and loses on another, if one of the two boards is ROAR's.
 
     The result is empty if there are no such boards.
@@ -217,20 +207,11 @@ def add_pictures_of_estimator(site: Site, views: Iterable[SuiteView], name: str)
                 by_images[view.results.data] = view, available
     shown = list[tuple[Any, ...]]()
     for view, pictures in by_images.values():
-        sheet, answers = images.add_sheet_of_row(site, view, name)
-        shown.append(
-            (
-                shorten_line(view.title),
-                (
-                    pictures,
-                    images.add_sheet_of_originals(site, view),
-                    [sheet],
-                    choose_evenly_spaced_images(len(pictures.numbers)),
-                    images.list_sheet_lines(pictures, answers),
-                ),
-                site.get_page_link("images", view.slug),
-            )
-        )
+        sheet, counts = images.add_sheet_of_row(site, view, name)
+        originals = images.add_sheet_of_originals(site, view)
+        positions, lines = choose_evenly_spaced_images(len(pictures.numbers)), images.list_sheet_lines(pictures, counts)
+        arguments = (pictures, originals, [sheet], positions, lines)
+        shown.append((shorten_line(view.title), arguments, site.get_page_link("images", view.slug)))
     return shown
 
 
@@ -240,15 +221,16 @@ def choose_evenly_spaced_images(images: int) -> list[int]:
     return [i * images // count for i in range(count)]
 
 
-def collect_doubts(boards: Iterable[tuple[SuiteView, BoardContents, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+def collect_doubts(boards: Iterable[RowOnBoard]) -> list[tuple[str, bool, list[str]]]:
     """Return each doubt about a row once: its sentence, whether it is grave on any board, and the boards' names.
 
-    If one sentence begins with another, the two count as the same doubt.
+    If a sentence is the beginning of an earlier one, the two count as the same doubt.
     """
-    places, grave = defaultdict[str, list[str]](list), set[str]()
+    boards_by_sentence, grave = defaultdict[str, list[str]](list), set[str]()
     for view, board, row in boards:
         for doubt in row.doubts:
-            sentence = next((known for known in places if known.startswith(doubt.sentence)), doubt.sentence)
-            places[sentence].append(f"{shorten_line(view.title)}, {board.tab_label}")
+            longer = (known for known in boards_by_sentence if known.startswith(doubt.sentence))
+            sentence = next(longer, doubt.sentence)
+            boards_by_sentence[sentence].append(f"{shorten_line(view.title)}, {board.tab_label}")
             grave |= {sentence} if doubt.grave else set()
-    return [(sentence, sentence in grave, where) for sentence, where in places.items()]
+    return [(sentence, sentence in grave, names) for sentence, names in boards_by_sentence.items()]

@@ -24,11 +24,8 @@ _LINES = {
 _MASKS = {  # from the lines of a sheet, without the map, to their description in a sentence
     ("own",): "under its own mask",
     ("own", "sibling"): "under its own mask and under that of another network’s map",
-    (
-        "own",
-        "matched",
-        "other",
-    ): "under its own mask, under another image’s mask matched to change it as much, and under that mask unmatched",
+    ("own", "matched", "other"): "under its own mask, under another image’s mask matched to change it as much, "
+    "and under that mask unmatched",
 }
 
 
@@ -38,35 +35,35 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     pictures = view.pictures
     if pictures is None:
         raise PageNotFound(f"The store has no images and rankings of {shorten_line(view.title)}.")
-    there = [row.id for row in (view.paired_board or view.board).rows if row.id in pictures.rows]
-    names = sorted(there, key=lambda name: find_estimator_or_placeholder(name).control)
-    wanted = address.get_choice("estimator") or names[0]
-    if wanted not in names:
-        raise PageNotFound(f"There are no pictures of {shorten_line(wanted, 60)!r} in {shorten_line(view.title)}.")
+    ids = [row.id for row in (view.combined_board or view.board).rows if row.id in pictures.rows]
+    names = sorted(ids, key=lambda name: find_estimator_or_placeholder(name).control)
+    shown = address.get_choice("estimator") or names[0]
+    if shown not in names:
+        raise PageNotFound(f"There are no pictures of {shorten_line(shown, 60)!r} in {shorten_line(view.title)}.")
     rows = []
     for name in names:
         href = site.get_page_link("images", view.slug, estimator=name) if live else f"#row={pictures.rows.index(name)}"
         sheet = () if live else add_sheet_of_row(site, view, name)
-        rows.append((name == wanted, *find_display_name(name), href, sheet))
-    href, now = add_sheet_of_row(site, view, wanted)
+        rows.append((name == shown, *find_display_name(name), href, sheet))
+    href, counts = add_sheet_of_row(site, view, shown)
     protocol = find_pictured_protocol(view.results)
     levels = len(view.get_board(protocol).levels)
-    name, detail = find_display_name(wanted)
+    name, detail = find_display_name(shown)
     return {
         "view": view,
         "name": name,
         "detail": detail,
         "rows": rows,
         "sheet": href,
-        "of": now.of,
-        "shown": list_sheet_lines(pictures, now),
+        "of": counts.of,
+        "shown": list_sheet_lines(pictures, counts),
         "photos": add_sheet_of_originals(site, view),
         "masks": _MASKS[tuple(pictures.kinds[1:])],
         "tab": protocol.tab_name,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
-        "kept": now.word,
+        "kept": counts.word,
         "claim": "explains its network" if protocol.scores_all_network_pairs else "follows the image",
-        "asks": f"{format_count(now.of // levels, 'network')} at {format_count(levels, 'level')}",
+        "asks": f"{format_count(counts.of // levels, 'network')} at {format_count(levels, 'level')}",
     }
 
 

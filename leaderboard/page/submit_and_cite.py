@@ -41,15 +41,15 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
     """
     view = next(iter(site.views.values()), None)
     boards = _select_boards(view) if view else []
-    there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
-    named_first = sorted(there, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
+    rows = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
+    best = sorted(rows, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
     new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
         "view": view,
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
         "example": [
-            (board, board.rows_by_id[row.id]) for row in named_first for board in boards if row.id in board.rows_by_id
+            (board, board.rows_by_id[row.id]) for row in best for board in boards if row.id in board.rows_by_id
         ],
         "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",
     }

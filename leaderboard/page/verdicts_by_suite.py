@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
+from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
 from leaderboard.roar_and_own_network_board import Answer
-from leaderboard.roar_and_own_network_scatter import make_scatter
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -31,27 +31,27 @@ class QuestionColumn(NamedTuple):
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the page: advice on choosing an estimator, and verdicts by kind of data."""
-    kinds, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
+    columns_by_data, counts = defaultdict[str, list[QuestionColumn]](list), defaultdict[str, int](int)
     shown = sort_for_display(_drop_repeated_suites(site.views.values()))
     for view in shown:
         if view.results.has_rows:
             for column in _make_question_columns(site, view):
                 if any(answer.gain.value is not None for answer in column.answers.values()):
-                    kinds[_describe_data(view)].append(column)
+                    columns_by_data[_describe_data(view)].append(column)
             counts[_describe_data(view)] += 1
-    parts = []
-    boards = [view.paired_board for view in shown if view.paired_board]
-    for kind, unsorted in kinds.items():
+    tables = []
+    boards = [view.combined_board for view in shown if view.combined_board]
+    for data, unsorted in columns_by_data.items():
         columns = sorted(unsorted, key=lambda column: column.later)
-        parts.append((kind, False, columns[:_SHOWN], _make_verdict_rows(columns[:_SHOWN])))
+        tables.append((data, False, columns[:_SHOWN], _make_verdict_rows(columns[:_SHOWN])))
         if more := columns[_SHOWN:]:
-            parts.append((f"{kind}: {len(more)} more", True, more, _make_verdict_rows(more)))
+            tables.append((f"{data}: {len(more)} more", True, more, _make_verdict_rows(more)))
     return {
-        "parts_of": parts,
+        "tables": tables,
         "counts": counts,
-        "legend": _make_legend(column for columns in kinds.values() for column in columns),
+        "legend": _make_legend(column for columns in columns_by_data.values() for column in columns),
         "advice": list(filter(None, map(recommend_rows, boards))),
-        "drawn": [(board.title, drawn) for board in boards if (drawn := make_scatter(board))],
+        "scatters": [(board.title, scatter) for board in boards if (scatter := make_scatter(board))],
     }
 
 
@@ -68,9 +68,9 @@ def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
     A suite that leads with ROAR and own-network gain is repeated by such a suite with more rows; any other suite is
     repeated by such a suite that contains all its runs.
     """
-    if not other.paired_board:
+    if not other.combined_board:
         return False
-    if view.paired_board:
+    if view.combined_board:
         return _count_rows_of_suite(other) > _count_rows_of_suite(view)
     return _list_runs(view) <= _list_runs(other)
 
@@ -80,22 +80,16 @@ def _list_runs(view: SuiteView) -> set[Run]:
 
 
 def _count_rows_of_suite(view: SuiteView) -> int:
-    return sum(row.id not in view.results.suite.added for row in view.paired_board.rows) if view.paired_board else 0
+    return sum(row.id not in view.results.suite.added for row in view.combined_board.rows) if view.combined_board else 0
 
 
 def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColumn]:
     """Yield a column for each question of the suite's paired board; if it has none, a column for its first board."""
     title = shorten_line(view.title, 44)
-    if view.paired_board:
-        for number, question in enumerate(view.paired_board.questions):
-            yield QuestionColumn(
-                site.get_page_link("board", view.slug),
-                title,
-                question.title,
-                question.kinds,
-                question.answers,
-                number > 1,
-            )
+    if view.combined_board:
+        link = site.get_page_link("board", view.slug)
+        for number, question in enumerate(view.combined_board.questions):
+            yield QuestionColumn(link, title, question.title, question.kinds, question.answers, number > 1)
         return
     board = view.board
     words = NETWORK_KINDS if board.protocol.scores_all_network_pairs else KINDS
@@ -113,30 +107,30 @@ def _describe_data(view: SuiteView) -> str:
 
 def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the colour legend; questions whose colours have the same meanings share an entry."""
-    kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
+    kinds, present = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
         kinds[column.question] = column.kinds
-        there[column.question] |= {answer.colour_class for answer in column.answers.values()}
-    titles_by_words = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
-    for question, words in kinds.items():
-        titles_by_words[tuple(item for item in words.items() if item[0] in there[question])].append(question)
-    return [(", ".join(titles), list(key)) for key, titles in titles_by_words.items()]
+        present[column.question] |= {answer.colour_class for answer in column.answers.values()}
+    questions_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for question, meanings in kinds.items():
+        questions_by_items[tuple(item for item in meanings.items() if item[0] in present[question])].append(question)
+    return [(", ".join(questions), list(items)) for items, questions in questions_by_items.items()]
 
 
 def _make_verdict_rows(columns: list[QuestionColumn]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value, the most successful first: id, name, detail, whether a control, and answers."""
-    there = [
+    complete = [
         {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
     ]
-    names = dict.fromkeys(name for answers in there for name in answers)
-    rows = {name: [answers.get(name) for answers in there] for name in names}
+    names = dict.fromkeys(name for answers in complete for name in answers)
+    rows = {name: [answers.get(name) for answers in complete] for name in names}
 
-    def find_successes(name: str) -> list[int]:
+    def make_sort_key(name: str) -> list[int]:
         kinds = [answer.colour_class for answer in rows[name] if answer]
         return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
     return [
-        (name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=find_successes)
+        (name, *find_display_name(name), _is_control(name), rows[name]) for name in sorted(names, key=make_sort_key)
     ]
 
 

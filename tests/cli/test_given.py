@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from leaderboard.views import read_views
+from leaderboard.live_store import read_views
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from leaderboard.live_store import read_views
 from leaderboard.pictures import read_pictures
-from leaderboard.views import read_views
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.store.results import ResultsStore, make_default_url
 

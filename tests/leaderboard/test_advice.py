@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, OPEN
-from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_paired_board
+from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_combined_board
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.two_questions import make_tables_of_both_gains
@@ -23,7 +23,7 @@ ROWS = {  # passes, own-network gain with its interval
 
 
 def make_board(*names):
-    made = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
+    made = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
     answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
     rows = tuple(NamedRow(name, name, "", "", False, ROWS[name][0]) for name in names)
     return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
@@ -47,7 +47,7 @@ def test_recommend_rows_skips_rows_without_verdict_or_known_cost():
 
 
 def test_row_cost_is_counted_in_passes_per_image():
-    rows = {row.id: row.passes for row in make_paired_board(CombinedTable(*make_tables_of_both_gains())).rows}
+    rows = {row.id: row.passes for row in make_combined_board(CombinedTable(*make_tables_of_both_gains())).rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    found = recommend_rows(make_paired_board(CombinedTable(*make_tables_of_both_gains())))
+    found = recommend_rows(make_combined_board(CombinedTable(*make_tables_of_both_gains())))
     assert [(each.row.id, each.gain.value) for each in found.front] == [("ig", 1.0)]

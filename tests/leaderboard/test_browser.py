@@ -310,7 +310,7 @@ def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):
     assert wait_for(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in read_texts(d, "footer li")))
 
 
-APP_PAGES = ("suite=quick-v2", "page=method&estimator=grad", "page=suites", "page=claims", "page=trust", "page=none")
+APP_PAGES = ("suite=quick-v2", "page=estimator&estimator=grad", "page=suites", "page=claims", "page=trust", "page=none")
 
 
 @pytest.mark.parametrize("asked", APP_PAGES)
@@ -323,14 +323,14 @@ def test_app_pages_are_accessible_and_fit(driver, app, asked):
         wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
     assert all(read_texts(driver, "img", "naturalWidth")) and (
-        "method" not in asked or read_texts(driver, ".figures img", "alt")
+        "page=estimator" not in asked or read_texts(driver, ".figures img", "alt")
     )
 
 
 def test_app_does_not_execute_hostile_text(driver, tmp_path):
     harm = "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
     with run_server([sys.executable, "-m", "tests.helpers.hostile", str(tmp_path)], cache=tmp_path / "cache") as app:
-        for page in ("board", "method", "suites", "claims", "compare"):
+        for page in ("board", "estimator", "suites", "claims", "compare"):
             load_page(driver, f"{app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
             wait_for(driver, lambda d: read_texts(d, "h1"))
             assert driver.execute_script("return window.hurt") is None, page

@@ -95,21 +95,21 @@ def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
     beating = {row.id: row.beating for row in roar.rows if not row.control}
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert {row.id for row in roar.rows if row.control} == controls
-    assert roar.best and roar.best.id == "sobel" and roar.rows_by_id["sobel"].beating is None
+    assert roar.best_control and roar.best_control.id == "sobel" and roar.rows_by_id["sobel"].beating is None
     assert all(
         each.against.keys() == controls and each.against[each.hardest_control].difference == each.margin_over_hardest
         for each in beating.values()
     )
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
-    assert roar.costs and roar.costs.ticks == (1.0, 10.0, 100.0)
+    assert roar.cost_axis and roar.cost_axis.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
         assert word in roar.caption
 
 
 def test_board_has_no_gains_for_mask_only_and_no_intervals_for_one_seed(quick):
     shown = make_contents(quick, SHOWN["mask-only"])
-    assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
+    assert not shown.has_gains and not shown.best_control and shown.value_label == "accuracy at t = 0.9, %"
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
     shown = make_contents(make_suite_results(limit_to_one_seed(SUITE)))
     assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
@@ -156,7 +156,7 @@ def test_board_shows_roar_rank_beside_headline_rank(views):
     assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
     places = {row.id: row.place for row in view.get_board(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
-    assert view.board.roar_from == "quick v2" and not view.get_board(ROAR).roar_from
+    assert view.board.roar_source == "quick v2" and not view.get_board(ROAR).roar_source
 
 
 def test_reversed_rows_require_significant_order_on_both_boards():

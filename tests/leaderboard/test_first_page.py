@@ -14,8 +14,8 @@ from sqlalchemy.engine import Engine
 from leaderboard import first_page_cache
 from leaderboard.first_page_cache import Page, cache_page, make_shown_store, read_cached_page, read_sqlite_stamp
 from leaderboard.links import Site, make_address
+from leaderboard.live_store import LiveStore
 from leaderboard.render import render_page
-from leaderboard.views import LiveStore
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
@@ -163,7 +163,7 @@ def test_first_page_reads_only_its_suite_with_few_statements(tmp_path):
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
         assert (
-            view.leads_with_roar_and_own_network and view.paired_board and 'id="rows"' in page.html and not live.state
+            view.leads_with_roar_and_own_network and view.combined_board and 'id="rows"' in page.html and not live.state
         )
         assert list(live._views) == [view.slug] and len(live.read_views()) == 2
     assert len(statements) <= 40

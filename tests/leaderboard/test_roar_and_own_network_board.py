@@ -8,11 +8,11 @@ import pytest
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.roar_and_own_network_board import make_paired_board
-from leaderboard.roar_and_own_network_scatter import make_scatter
+from leaderboard.roar_and_own_network_board import make_combined_board
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -53,7 +53,7 @@ def views(tmp_path_factory):
 def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
     assert list_addresses(views)[0] == make_address("board", "quick-v7")
-    paired = views["quick-v7"].paired_board
+    paired = views["quick-v7"].combined_board
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
@@ -84,7 +84,7 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
     key = page.partition('class="find"')[2].partition("</form>")[0]
     assert "0 by construction" in key and "Random" in key and "every control" not in key
-    assert views["quick-v7"].paired_board.headline in page
+    assert views["quick-v7"].combined_board.headline in page
     alone = render_page(
         Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")
     ).html
@@ -96,7 +96,7 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
     for page in ("board", "verdicts_by_suite"):
         monkeypatch.setattr(
             f"leaderboard.page.{page}.recommend_rows",
-            lambda _: recommend_rows(make_paired_board(CombinedTable(*make_tables_of_both_gains()))),
+            lambda _: recommend_rows(make_combined_board(CombinedTable(*make_tables_of_both_gains()))),
         )
     site = Site(views, list_addresses(views))
     first = (
@@ -120,11 +120,11 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
         .partition("</table>")[0]
     )
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
-    assert "50 passes of an image" in render_page(site, make_address("method", estimator="ig")).html
+    assert "50 passes of an image" in render_page(site, make_address("estimator", estimator="ig")).html
 
 
-def test_paired_board_answers_match_expected_verdicts():
-    paired = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
+def test_combined_board_answers_match_expected_verdicts():
+    paired = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
     roar, own = paired.questions
     assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
@@ -151,7 +151,7 @@ def test_paired_board_answers_match_expected_verdicts():
 def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     """Rows of another suite on the same images appear in a separate tab, not in a column."""
     board = views["quick-matched-v3"].board
-    paired = make_paired_board(CombinedTable(*make_tables_of_both_gains()), board)
+    paired = make_combined_board(CombinedTable(*make_tables_of_both_gains()), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
@@ -170,7 +170,7 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         (view,) = views.values()
-        titles = [question.title for question in view.paired_board.questions]
+        titles = [question.title for question in view.combined_board.questions]
         page = render_page(site, site.known[0]).html
         suites = render_page(site, make_address("suites")).html
     heads = re.findall(r'data-sort="([a-z-]+)"', page)
@@ -194,14 +194,14 @@ def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monke
     with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         page = render_page(site, site.known[0]).html
-        third = views["three-v7"].paired_board.questions[2]
+        third = views["three-v7"].combined_board.questions[2]
     assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
     assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
 
 
 def test_scatter_draws_rows_with_both_gains_and_counts_others():
     """Dots are at their gains, and no name covers another name."""
-    board = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
+    board = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
     found = make_scatter(board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
     assert found.x_label == "ROAR gain at 90 %"
@@ -210,7 +210,7 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others():
     assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
     assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
     assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
-    assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.words.replace("-", "−")
+    assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.description.replace("-", "−")
     labels = [(*dot.label, len(dot.name)) for dot in found.dots]
     for number, (left, top, letters) in enumerate(labels):
         for x, y, more in labels[:number]:
@@ -244,7 +244,7 @@ def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, mo
     with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
         overview = render_page(site, make_address("suites")).html
-        assert [row.id for row in views["large-v7"].paired_board.rows] == ["grad"]
+        assert [row.id for row in views["large-v7"].combined_board.rows] == ["grad"]
     columns = overview.partition('class="matrix"')[2].partition("</thead>")[0]
     assert "small v7" in columns
 
@@ -256,8 +256,8 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
         site = Site(views := dict(found), list_addresses(views))
         pages = {at: render_page(site, at).html for at in site.known}
         with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
-            render_page(site, make_address("method", estimator="gradcam"))
-    rows = {at.get_choice("estimator") for at in pages if at.page == "method"}
+            render_page(site, make_address("estimator", estimator="gradcam"))
+    rows = {at.get_choice("estimator") for at in pages if at.page == "estimator"}
     assert rows == {*SUITE.estimators_with_rank} - NOT_RETRAINED
     first = pages[make_address("board", "quick-v7")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
@@ -279,9 +279,9 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
     make_store(tmp_path, suite, keep, images=40)
     with open_views(tmp_path) as found:
         site = Site(views := dict(found), list_addresses(views))
-        pages = [render_page(site, at).html for at in site.known if at.page in ("board", "method")]
+        pages = [render_page(site, at).html for at in site.known if at.page in ("board", "estimator")]
         claims = render_page(site, make_address("claims")).html
-        paired, other = views["part-v7"].paired_board, site.known[1:3]
+        paired, other = views["part-v7"].combined_board, site.known[1:3]
     assert [each.get_choice("protocol") for each in other] == ["roar", "own-network"], "no board of KAR"
     assert [question.title for question in paired.questions] == ["ROAR gain at 90 %", "Own-network gain"]
     assert set(paired.questions[0].answers) == {"random", "grad"}, "ig was not run"
@@ -294,7 +294,7 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
 
 
 def test_estimator_page_describes_verdicts_of_both_gains(views):
-    board = make_paired_board(CombinedTable(*make_tables_of_both_gains()))
+    board = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
     assert describe_both_verdicts(board, "grad") == (
         "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
@@ -304,7 +304,7 @@ def test_estimator_page_describes_verdicts_of_both_gains(views):
     )
     assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
     site = Site(views, list_addresses(views))
-    assert "ROAR gain: not run." in render_page(site, make_address("method", estimator="gradcam")).html
+    assert "ROAR gain: not run." in render_page(site, make_address("estimator", estimator="gradcam")).html
     row = views["quick-v7"].get_board(OWN_NETWORK).rows_by_id
     assert write_verdict_sentence(views["quick-v7"].get_board(OWN_NETWORK), row["random"]).startswith(
         "Its own-network gain is 0 by construction"

@@ -135,7 +135,7 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
 
 
 def test_verdict_sentence_names_dependence_on_image_and_network():
-    board = SimpleNamespace(rows=(), title="quick", gained=True)
+    board = SimpleNamespace(rows=(), title="quick", has_gains=True)
     beats = "It beats every control: +1.0 [0.0, +2.0] points on quick."
     for beaten, said in (
         ((), ""),
@@ -150,7 +150,7 @@ def test_verdict_sentence_counts_rank_among_suite_rows():
     """One of four rows has no rank, and one is an added row, ranked among the other two."""
     second, third = make_row("≈", place=RankInterval(2, 2, 3)), make_row("control", place=RankInterval(2, 2, 2))
     added = make_row("yes", place=RankInterval(1, 1, 2, added=True), added=True)
-    board = SimpleNamespace(rows=(second, third, added, make_row("unjudged")), title="quick", gained=True)
+    board = SimpleNamespace(rows=(second, third, added, make_row("unjudged")), title="quick", has_gains=True)
     for asked, words in (
         (second, "2–3 of 2 on quick"),
         (third, "2 of 2 on quick"),

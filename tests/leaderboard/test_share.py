@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from leaderboard import text_helpers
-from leaderboard.curves_and_preview_pictures import draw_preview_card
+from leaderboard.figures import draw_preview_card
 from leaderboard.links import Address, Site, make_address
 from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust_and_claims import TRUST, build_context
@@ -185,7 +185,7 @@ def test_overview_drops_suite_only_if_other_suite_has_all_its_runs():
 
     def view(paired, *runs):
         results = {number: SimpleNamespace(run=run) for number, run in enumerate(runs)}
-        return SimpleNamespace(paired_board=paired, results=SimpleNamespace(results=results))
+        return SimpleNamespace(combined_board=paired, results=SimpleNamespace(results=results))
 
     small, large, other = view(None, "a", "b"), view("both", "a", "b", "c"), view("both", "A", "B", "C")
     for beside, shown in (([large], []), ([other], [small]), ([view(None, "a", "b", "c")], [small])):
@@ -208,8 +208,8 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
         both, first = views["quick-v7"], views["quick-v6"]
         assert (
-            both.paired_board
-            and both.paired_board.headline
+            both.combined_board
+            and both.combined_board.headline
             and both.pictures
             and first.headline_protocol.name == "matched"
         )
@@ -217,7 +217,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
             on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
             assert on_h100 or "dirty" not in result.provenance.code_version
         doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
-        assert first.pictures and first.board.headline and first.board.roar_from
+        assert first.pictures and first.board.headline and first.board.roar_source
     shorts = {doubt.short for doubt in doubts}
     assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
     assert not any("self-reported" in short for short in shorts)

@@ -10,8 +10,8 @@ from PIL import Image
 
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
+from leaderboard.live_store import read_views
 from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
-from leaderboard.views import read_views
 from roarbench.common.errors import CallerError
 from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.protocols import ROAR
@@ -94,7 +94,7 @@ def test_app_offers_levels_and_reports_missing_pages(views):
         ({"suite": "wurst"}, "here"),
         ({"suite": "quick-v1", "protocol": "wurst"}, "in quick v1"),
         ({"suite": "quick-v1", "level": "0.7"}, "in quick v1"),
-        ({"page": "method", "estimator": "nobody"}, "here"),
+        ({"page": "estimator", "estimator": "nobody"}, "here"),
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
@@ -111,9 +111,9 @@ def test_app_offers_levels_and_reports_missing_pages(views):
 
 def test_make_file_name_returns_safe_unique_names():
     names = ["a/b", "a_b", "a b", "x" * 90, "x" * 91, "../../etc", "A", "a"]
-    files = [make_file_name(make_address("method", estimator=name)) for name in names]
-    assert len(set(files)) == len(names) and files[-1] == "method-a.html"
-    assert all(re.fullmatch(r"method-[\w.-]{1,73}\.html", file, re.A) for file in files)
+    files = [make_file_name(make_address("estimator", estimator=name)) for name in names]
+    assert len(set(files)) == len(names) and files[-1] == "estimator-a.html"
+    assert all(re.fullmatch(r"estimator-[\w.-]{1,73}\.html", file, re.A) for file in files)
 
 
 HOSTILE_FILE = """# \u202e <script>window.hurt=1</script> \x1b[31m
@@ -142,7 +142,7 @@ def test_site_escapes_hostile_text(tmp_path, monkeypatch):
     found = parse_pages(site)
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}
     assert drawn <= {"svg", "style", "rect", "text", "tspan", "line", "g", "circle", "path"}
-    assert len([name for name in found if name.startswith("method-")]) == len(hostile.NAMES) + 3
+    assert len([name for name in found if name.startswith("estimator-")]) == len(hostile.NAMES) + 3
     link = re.compile(r"(?!javascript)[\w#.-]|https://(github\.com|arxiv\.org)/", re.IGNORECASE)
     image = re.compile(r"[\w.-]+\.(svg|webp|png)$|data:image/svg\+xml;base64,")
     for name, page in found.items():
@@ -153,7 +153,7 @@ def test_site_escapes_hostile_text(tmp_path, monkeypatch):
         assert all(link.match(attrs["href"] or "") for attrs in page.all("a")), name
         assert "\u202e" not in page.text and "\x1b" not in page.text, name
         assert max(map(len, re.findall(r"[yz]+", page.text)), default=0) <= 300, name
-    mine = next(path for path in site.glob("method-*.html") if "A &lt;script&gt;" in path.read_text())
+    mine = next(path for path in site.glob("estimator-*.html") if "A &lt;script&gt;" in path.read_text())
     assert "def estimate(model" in mine.read_text() and "run here" in mine.read_text()
     cells = "\n".join(file.read_text() for file in site.glob("*.csv"))
     assert "'=HYPERLINK(0)" in cells and not re.search(r"(^|,)=HYPER", cells, re.MULTILINE)

@@ -8,10 +8,11 @@ from threading import Event
 import pytest
 
 from leaderboard import first_page_cache
-from leaderboard.curves_and_preview_pictures import make_estimator_curves
+from leaderboard.figures import make_estimator_curves
 from leaderboard.first_page_cache import ShownStore
+from leaderboard.live_store import LiveStore, find_live_store, read_views
 from leaderboard.page.estimator import list_curves
-from leaderboard.views import LiveStore, SuiteView, find_live_store, read_views
+from leaderboard.views import SuiteView
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
@@ -110,7 +111,7 @@ def test_view_lists_suites_on_same_images_and_network(tmp_path):
         matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
         assert [view.slug for view in matched.suites_on_same_images_and_network] == [
             "quick-v1"
-        ] and matched.board.roar_from == "quick v1"
+        ] and matched.board.roar_source == "quick v1"
         assert {row.roar for row in matched.board.rows} <= {*places, None}
 
 
@@ -153,7 +154,7 @@ def test_curve_title_names_single_level_and_curves_are_unique(views):
     view = views["quick-v1"]
     drawn = make_estimator_curves(view.table(ROAR, levels=(0.9,)), "grad")
     assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
-    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
+    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
     once = list(list_curves([view], "grad"))
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
 
@@ -170,15 +171,15 @@ def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeyp
             raise InterruptedError
 
     for name, value in {"boards_ready": ready, "first_page_shown": seen, "sleep": sleep}.items():
-        monkeypatch.setattr(f"leaderboard.views.{name}", value)
-    for part in ("paired_board", "board"):
+        monkeypatch.setattr(f"leaderboard.live_store.{name}", value)
+    for part in ("combined_board", "board"):
         note = property(lambda view, part=part: built.append((part, view.slug, ready.is_set())))
         monkeypatch.setattr(SuiteView, part, note)
     monkeypatch.setattr(SuiteView, "protocol_boards", ())
     with pytest.raises(InterruptedError):
         live.compute_pages_in_advance()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
-    assert built == [(part, slug, False) for slug in slugs for part in ("paired_board", "board")] and ready.is_set()
+    assert built == [(part, slug, False) for slug in slugs for part in ("combined_board", "board")] and ready.is_set()
 
 
 def render_app_page(**query):

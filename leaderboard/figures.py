@@ -1,0 +1,181 @@
+"""Prepare or draw the figures of pages: an estimator's curves, a board's curves, scatter plot and preview picture."""
+
+import io
+import warnings
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import NamedTuple
+
+from PIL import Image, ImageDraw, ImageFont
+
+from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_linear_axis
+from leaderboard.roar_and_own_network_board import CombinedBoard
+from roarbench.common.text import format_count, format_interval, format_signed
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.report.table import SuiteTable
+from roarbench.stats.bootstrap_intervals import Estimate
+
+_PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
+# the preview picture: its size in pixels (Open Graph), the number of its rows, colours, and positions in pixels
+_CARD_SIZE, _CARD_ROWS = (1200, 630), 7
+_INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
+_COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
+_LEFT, _RIGHT, _TOP, _ROW_HEIGHT = 420, 1140, 300, 44
+_REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters that the font lacks
+# the scatter plot
+_PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
+_LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0  # width of a letter and height of a line in labels
+# vertical shifts of a label that would overlap another
+_LABEL_SHIFTS = [0.0, *(sign * _LINE_HEIGHT * n + 7 for n in range(1, 999) for sign in (1, -1))]
+
+
+class EstimatorCurves(NamedTuple):
+    """The curves of the controls and, last, of an estimator under one protocol; a curve has an estimate per level."""
+
+    title: str  # label of the vertical axis, and the level if only one was measured
+    curves: list[list[tuple[float, Estimate]]]
+    axis: Axis
+    signed: bool  # whether values have signs, as gains do
+    description: str  # for readers who cannot see the figure
+
+
+def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
+    """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
+    board, gains = table.board, table.board.protocol.has_gain_at_each_level
+    rows = [
+        row
+        for row in board.rows
+        if row.estimator == estimator or find_estimator_or_placeholder(row.estimator).is_control_to_beat
+    ]
+    all_curves = {
+        row.estimator: [(t, at.in_points) for t, at in board.make_accuracy_or_gain_curve(row).items()] for row in rows
+    }
+    curves = {name: curve for name, curve in all_curves.items() if all(at.value is not None for _, at in curve)}
+    if estimator not in curves:
+        return None
+    own = curves.pop(estimator)
+    drawn = [*curves.values(), own]
+    ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
+    form = format_signed if gains else "{:.1f}".format
+    values = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
+    alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
+    return EstimatorCurves(
+        f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
+        drawn,
+        make_linear_axis(ends if gains else [*ends, 100.0]),
+        gains,
+        f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
+    )
+
+
+def draw_curve_panels(table: SuiteTable) -> bytes:
+    """Draw the curves of all rows as WebP, with a panel per base estimator."""
+    from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
+
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # the font draws a box in place of a character that it lacks
+        curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
+    picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()
+    picture.thumbnail(_PANELS_SIZE)  # the long name of a submission may make the figure larger
+    picture.save(encoded, "WEBP", quality=60)
+    return encoded.getvalue()
+
+
+def draw_preview_card(board: BoardContents, heading: str) -> bytes:
+    """Draw the preview picture of a board as PNG: the heading, and the first rows as dots with intervals."""
+    picture = Image.new("RGB", _CARD_SIZE, "white")
+    draw = ImageDraw.Draw(picture)
+
+    def write(position: tuple[int, int], text: str, colour: str, size: int) -> None:
+        draw.text(position, text.translate(_REPLACED_CHARACTERS), colour, ImageFont.load_default(size))
+
+    def to_x(value: float) -> int:
+        return round(_LEFT + (_RIGHT - _LEFT) * board.axis.to_percent(value) / 100)
+
+    write((60, 40), "roarbench", _DIM, 34)
+    for number, line in enumerate(wrap(heading, 46)[:3]):
+        write((60, 94 + 58 * number), line, _INK, 48)
+    draw.line((to_x(0), _TOP, to_x(0), _TOP + _ROW_HEIGHT * _CARD_ROWS), _GREY, 2)
+    for number, row in enumerate(board.rows[:_CARD_ROWS]):
+        y, colour = _TOP + _ROW_HEIGHT * number + _ROW_HEIGHT // 2, _COLOURS.get(row.colour_class, _GREY)
+        write((60, y - 14), row.name[:26], _DIM if row.control else _INK, 24)
+        value, low, high = row.value
+        if low is not None and high is not None:
+            draw.line((to_x(low), y, to_x(high), y), colour, 8)
+        if value is not None:
+            draw.regular_polygon((to_x(value), y, 10), 4 if row.control else 30, 45 * row.control, colour)
+    file = io.BytesIO()
+    picture.quantize(32).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+class Dot(NamedTuple):
+    """A dot of the plot: a row with its two gains, and the position of its label in the plot's units."""
+
+    name: str
+    control: bool
+    roar: Estimate
+    own: Estimate
+    label: tuple[float, float] = (0.0, 0.0)
+
+
+class Scatter(NamedTuple):
+    """The scatter plot: the label of the horizontal axis, the dots, both scales, and a description in words."""
+
+    x_label: str
+    dots: list[Dot]
+    roar: Axis
+    own: Axis
+    description: str
+    missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
+
+    def to_x(self, value: float) -> float:
+        """Return the horizontal position of a ROAR gain."""
+        return round(_PLOT_WIDTH * self.roar.to_percent(value) / 100, 1)
+
+    def to_y(self, value: float) -> float:
+        """Return the vertical position of an own-network gain."""
+        return round(_PLOT_HEIGHT * (1 - self.own.to_percent(value) / 100), 1)
+
+
+def make_scatter(board: CombinedBoard) -> Scatter | None:
+    """Build the plot of a board; None if no row has both gains."""
+    retrained, (roar, own) = board.questions[0], (question.answers for question in board.questions[:2])
+    dots = list[Dot]()
+    for row in board.rows:
+        one, other = roar.get(row.id), own.get(row.id)
+        if one and other and None not in (one.gain.value, other.gain.value):
+            dots.append(Dot(find_display_name(row.id).full_name, row.control, one.gain, other.gain))
+    if not dots:
+        return None
+    values = "; ".join(f"{dot.name} {format_interval(dot.roar)} and {format_interval(dot.own)}" for dot in dots)
+    missing = len(board.rows) - len(dots)
+    plot = Scatter(
+        retrained.title,
+        dots,
+        _make_axis(dot.roar for dot in dots),
+        _make_axis(dot.own for dot in dots),
+        f"{retrained.title} and own-network gain in points: {values}.",
+        f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
+        * (missing > 0),
+    )
+    return plot._replace(dots=_place_labels(plot))
+
+
+def _make_axis(gains: Iterable[Estimate]) -> Axis:
+    return make_linear_axis([end for gain in gains for end in gain if end is not None])
+
+
+def _place_labels(plot: Scatter) -> list[Dot]:
+    """Place each label beside its dot, shifted up or down if another label is in the way."""
+    dots = list[Dot]()
+    for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
+        x, y = plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0) - 6
+        width = _LETTER_WIDTH * len(dot.name)
+        x = x + 8 if x + width < _PLOT_WIDTH else x - 8 - width
+        taken = [(*other.label, _LETTER_WIDTH * len(other.name)) for other in dots]
+        beside = [top - y for left, top, wide in taken if left < x + width and x < left + wide]
+        y += next(step for step in _LABEL_SHIFTS if all(abs(other - step) >= _LINE_HEIGHT for other in beside))
+        dots.append(dot._replace(label=(round(x, 1), round(y, 1))))
+    return dots
