@@ -126,16 +126,8 @@ make_record_without_hub = partial(  # record of a data set outside the hub
 
 def make_user_dataset_record(name: str, channels: int, size: int) -> DatasetRecord:
     """Make a record for a user's images of this shape, without classes and counts of images."""
-    return make_record_without_hub(
-        name=name,
-        about=OWN_IMAGES,
-        classes=0,
-        train_images=0,
-        test_images=0,
-        channels=channels,
-        size=size,
-        terms="one's own",
-    )
+    make_record = partial(make_record_without_hub, name=name, about=OWN_IMAGES, terms="one's own")
+    return make_record(classes=0, train_images=0, test_images=0, channels=channels, size=size)
 
 
 _photographs = partial(DatasetRecord, config="", image_column="image", label_column="label", train_split="train",

@@ -40,10 +40,8 @@ def decode_dataset(
     Args:
         record: The data set.
         folder: Folder of the decoded store.
-        data: Local folder in the hub's layout (or with IDX files), from which images are read instead of the record's
-            source.
-        limit: Number of images per split; the first images of each class are used, as balanced as possible. None for
-            all images.
+        data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
+        limit: Number of images per split, the first images of each class, as balanced as possible; None for all images.
         workers: Number of processes that decode.
         report_progress: Function that is called with the progress after each decoded part.
 
@@ -93,10 +91,8 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
 def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         size = (record.train_images + record.test_images) * record.channels * record.size**2
-        return StoreError(
-            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB; free disk space "
-            "or use another --store"
-        )
+        needed = f"{record.name} takes {size / 2**20:.0f} MiB"
+        return StoreError(f"no space left in {folder}; {needed}; free disk space or use another --store")
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
 
 

@@ -72,9 +72,8 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                     plain = reduce_to_eight_bits(values, record.depth or 16)
                     repairs += (FLAT,) if _is_uniform(np.asarray(plain)) and not _is_uniform(values) else ()
                 pixels = crop_to_pixels(plain, record)
-                return DecodedImage(
-                    pixels, repairs + _list_frame_repairs(image) + ((TRUNCATED,) if truncated else ()), bits
-                )
+                repairs += _list_frame_repairs(image) + ((TRUNCATED,) if truncated else ())
+                return DecodedImage(pixels, repairs, bits)
         except MemoryError:
             raise
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files

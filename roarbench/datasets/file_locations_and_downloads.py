@@ -44,9 +44,8 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
     path = data or bundled
     if not path.is_file():
         seen = "its location on this machine is unknown" if path == Path() else f"{path} is not a file"
-        raise DataError(
-            f"the table of {record.name}: {seen}; add --data FILE, or use a suite's file that names the table"
-        )
+        remedy = "add --data FILE, or use a suite's file that names the table"
+        raise DataError(f"the table of {record.name}: {seen}; {remedy}")
     return path
 
 
@@ -63,9 +62,8 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is not a folder" if record.folder else "their location on this machine is unknown"
-        raise DataError(
-            f"the images of {record.name}: {seen}; add --data DIR, or use a suite's file that names the folder"
-        )
+        remedy = "add --data DIR, or use a suite's file that names the folder"
+        raise DataError(f"the images of {record.name}: {seen}; {remedy}")
     return folder
 
 
@@ -85,9 +83,8 @@ def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[li
         )
         return [[str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     except OSError as error:  # for example a file that was just deleted
-        raise DataError(
-            f"cannot read {error.filename}: {error.strerror}; run again when no program changes it"
-        ) from error
+        seen = f"cannot read {error.filename}: {error.strerror}"
+        raise DataError(f"{seen}; run again when no program changes it") from error
 
 
 def download_dataset(record: DatasetRecord) -> Path:

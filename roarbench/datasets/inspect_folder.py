@@ -65,9 +65,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(image_folders.list_all_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
-        in_tables = (
-            any(map(_has_image_column, tables)) or tables and not any(map(image_folders.has_image_suffix, files))
-        )
+        has_image_files = any(map(image_folders.has_image_suffix, files))
+        in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
@@ -96,9 +95,8 @@ def add_image_counts(record: DatasetRecord) -> DatasetRecord:
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
-            raise DataError(
-                f"{seen}, which usually means withheld labels; name a split with labels, or write test_share = 0.3"
-            )
+            remedy = "name a split with labels, or write test_share = 0.3"
+            raise DataError(f"{seen}, which usually means withheld labels; {remedy}")
     chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
     train, test = (np.unique(chosen_labels[split]) for split in Split)  # classes that have images
     classes = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
@@ -143,10 +141,9 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         lacking = f"{path.name} has no column of numbers beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
     columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
-    record = replace(
-        make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve())
-    )
-    return replace(record, own=TABLE, label_column=label, columns=columns, share=TEST_SHARE)
+    record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)
+    folder = str(path.resolve())
+    return replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
 
 
 def _is_number(text: str) -> bool:
@@ -204,15 +201,10 @@ def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -
     folder = Path(record.folder)
     parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
     _warn_of_class_names_that_differ_in_case(parents, warn)
-    files = [
-        group.folder / file
-        for parent in parents
-        for group in _list_images_of_class_folders(parent)
-        for file in group.files
-    ]
-    if foreign := Counter(
-        file.suffix.lower() for parent in parents for file in _list_files_without_image_suffix(parent)
-    ):
+    groups = chain.from_iterable(map(_list_images_of_class_folders, parents))
+    files = [group.folder / file for group in groups for file in group.files]
+    foreign = Counter(file.suffix.lower() for parent in parents for file in _list_other_files(parent))
+    if foreign:
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
     shaped = _add_image_shape(
@@ -231,7 +223,7 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
 
 
-def _list_files_without_image_suffix(parent: Path) -> Iterator[Path]:
+def _list_other_files(parent: Path) -> Iterator[Path]:
     for name in image_folders.list_class_names(parent):
         for file in image_folders.list_all_files_below(parent / name):
             if not image_folders.has_image_suffix(file) and not image_folders.is_hidden(file.relative_to(parent)):
@@ -266,9 +258,8 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     pairs = find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
     if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):
-        raise DataError(
-            f"{folder} has the splits {', '.join(files)}, but no training split; name training files train-*.parquet"
-        )
+        seen = f"{folder} has the splits {', '.join(files)}, but no training split"
+        raise DataError(f"{seen}; name training files train-*.parquet")
     try:
         image, label = _find_image_and_label_columns(files[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)

@@ -66,9 +66,8 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
         datasets.disable_progress_bars()
     if datasets.get_dataset_default_config_name(str(folder)) is None:
         names = list_some(datasets.get_dataset_config_names(str(folder)))
-        raise DataError(
-            f"{folder} has several configurations: {names}; name the folder that holds the files of one configuration"
-        )
+        remedy = "name the folder that holds the files of one configuration"
+        raise DataError(f"{folder} has several configurations: {names}; {remedy}")
     data_files = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
     return _divide_files_by_split_name(splits, folder.resolve()) if len(splits) == 1 else splits

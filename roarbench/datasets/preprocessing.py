@@ -37,9 +37,8 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
         largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _MAX_PIXEL
     (top,) = _read_numbers_if_finite([largest]) or (0.0,)
     if top <= 0:
-        raise CallerError(
-            f"{source} has range {_format_value(largest)}; expected the largest value of a pixel, 1 or 255"
-        )
+        seen = f"{source} has range {_format_value(largest)}"
+        raise CallerError(f"{seen}; expected the largest value of a pixel, 1 or 255")
     return tuple(number * (_MAX_PIXEL / top) for number in means), tuple(number * (_MAX_PIXEL / top) for number in stds)
 
 
@@ -91,8 +90,7 @@ def check_resizing(resize: int, size: int, interpolation: str) -> None:
         if not isinstance(pixels, int) or pixels < 1:
             raise CallerError(f"{name} is {pixels!r}, expected a whole number of pixels, 1 or more")
     if resize < size:
-        raise CallerError(
-            f"resize is {resize}, but the square to cut out has {size} pixels per side; write resize = {size} or more"
-        )
+        seen = f"resize is {resize}, but the square to cut out has {size} pixels per side"
+        raise CallerError(f"{seen}; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:
         raise CallerError(f"interpolation is '{interpolation}', expected {', '.join(INTERPOLATIONS)}")

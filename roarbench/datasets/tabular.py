@@ -196,10 +196,8 @@ def find_label_column(table: pa.Table, path: Path) -> str:
         return usual[0]
     if not candidates:
         seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
-        raise DataError(
-            f"{seen}, and the last column holds no classes; "
-            f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
-        )
+        remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
+        raise DataError(f"{seen}, and the last column holds no classes; {remedy}")
     return candidates[0]
 
 

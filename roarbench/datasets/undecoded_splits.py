@@ -52,20 +52,17 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     If `allow_fewer` is True, a split may have fewer images than the record says. Raises DataError if the images cannot
     be reached or read, or differ from the record.
     """
+    idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
     elif record.generated and record.config == planted.CORNERS_CONFIG:
         splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
         splits = {split: _make_raw_split(record, *planted.generate_stripe_split(record, split)) for split in Split}
-    elif (
-        record.own != FOLDERS
-        and (folder := data or find_system_package_folder(record))
-        and image_folders.has_idx_files(folder)
-    ):
+    elif idx_folder and image_folders.has_idx_files(idx_folder):
         splits = {}
         for split in Split:
-            pixels, labels = image_folders.read_idx(folder, split)
+            pixels, labels = image_folders.read_idx(idx_folder, split)
             rows = select_rows_of_split(record, split, labels)
             splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
     else:
@@ -97,10 +94,7 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
 
 
 def check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
-    """Raise DataError if a split has another number of images than `count`, or a label that is no class of the record.
-
-    If `allow_fewer` is True, the split may have fewer images.
-    """
+    """Raise DataError for another number of images than `count`, or for a label that is no class of the record."""
     if len(labels) != count and not (allow_fewer and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
         raise DataError(f"{seen}; check that the folder has this data set, or use --max-images N for a part of it")
@@ -118,9 +112,8 @@ def _make_raw_split(
 ) -> RawSplit:
     expected = (len(labels), *record.shape)
     if pixels.shape != expected:
-        raise DataError(
-            f"{record.name} has images of shape {pixels.shape}, expected {expected}; check that this is the data set"
-        )
+        seen = f"{record.name} has images of shape {pixels.shape}, expected {expected}"
+        raise DataError(f"{seen}; check that this is the data set")
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
@@ -218,9 +211,8 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: 
     """Read the labels of both splits; class names are numbered in alphabetical order."""
     values = {split: parquet_files.read_parquet_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
-        raise DataError(
-            f"{source} has strings as labels in one split and numbers in the other; use one type in both splits"
-        )
+        seen = f"{source} has strings as labels in one split and numbers in the other"
+        raise DataError(f"{seen}; use one type in both splits")
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values
     if record.numbered:

@@ -11,7 +11,7 @@ from roarbench.common.job_interface import Engine, JobOutcome
 from roarbench.execution.artifact_verification import list_output_artifacts
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_seal_step
-from roarbench.plan.cells_and_runs import Run, select_missing_runs
+from roarbench.plan.cells_and_runs import Run
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
@@ -100,7 +100,8 @@ def run_missing(
     process dies. A failure is stored with its reason, and no process tries the failed step again until a user requests
     a retry.
     """
-    todo = select_missing_runs(runs, store.find_done_keys([run.key for run in runs]))
+    done = store.find_done_keys([run.key for run in runs])
+    todo = [run for run in runs if run.key not in done]
     owner = Owner.of_this_process()
     with Heartbeat(store, owner) as heartbeat:
         runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, heartbeat)

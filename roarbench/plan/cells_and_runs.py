@@ -5,7 +5,7 @@ the outcome. A run's key is the hash of its record, so a stored run is never rep
 never reuses a stored result.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,10 +116,7 @@ class CommonNetworkSpec(Keyed):
 
 
 def hash_fine_tuned_network(common: str, rankings: str) -> str:
-    """Return the key of a network that was fine-tuned from the common network with key `common`.
-
-    `rankings` is the checksum of the rankings whose masks the fine-tuning uses.
-    """
+    """Return the key of a network fine-tuned from the network with key `common`; `rankings` is a checksum."""
     return hash_value({"common": common, "rankings": rankings})
 
 
@@ -133,8 +130,3 @@ def read_run_record(values: Mapping[str, Any]) -> Run:
         raise CallerError(f"this version cannot read a run: {error}; {remedy}") from None
     maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
-
-
-def select_missing_runs(runs: Iterable[Run], done: set[str]) -> list[Run]:
-    """Return the runs whose keys are not among the keys `done`, in order."""
-    return [run for run in runs if run.key not in done]

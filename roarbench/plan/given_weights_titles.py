@@ -41,14 +41,10 @@ def make_weights_title(reference: str) -> str:
             raise UnknownName("reference", reference, PUBLISHED_WEIGHTS)
         names = ", ".join(PUBLISHED_WEIGHTS)
         raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
-    return next(
-        (
-            make_weights_title(name)
-            for name in PUBLISHED_WEIGHTS
-            if checksum.startswith(find_published_checksum_start(name))
-        ),
-        f"file@{checksum[:32]}",
-    )
+    for name in PUBLISHED_WEIGHTS:
+        if checksum.startswith(find_published_checksum_start(name)):
+            return make_weights_title(name)
+    return f"file@{checksum[:32]}"
 
 
 def find_published_checksum_start(name: str) -> str:

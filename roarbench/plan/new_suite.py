@@ -149,18 +149,15 @@ def compose_recipe_lines(images: int) -> tuple[str, ...]:
 
 
 def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
-    seeds = 20 if record.train_images <= _SMALL_TABLE else 5
-    epochs = (
-        _TABLE_RECIPE.epochs if record.train_images <= _SMALL_TABLE else max(2, round(_ROWS_SEEN / record.train_images))
-    )
+    is_small = record.train_images <= _SMALL_TABLE
+    seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
     estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
-    classes = "the classes"
+    features = "; every other column is a feature"
     if record.columns:
-        columns = format_toml(record.columns)
-        classes += f"\ncolumns = {columns}  # the features; text, gaps and row numbers were left out"
-    else:
-        classes += "; every other column is a feature"
+        features = (
+            f"\ncolumns = {format_toml(record.columns)}  # the features; text, gaps and row numbers were left out"
+        )
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
@@ -174,7 +171,7 @@ references = {seeds}  # explained networks: many show how much networks differ
 
 [data]
 table = {format_toml(location)}  # a parquet or CSV file, relative to this file
-label_column = {format_toml(record.label_column)}  # {classes}
+label_column = {format_toml(record.label_column)}  # the classes{features}
 test_share = {record.share:g}  # fraction of each class that is drawn for testing
 seed = 0  # seed of the draw of test images
 

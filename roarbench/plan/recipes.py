@@ -20,17 +20,8 @@ def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_
     No current GPU holds the activations of 4,096 images, so each batch is computed in chunks of 256 images
     (docs/decisions/0015).
     """
-    return Recipe(
-        name,
-        version=1,
-        epochs=steps * batch / images,
-        batch=batch,
-        peak=rate_per_256 * batch / 256,
-        warmup=5,
-        decay=Decay.STEPS,
-        augmentation=Augmentation.CROP_FLIP,
-        micro_batch=256,
-    )
+    peak = rate_per_256 * batch / 256
+    return Recipe(name, 1, steps * batch / images, batch, peak, 5, Decay.STEPS, Augmentation.CROP_FLIP, micro_batch=256)
 
 
 def _make_small_recipe(

@@ -28,10 +28,7 @@ def parse_toml(text: str, path: Path) -> "TomlTable":
 
 
 class TomlTable:
-    """A table of a TOML file.
-
-    A missing or wrong value raises CallerError; the message begins with `where`, the names of file and table.
-    """
+    """A table of a TOML file; CallerError for a missing or wrong value begins with `where`, the file and the table."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self._values, self._where = values, where

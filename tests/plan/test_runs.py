@@ -10,7 +10,7 @@ import pytest
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically, hash_value, make_json_record
-from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record, select_missing_runs
+from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record
 from roarbench.plan.change_suite import select_part_of_suite, set_explained_weights
 from roarbench.plan.planned_runs import (
     PlannedRun,
@@ -121,8 +121,6 @@ def test_select_part_of_suite_drops_empty_blocks_or_sets_seeds():
     assert {point.cell.estimator for point in list_planned_runs(part)} == {CLEAN, "grad", "ig"}
     seeds = {block.protocol.name: block.seeds for block in select_part_of_suite(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
-    todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
-    assert select_missing_runs(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 
 
 QUICK = OLDER["quick@1"]
