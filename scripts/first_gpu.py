@@ -89,8 +89,8 @@ def wait_for_gpu() -> None:
 
 def describe_machine_faults() -> str:
     """Examine the machine as `roarbench doctor` does, and return the lines that begin with !."""
-    faults = [diagnosis for diagnosis in examine_machine(find_report_folder()) if not diagnosis.good]
-    lines = [f"! {diagnosis.what}: {diagnosis.found} ({diagnosis.advice})" for diagnosis in faults]
+    faults = [diagnosis for diagnosis in examine_machine(find_report_folder()) if not diagnosis.ok]
+    lines = [f"! {diagnosis.subject}: {diagnosis.found} ({diagnosis.advice})" for diagnosis in faults]
     return "; ".join(lines) or "no line that begins with !"
 
 

@@ -39,10 +39,10 @@ from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.toml_table import format_toml
 
-_MOST_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
-_COMPARED = 512  # test images whose predictions are compared before and after quantisation to 256 steps
-_MOST_CHANGED = 0.01  # share of these images whose predicted class may change without a warning
-UNTUNED = "# peak not tried yet"  # last line of `suite.toml` until the learning rate is tuned
+_MOST_VALUES_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images
+_COMPARED_IMAGES = 512  # test images whose predictions are compared before and after quantisation to 256 steps
+_MOST_CHANGED_CLASSES = 0.01  # share of these images whose predicted class may change without a warning
+_UNTUNED = "# peak not tried yet"  # last line of `suite.toml` until the learning rate is tuned
 
 
 class ImagesAndLabels(NamedTuple):
@@ -61,11 +61,11 @@ def write_array_suite(
     builder: str,
     say: Callable[[str], object],
 ) -> Path:
-    """Write a network and images into a store, unless it has them already; return the folder of their `suite.toml`.
+    """Write a network and images into a store, unless the store has them; return the folder of their `suite.toml`.
 
-    `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` maps
-    keys of `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION that builds the
-    network, or empty. `say` is called with each warning. CallerError if the arguments contradict each other.
+    `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` maps keys of
+    `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION that builds the network, or
+    empty. `say` is called with each warning. CallerError if the arguments contradict each other.
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
@@ -78,11 +78,11 @@ def write_array_suite(
     text = _write_suite_text(settings, splits, network)
     state = {name: value.detach().cpu() for name, value in network.model.state_dict().items()}
     weights = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
-    hashed = hashlib.sha256(text.encode() + network.source.encode())
+    digest = hashlib.sha256(text.encode() + network.source.encode())
     labels = [data.labels for data in splits.values()]
     for part in (*pixels.values(), *labels, *value_range, *(value.numpy() for value in weights.values())):
-        hashed.update(np.ascontiguousarray(part).tobytes())
-    folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
+        digest.update(np.ascontiguousarray(part).tobytes())
+    folder = root / "arrays" / f"{settings['name']}-{digest.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
         with convert_write_errors(folder), _remove_folder_if_refused(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def write_array_suite(
             torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
             parse_suite(text, folder / "suite.toml")
             if any(find_protocol(name).trains for name in settings["protocols"]):
-                text += f"{UNTUNED}\n"
+                text += f"{_UNTUNED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder
 
@@ -122,14 +122,14 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabel
 @contextmanager
 def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
     """If the suite in a new folder is refused, remove the folder, and its path from the error message."""
-    created = [created_folder for created_folder in (folder, *folder.parents) if not created_folder.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
     except CallerError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        for created_folder in created[1:]:
-            with suppress(OSError):  # another process uses it
-                created_folder.rmdir()
+        for parent in new_folders[1:]:
+            with suppress(OSError):  # another process uses the parent
+                parent.rmdir()
         location = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
         raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 
@@ -165,23 +165,23 @@ def _check_quantization(
     low, high = (torch.from_numpy(end)[:, None, None] for end in value_range)
     step = (high - low) / 255
     for split, data in splits.items():
-        beyond = (data.images < low - step / 2) | (data.images > high + step / 2)
-        share = float(beyond.double().mean())
-        if split is Split.TEST and share > _MOST_OUTSIDE:
+        outside = (data.images < low - step / 2) | (data.images > high + step / 2)
+        share = float(outside.double().mean())
+        if split is Split.TEST and share > _MOST_VALUES_OUTSIDE:
             percent = format_percent_number(share)
             seen = f"{percent} % of the values of test images lie outside the range of training images"
             raise CallerError(f"{seen}; normalise both alike, or write x_test.clip(LOW, HIGH)")
-        if beyond.any():
-            seen = f"{int(beyond.sum())} values of {split} images are far from all others"
+        if outside.any():
+            seen = f"{int(outside.sum())} values of {split} images are far from all others"
             lowest, highest = (end.round(2).tolist() for end in value_range)
             say(f"{seen}; they are clipped to {lowest} to {highest}")
-    some = splits[Split.TEST].images[:_COMPARED]
-    again = (torch.from_numpy(pixels[Split.TEST][:_COMPARED]) * step + low).float()
+    tested = splits[Split.TEST].images[:_COMPARED_IMAGES]
+    restored = (torch.from_numpy(pixels[Split.TEST][:_COMPARED_IMAGES]) * step + low).float()
     with borrow_networks([network.model]):
-        changed = int((_predict_classes(network.model, some) != _predict_classes(network.model, again)).sum())
-    if changed > _MOST_CHANGED * len(some):
+        changed = int((_predict_classes(network.model, tested) != _predict_classes(network.model, restored)).sum())
+    if changed > _MOST_CHANGED_CLASSES * len(tested):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
-        say(f"warning: {seen} of {changed} of {len(some)} test images; remove extreme values, e.g. with images.clip")
+        say(f"warning: {seen} of {changed} of {len(tested)} test images; remove extreme values, e.g. with images.clip")
 
 
 @torch.no_grad()
@@ -198,18 +198,18 @@ def _write_suite_text(
     images, channels, size, _ = first.images.shape
     lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
     protocols, fills = lines.pop("protocols"), lines.pop("fills")
-    whole = Split.TRAIN in splits and len(np.unique(first.labels)) == network.classes
-    full = not network.accepts_smaller_images(first.images[:1])
+    has_all_classes = Split.TRAIN in splits and len(np.unique(first.labels)) == network.classes
+    needs_full_size = not network.accepts_smaller_images(first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {format_toml(value)}" for key, value in lines.items()),
             "[data]\nparquet = '.'",
             *(f"{split} = '{split}'" for split in splits),
             f"size = {size}\nchannels = {channels}",
-            *([] if whole else [f"classes = {network.classes}"]),
+            *([] if has_all_classes else [f"classes = {network.classes}"]),
             f"[network]\nname = 'network.py:{network.function}'",
             *compose_recipe_lines(images),
-            *(["sides = [1.0]"] if full else []),
+            *(["sides = [1.0]"] if needs_full_size else []),
             *(_format_block(protocol, fills) for protocol in protocols),
             "",
         ]
@@ -217,9 +217,9 @@ def _write_suite_text(
 
 
 def _format_block(protocol: str, fills: list[str]) -> str:
-    exchanges = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
-    taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
-    return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(taken or fills)}"
+    swaps_masks = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
+    fast_fills = [fill for fill in fills if fill in PLAIN_FILLS] if swaps_masks else []
+    return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(fast_fills or fills)}"
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
@@ -239,10 +239,10 @@ def write_peak_learning_rate_if_missing(path: Path, say: Callable[[str], object]
         return False
     with lock_file(path.with_suffix(".lock")):
         if _needs_tuning(path):  # another process may have tuned the suite before the lock was free
-            text = insert_tuned_learning_rate(path.read_text("utf-8").replace(f"{UNTUNED}\n", ""), path, say)
+            text = insert_tuned_learning_rate(path.read_text("utf-8").replace(f"{_UNTUNED}\n", ""), path, say)
             write_atomically(path, lambda temporary: temporary.write_text(text, "utf-8"))
     return True
 
 
 def _needs_tuning(path: Path) -> bool:
-    return path.is_file() and path.read_text("utf-8").endswith(f"{UNTUNED}\n")
+    return path.is_file() and path.read_text("utf-8").endswith(f"{_UNTUNED}\n")

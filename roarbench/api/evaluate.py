@@ -40,7 +40,7 @@ from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_
 from roarbench.submissions.file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
-_TRIED = 4  # noise images for a function's trial
+_NOISE_IMAGES = 4  # for a function's trial
 
 
 def evaluate(
@@ -82,12 +82,14 @@ def evaluate(
         raise CallerError(f"suite is {describe_type(suite)}; expected a suite's name or the result of load_suite")
     suite.store = suite.store if store is None else Path(store)
     by_name = map_estimators_by_name(estimators)
-    readable = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
+    read_estimators = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)
     with suite.open_writable_results(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
-        return evaluation.evaluate_all(readable, {name for name, estimator in by_name.items() if callable(estimator)})
+        return evaluation.evaluate_all(
+            read_estimators, {name for name, estimator in by_name.items() if callable(estimator)}
+        )
 
 
 def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | MapsBySplit:
@@ -114,24 +116,25 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     model = build_network(
         plan.model, record.classes, record.channels, record.size, generator, plan.network_source
     ).eval()
-    images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
+    images, targets = torch.randn(_NOISE_IMAGES, *record.shape, generator=generator), torch.arange(_NOISE_IMAGES) % 2
 
     def compute_maps(rows: Tensor) -> tuple[Tensor, bool]:
+        """Return the maps of some noise images, and whether the function drew random numbers."""
         row_generator = torch.Generator().manual_seed(int(rows[0]))
         before = row_generator.get_state()
         maps = _compute_checked_maps(submission.name, estimate, (model, images[rows], targets[rows], row_generator))
         return maps, not torch.equal(before, row_generator.get_state())
 
     with refuse_changes_of_network(model, submission.name):
-        everything = torch.arange(_TRIED)
-        once, draws = compute_maps(everything)
+        all_rows = torch.arange(_NOISE_IMAGES)
+        maps, draws = compute_maps(all_rows)
         if draws:  # an estimator that draws random numbers gets one image at a time
-            once, again = (torch.cat([compute_maps(row)[0] for row in torch.split(everything, 1)]) for _ in range(2))
-            turned = again.flip(0)
+            maps, repeated = (torch.cat([compute_maps(row)[0] for row in torch.split(all_rows, 1)]) for _ in range(2))
+            reversed_maps = repeated.flip(0)
         else:
-            again = compute_maps(everything)[0]
-            turned = torch.cat([compute_maps(rows)[0] for rows in torch.split(everything.flip(0), 3)])
-        refuse_unrepeatable_or_batch_dependent_maps(once, again, again, turned)
+            repeated = compute_maps(all_rows)[0]
+            reversed_maps = torch.cat([compute_maps(rows)[0] for rows in torch.split(all_rows.flip(0), 3)])
+        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reversed_maps)
 
 
 def _compute_checked_maps(
@@ -164,7 +167,7 @@ class _Evaluation(NamedTuple):
     def evaluate_all(
         self, estimators: Mapping[str, str | Submission | MapsBySplit], unsandboxed: Collection[str]
     ) -> SuiteResult:
-        """Run functions and files, then precomputed maps under the protocols that need no others; return all rows."""
+        """Run functions and files, then precomputed maps under the protocols that these allow; return all rows."""
         ids, rows = dict[str, str](), list[str]()
         for name, estimator in estimators.items():
             if isinstance(estimator, str):
@@ -194,9 +197,10 @@ class _Evaluation(NamedTuple):
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
         check_map_shapes(name, maps, work)
         row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
-        part = self._select_rows_of_suite(plan, [row])  # a twin's map needs a function, and precomputed maps have none
-        untwinned = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
-        part = select_part_of_suite(part, untwinned)
+        part = self._select_rows_of_suite(plan, [row])
+        # the row's sanity-check variants need maps of other networks or classes, which only a function can compute
+        ids = [record.id for record in part.estimator_records if record.id == row or record.untwinned_id != row]
+        part = select_part_of_suite(part, ids)
         rank_precomputed_maps(row, maps, replace(work, suite=part))
         self._run_plan(part)
         return row, part
@@ -208,20 +212,20 @@ class _Evaluation(NamedTuple):
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
         if blocks == plan.blocks:
             return plan
-        possible, all_of = ({block.protocol.name: None for block in part} for part in (blocks, plan.blocks))
-        left = ", ".join(protocol for protocol in all_of if protocol not in possible)
+        run, everything = ({block.protocol.name: None for block in part} for part in (blocks, plan.blocks))
+        left_out = ", ".join(protocol for protocol in everything if protocol not in run)
         if not blocks:
-            seen = f"{name} has maps of test images only, but {left} of {plan.title} also needs maps of training images"
-            raise CallerError(f'{seen}; pass {{"test": maps, "train": maps}}')
-        run = ", ".join(possible)
-        self.console.print(f"{name} is run under {run}; {left} also needs maps of training images", soft_wrap=True)
+            seen = f"{name} has maps of test images only, but {left_out} of {plan.title}"
+            raise CallerError(f'{seen} also needs maps of training images; pass {{"test": maps, "train": maps}}')
+        words = f"{name} is run under {', '.join(run)}; {left_out} also needs maps of training images"
+        self.console.print(words, soft_wrap=True)
         return replace(plan, blocks=blocks)
 
     def _select_rows_of_suite(self, plan: SuiteSpec, ids: Collection[str]) -> SuiteSpec:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
-        entries = [row for row in ids if find_estimator(row).submitted]
-        built_in = [row for row in ids if row not in entries] if ids else None
-        return apply_selection_options(plan, built_in, entries, self.seeds, self.protocol)
+        submitted = [row for row in ids if find_estimator(row).submitted]
+        built_in = [row for row in ids if row not in submitted] if ids else None
+        return apply_selection_options(plan, built_in, submitted, self.seeds, self.protocol)
 
     def _run_plan(self, part: SuiteSpec) -> None:
         request, workspace = self.suite.make_request(part, self.workers), Workspace(self.suite.store)

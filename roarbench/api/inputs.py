@@ -20,8 +20,8 @@ from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, d
 from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 
-_FAR = 1e-4  # share of the values at each end that may be outliers
-_SAMPLE = 10**6  # values per channel for the quantiles
+_OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers
+_SAMPLED_VALUES = 10**6  # per channel, for the quantiles
 
 
 class ValueRange(NamedTuple):
@@ -31,46 +31,46 @@ class ValueRange(NamedTuple):
     high: NDArray[np.float64]
 
 
-def to_array(given: Any, subject: str = "the values", wanted: str = "real numbers") -> NDArray[Any]:
+def to_array(values: Any, subject: str = "the values", expected: str = "real numbers") -> NDArray[Any]:
     """Convert an array, a tensor or nested lists of numbers to a numeric array in native byte order."""
-    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise CallerError(f"{subject} are a masked array; write {subject.rpartition(' ')[2]}.filled(VALUE)")
     try:
-        if isinstance(given, Tensor):
-            plain = given.detach().cpu()
-            # NumPy has no bfloat16
-            given = plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain
-        array = np.asarray(given)
+        if isinstance(values, Tensor):
+            values = values.detach().cpu()
+            if values.is_floating_point() and values.dtype.itemsize < 4:
+                values = values.float()  # NumPy has no bfloat16
+        array = np.asarray(values)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = describe_error(error)
         raise CallerError(f"{subject} cannot be read as an array ({seen}); pass one array or tensor") from None
-    if array.dtype == object and array.size and all(isinstance(one, Real) for one in array.flat):
+    if array.dtype == object and array.size and all(isinstance(value, Real) for value in array.flat):
         array = np.array(array.tolist())  # pandas may store numbers as objects
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} {_describe_non_numbers(array)}, expected {wanted}")
+        raise CallerError(f"{subject} {_describe_non_numbers(array)}, expected {expected}")
     return np.ascontiguousarray(array) if array.ndim else array
 
 
 def _describe_non_numbers(array: NDArray[Any]) -> str:
     if not array.size or array.dtype.kind not in "OUS":
         return f"have type {array.dtype}"
-    first = next((one for one in array.flat if not isinstance(one, Real)), None)
+    first = next((value for value in array.flat if not isinstance(value, Real)), None)
     if isinstance(first, str | bytes):
         return f"are text, such as {str(first)!r}"
     return f"are {describe_type(first)}" if array.ndim == 0 else f"hold {describe_type(first)}"
 
 
-def to_tensor(given: Any, subject: str = "the values") -> Tensor:
+def to_tensor(values: Any, subject: str = "the values") -> Tensor:
     """Convert values to a tensor on the CPU, with the checks of `to_array`."""
-    return torch.as_tensor(to_array(given, subject))
+    return torch.as_tensor(to_array(values, subject))
 
 
-def read_images(given: Any, subject: str = "images") -> Tensor:
+def read_images(images: Any, subject: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
-    if remedy := _advise_if_not_array(given):
-        raise CallerError(f"{subject} are {describe_type(given)}; {remedy}")
-    array = to_array(given, subject)
+    if remedy := _advise_if_not_array(images):
+        raise CallerError(f"{subject} are {describe_type(images)}; {remedy}")
+    array = to_array(images, subject)
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
         seen = f"{subject} have shape {array.shape} and type {array.dtype}"
         normalise = "; write (images / 255 - mean) / std, or images.float() if the network itself normalises them"
@@ -84,21 +84,21 @@ def read_images(given: Any, subject: str = "images") -> Tensor:
     return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
 
 
-def _advise_if_not_array(given: Any) -> str:
+def _advise_if_not_array(images: Any) -> str:
     """Return a remedy for an object that holds images but is no array; an empty string for all other objects."""
-    if isinstance(given, DataLoader):
+    if isinstance(images, DataLoader):
         return "write torch.cat([images for images, labels in loader])"
-    if isinstance(given, Dataset):
+    if isinstance(images, Dataset):
         return "write torch.stack([image for image, label in dataset])"
-    first = given[0] if isinstance(given, list | tuple) and given else given
+    first = images[0] if isinstance(images, list | tuple) and images else images
     if isinstance(first, str | Path | PIL.Image.Image):
         return "photographs and their paths are prepared by rb.Preprocessing(…)(list)"
     return ""
 
 
-def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.int64]:
+def read_labels(labels: Any, count: int, subject: str = "labels") -> NDArray[np.int64]:
     """Convert labels, whole numbers of any type in shape (n,) or (n, 1), to int64 (n,)."""
-    labels = to_array(given, subject, "the numbers of the network's outputs, from 0")
+    labels = to_array(labels, subject, "the numbers of the network's outputs, from 0")
     labels = labels[:, 0] if labels.shape == (count, 1) else labels
     if labels.shape != (count,):
         advice = _advise_on_rows_of_labels(labels, count)
@@ -106,7 +106,7 @@ def read_labels(given: Any, count: int, subject: str = "labels") -> NDArray[np.i
     whole = np.isfinite(labels) & (np.rint(labels) == labels)
     if not whole.all():
         raise CallerError(f"{subject} hold {labels[~whole][0]}; expected whole numbers from 0")
-    return labels.astype(np.int64)
+    return np.asarray(labels, np.int64)
 
 
 def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:
@@ -133,10 +133,10 @@ def find_channel_ranges_without_outliers(images: NDArray[np.float32]) -> ValueRa
     if its distance from I exceeds the width of I.
     """
     low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
-    some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
-    least, most = np.quantile(some, (_FAR, 1 - _FAR), axis=1)
-    width = np.where(most > least, most - least, np.inf)  # a channel may be constant except for outliers
-    low, high = np.maximum(low, least - width), np.minimum(high, most + width)
+    sample = images[:: max(1, images[:, 0].size // _SAMPLED_VALUES)].swapaxes(0, 1).reshape(images.shape[1], -1)
+    inner_low, inner_high = np.quantile(sample, (_OUTLIER_SHARE, 1 - _OUTLIER_SHARE), axis=1)
+    width = np.where(inner_high > inner_low, inner_high - inner_low, np.inf)  # infinite if all but outliers are equal
+    low, high = np.maximum(low, inner_low - width), np.minimum(high, inner_high + width)
     return ValueRange(low, np.where(high == low, low + 1, high))
 
 
@@ -163,8 +163,8 @@ class Preprocessing:
         interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
         mean: Number to subtract from each channel, before the division.
         std: Number by which each channel is divided.
-        range: Largest pixel value that mean and std refer to, 1 or 255; if None, 1 if no number exceeds 1, else 255.
-            `mean`, `std` and `range` are stored rescaled for images in [0, 255].
+        range: Largest pixel value on the scale of `mean` and `std`, 1 or 255; None means 1 if no number exceeds 1, else
+            255. The attributes `mean`, `std` and `range` are rescaled for images in [0, 255].
     """
 
     resize: int
@@ -207,7 +207,7 @@ class Preprocessing:
         if not listed:
             seen = "an empty list" if isinstance(photographs, Iterable) else describe_type(photographs)
             raise CallerError(f"photographs are {seen}; expected a list of paths or Pillow images")
-        mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
+        mean, std = (np.array(moment, np.float32)[:, None, None] for moment in (self.mean, self.std))
         return np.stack([(self._prepare_photograph(photograph) - mean) / std for photograph in listed])
 
     def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:

@@ -18,7 +18,7 @@ from roarbench.estimators.compute_maps import Maps
 
 
 class RemovalMeasure(NamedTuple):
-    """Accuracy of the first network after features from one end of a ranking are replaced by a fill."""
+    """Accuracy of the first network after a fill replaces features from one end of a ranking."""
 
     order: Order
     fill: str
@@ -37,11 +37,11 @@ class ScoringRequest(NamedTuple):
     pixels: Tensor
     targets: Tensor  # the first network's predicted classes, int64 (n,)
     agreed: NDArray[np.bool_]  # (n,), True if all networks predict one class; own-network gain uses only these images
-    own: RemovalSettings  # removal of features for own-network gain
-    fill: Tensor  # fill value for own-network gain, (c,)
+    own_removal: RemovalSettings  # removal of features for own-network gain
+    own_fill: Tensor  # fill value for own-network gain, (c,)
     labels: Tensor | None = None  # true classes, int64 (n,); needed for columns
     columns: Sequence[RemovalMeasure] = ()
-    replace: Mapping[str, FillFunction] = MappingProxyType({})  # fill function by name of a column's fill
+    fill_functions: Mapping[str, FillFunction] = MappingProxyType({})  # by name of a column's fill
 
     def split_into_batches(self) -> list[Tensor]:
         """Divide the images into batches in which either all images or none are used for own-network gain."""
@@ -58,20 +58,20 @@ class ScoringRequest(NamedTuple):
 
 
 class MapScores(NamedTuple):
-    """Scores of the networks under one estimator's maps; `unchanged` and `same` have one entry per batch."""
+    """Scores of the networks under one estimator's maps; `kept` and `equal_masks` have one entry per batch."""
 
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
-    unchanged: list[NDArray[np.bool_]]  # True for kept predictions, (maps, networks, levels, agreed images)
-    same: list[bool]  # True for batches in which all networks have the same masks
+    kept: list[NDArray[np.bool_]]  # True for kept predictions, (maps, networks, levels, agreed images)
+    equal_masks: list[bool]  # True for batches in which all networks have the same masks
 
     @property
     def kept_predictions(self) -> NDArray[np.bool_] | None:
-        """Return True for kept predictions, (maps, networks, levels, images); None if no masks differ."""
-        return None if all(self.same) else np.concatenate(self.unchanged, 3)
+        """Return `kept` of all batches, (maps, networks, levels, images); None if no masks differ."""
+        return None if all(self.equal_masks) else np.concatenate(self.kept, 3)
 
 
 # positions of images, and for each explained network its batch with the finished maps
-_Batch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]
+_PreparedBatch = tuple[Tensor, list[tuple[ExplainedBatch, Maps]]]
 
 
 def make_and_score_maps(
@@ -79,14 +79,14 @@ def make_and_score_maps(
 ) -> dict[str, MapScores]:
     """Make the maps of all estimators batch by batch; return the networks' scores by estimator name."""
 
-    def prepare(rows: Tensor) -> _Batch:
+    def prepare(rows: Tensor) -> _PreparedBatch:
         batches = request.make_explained_batches(rows)
         return rows, [(batch, explainers.make_maps_in_calling_thread(batch)) for batch in batches]
 
-    def work(networks: Sequence[nn.Module], prepared: _Batch) -> tuple[Tensor, dict[str, MapScores]]:
+    def score(networks: Sequence[nn.Module], prepared: _PreparedBatch) -> tuple[Tensor, dict[str, MapScores]]:
         rows, explained = prepared
         ranked = (
-            explainers.rank_features(batch.use_network_copy(networks), finished, request.own.unit)
+            explainers.rank_features(batch.use_network_copy(networks), finished, request.own_removal.unit)
             for batch, finished in explained
         )
         by_name = zip(names, zip(*ranked, strict=True), strict=True)  # lazy: one estimator at a time
@@ -97,12 +97,12 @@ def make_and_score_maps(
         shapes = {column.title: (len(column.levels), len(request.pixels)) for column in request.columns}
         scores[name] = MapScores({title: np.zeros(shape, np.bool_) for title, shape in shapes.items()}, [], [])
     batches = map(prepare, request.split_into_batches())
-    for rows, part in threads.map(work, batches, explainers.need_calling_thread):
+    for rows, part in threads.map(score, batches, explainers.need_calling_thread):
         for name, whole in scores.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct
-            whole.unchanged.extend(part[name].unchanged)
-            whole.same.extend(part[name].same)
+            whole.kept.extend(part[name].kept)
+            whole.equal_masks.extend(part[name].equal_masks)
     return scores
 
 
@@ -113,10 +113,10 @@ def _score_batch(
     scores = MapScores(_compute_column_correctness(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
         images = request.pixels[rows]
-        masks = [request.own.make_masks(ranking, images.shape) for ranking in ranked]
-        unchanged, same = _find_kept_under_each_mask(networks, masks, images, request.targets[rows], request.fill)
-        scores.unchanged.append(unchanged)
-        scores.same.append(same)
+        masks = [request.own_removal.make_masks(ranking, images.shape) for ranking in ranked]
+        kept, equal_masks = _find_kept_under_each_mask(networks, masks, images, request.targets[rows], request.own_fill)
+        scores.kept.append(kept)
+        scores.equal_masks.append(equal_masks)
     return scores
 
 
@@ -127,7 +127,7 @@ def _compute_column_correctness(
     if request.labels is None:
         return {}
     filled = [
-        request.replace[column.fill](rows, mark_removed(ranked, request.pixels.shape, t, column.order))
+        request.fill_functions[column.fill](rows, mark_removed(ranked, request.pixels.shape, t, column.order))
         for column in request.columns
         for t in column.levels
     ]
@@ -142,13 +142,12 @@ def _find_kept_under_each_mask(
     """Test whether each network keeps its predictions after removal by each network's map, at each level.
 
     Returns:
-        bool (maps, networks, levels, images), and whether the masks of all networks are equal. If they are, these
-        images add nothing to the gain, whatever the predictions are, so the networks are not run and everything is
-        False.
+        bool (maps, networks, levels, images), and whether the masks of all networks are equal. Equal masks add nothing
+        to the gain, whatever the networks predict; so the networks are not run, and the array is False throughout.
     """
-    if all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True)):
+    if all(torch.equal(mask, first) for own in masks for mask, first in zip(own, masks[0], strict=True)):
         return np.zeros((len(masks), len(models), len(masks[0]), len(images)), np.bool_), True
-    left = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
+    degraded = torch.cat([degrade(images, mask, fill) for own in masks for mask in own])
     shape = (len(masks), len(masks[0]), len(images))
-    unchanged = [predict_degraded_images(model, left).view(shape) == classes for model in models]
-    return torch.stack(unchanged, 1).numpy(), False
+    kept = [predict_degraded_images(model, degraded).view(shape) == classes for model in models]
+    return torch.stack(kept, 1).numpy(), False

@@ -1,4 +1,4 @@
-"""Compute the own-network gain of any maps of any networks, without training and without a store."""
+"""Compute the own-network gain of a caller's maps and networks without training, and the base class of gain tables."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -53,16 +53,16 @@ class GainTable(ABC):
 
     def __repr__(self) -> str:
         cells = self.cells()
-        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, wide)).rstrip() for row in cells)
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
         return "\n".join([*lines, self.caption])
 
     def _repr_html_(self) -> str:
         import pandas
 
-        heads, *rows = self.cells()
-        text = escape(self.caption).replace("\n", "<br>")
-        return f"{pandas.DataFrame(rows, columns=heads).to_html(index=False)}<p>{text}</p>"
+        headings, *rows = self.cells()
+        caption = escape(self.caption).replace("\n", "<br>")
+        return f"{pandas.DataFrame(rows, columns=headings).to_html(index=False)}<p>{caption}</p>"
 
     def plot(self, file: str | Path | None = None) -> "Figure":
         """Draw the gains with their intervals; `file` (PNG, SVG or PDF) also saves the figure."""
@@ -111,10 +111,10 @@ class OwnNetworkTable(GainTable):
         for name in (first, second):
             if name not in self.gains:
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
-        one, other = self.gains[first], self.gains[second]
-        if one and other:
-            return make_estimate(one.gain.subtract(other.gain), Bootstrap().confidence)
-        return self.gain(first) if one else self.gain(second).negative
+        own_first, own_second = self.gains[first], self.gains[second]
+        if own_first and own_second:
+            return make_estimate(own_first.gain.subtract(own_second.gain), Bootstrap().confidence)
+        return self.gain(first) if own_first else self.gain(second).negative
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator, largest gain first, with interval, verdict and the gain at each level."""
@@ -206,22 +206,22 @@ def own_network_gain(
 
 
 def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
-    """Compute gains and verdicts from the predictions that stay the same after removal by own and other maps."""
-    order, levels = request.own.order, request.own.levels
+    """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
+    order, levels = request.own_removal.order, request.own_removal.levels
     predictions = {name: scores.kept_predictions for name, scores in scores_by_name.items()}
-    known = {name: one for name, one in predictions.items() if one is not None}
-    computed_gains = compute_own_network_gain_per_row(known, order, Bootstrap())
+    with_differing_masks = {name: kept for name, kept in predictions.items() if kept is not None}
+    computed_gains = compute_own_network_gain_per_row(with_differing_masks, order, Bootstrap())
     gains = {name: computed_gains.get(name) for name in predictions}
     verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
-    images, of = int(request.agreed.sum()), len(request.agreed)
-    return OwnNetworkTable(gains, verdicts, len(request.networks), images, of, levels, order)
+    images, all_images = int(request.agreed.sum()), len(request.agreed)
+    return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order)
 
 
 def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
     """Mark the images to which all networks assign the same class; CallerError if there are none."""
-    if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
+    if len(shapes := {tuple(own.shape[1:]) for own in logits}) > 1:
         raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")
-    predicted = torch.stack([one.argmax(1) for one in logits])
+    predicted = torch.stack([own.argmax(1) for own in logits])
     agreed: NDArray[np.bool_] = (predicted == predicted[0]).all(0).numpy()
     if not agreed.any():
         raise CallerError(

@@ -1,4 +1,4 @@
-"""Read precomputed maps, which a caller passes in as arrays, and rank features by them."""
+"""Read precomputed maps from arrays, and rank the features of a suite's images by these maps."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from roarbench.store.ranking_spec import RankingSpec
 from roarbench.submissions.file import Submission, parse_submission
 
 MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
-_AT_ONCE = 512  # images per ranking batch
+_IMAGES_PER_BATCH = 512
 _STUB = '''\
 """Checksums of maps that were passed in as arrays, one for each reference."""
 
@@ -65,21 +65,23 @@ def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
 
 def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
     """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
-    sums = {
+    checksums = {
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
         for split, arrays in maps.items()
     }
-    return parse_submission(_STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(sums)).encode())
+    return parse_submission(
+        _STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(checksums)).encode()
+    )
 
 
 def check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
     """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
     shape = work.images.record.shape
     for split, arrays in maps.items():
-        n, references = len(work.images[split].labels), work.suite.references
-        if len(arrays) != references:
+        n, networks = len(work.images[split].labels), work.suite.references
+        if len(arrays) != networks:
             seen = f"{name} has {len(arrays)} sets of maps of {split} images"
-            raise CallerError(f"{seen}, expected {references}: one for each reference")
+            raise CallerError(f"{seen}, expected {networks}: one for each explained network")
         for number, array in enumerate(arrays):
             check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
 
@@ -97,11 +99,10 @@ def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None
 
 def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
     weights = explained.store.read_checksum()
-    for start in range(0, len(maps), _AT_ONCE):
-        stop = min(start + _AT_ONCE, len(maps))
-        part = torch.from_numpy(maps[start:stop])
+    for start in range(0, len(maps), _IMAGES_PER_BATCH):
+        stop = min(start + _IMAGES_PER_BATCH, len(maps))
         batches = [ExplainedBatches(stop - start, 0, "")]
         ties = partial(make_cached_tie_order_function(make_image_ids(split, start, stop).numpy()), spec.layout.features)
-        planes, tied = rank_to_bit_planes(part, ties, spec.layout)
-        made = MapProvenance(0.0, weights, batches, ties=tied)
-        explained.work.rankings.write_part(spec, split, start, stop, planes, made)
+        planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ties, spec.layout)
+        provenance = MapProvenance(0.0, weights, batches, ties=tied)
+        explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)

@@ -1,4 +1,4 @@
-"""Functions for single steps of a suite on arrays or tensors, and for the perturbation curve of any torch model."""
+"""Public functions on arrays or tensors: single steps of a suite, and the perturbation curve of any torch model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,13 +91,13 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         float32 (n, c, h, w), in [0, 255].
     """
     by = find_recorded_fill_name(by)
-    pixels, gone = _read_uint8_images(images), to_tensor(removed, "the mask")
+    pixels, mask = _read_uint8_images(images), to_tensor(removed, "the mask")
     n, c, h, w = pixels.shape
-    if gone.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((gone == 0) | (gone == 1)).all()):
-        seen = f"the mask has shape {tuple(gone.shape)} and type {gone.dtype}".replace("torch.", "")
+    if mask.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((mask == 0) | (mask == 1)).all()):
+        seen = f"the mask has shape {tuple(mask.shape)} and type {mask.dtype}".replace("torch.", "")
         raise CallerError(f"{seen}; expected bool {(n, c, h, w)} or {(n, 1, h, w)}, True where removed")
-    gone = gone.bool()
-    return fills.replace_features(pixels, gone, by, read_fill_value(pixels, mean), compute_image_seeds(pixels))
+    value, seeds = read_fill_value(pixels, mean), compute_image_seeds(pixels)
+    return fills.replace_features(pixels, mask.bool(), by, value, seeds)
 
 
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -114,15 +114,15 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     Returns:
         bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
     """
-    pixels, end = _read_uint8_images(images), read_order(order)
+    pixels, removal_order = _read_uint8_images(images), read_order(order)
     replaced = read_fill_value(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranks = rank_maps(pixels, others).argsort(1)
     d = ranks.shape[1]
     bins = (ranks * 256 // d).astype(np.uint8)
-    ties = ranks if end is Order.MORF else d - 1 - ranks
-    masks = matched_other_image_masks.make_other_image_masks(own, bins, strata, end, ties)
+    ties = ranks if removal_order is Order.MORF else d - 1 - ranks
+    masks = matched_other_image_masks.make_other_image_masks(own, bins, strata, removal_order, ties)
     return torch.from_numpy(masks).view(pixels.shape)
 
 
@@ -152,17 +152,17 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
     if not 0 <= (share := read_real_number(share, "share")) <= 1:
         raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
     side, seed = read_whole_number(square, "square", 1), read_whole_number(seed, "seed")
-    taken = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)
-    taken = taken if own.ndim == 3 else taken[:, None]
-    return torch.where(taken, _compute_rank_fractions(other), _compute_rank_fractions(own))
+    exchanged = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)
+    exchanged = exchanged if own.ndim == 3 else exchanged[:, None]
+    return torch.where(exchanged, _compute_rank_fractions(other), _compute_rank_fractions(own))
 
 
 def _draw_squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
     """Draw a fraction of the squares of each image, bool (n, height, width)."""
     rows, columns = -(-height // square), -(-width // square)
     drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
-    taken = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
-    return taken.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
+    exchanged = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
+    return exchanged.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
 
 
 def _compute_rank_fractions(maps: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
         bootstrap: Number of resamples, seed and confidence; 2,000, 0 and 95 % if None.
 
     Returns:
-        Value, low and high; images are drawn with replacement, seeds are averaged.
+        Value, low and high; images are drawn with replacement, and values are averaged over seeds.
     """
     bootstrap_settings = Bootstrap() if bootstrap is None else bootstrap
     if not isinstance(bootstrap_settings, Bootstrap):
@@ -188,14 +188,14 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
             f"bootstrap is {bootstrap!r}, expected a roarbench.stats.bootstrap_intervals.Bootstrap, or None"
         )
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
-    less = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
-    if not values.size or not np.isfinite(values).all() or not np.isfinite(less).all():
+    subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
+    if not values.size or not np.isfinite(values).all() or not np.isfinite(subtracted).all():
         raise CallerError(f"values of shape {values.shape} are none or hold NaN; expected one or more finite numbers")
-    if values.shape != less.shape:
-        seen = f"values have shapes {values.shape} and {less.shape}"
+    if values.shape != subtracted.shape:
+        seen = f"values have shapes {values.shape} and {subtracted.shape}"
         raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
-    (drawn,) = bootstrap_means((values - less).mean(0)[None], bootstrap_settings)
-    return make_estimate(drawn, bootstrap_settings.confidence)
+    (mean,) = bootstrap_means((values - subtracted).mean(0)[None], bootstrap_settings)
+    return make_estimate(mean, bootstrap_settings.confidence)
 
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
@@ -270,16 +270,16 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal, replace = RemovalSettings.read(order, levels), make_image_filler(pixels, fill)
+    removal, fill_images = RemovalSettings.read(order, levels), make_image_filler(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, read_whole_number(seed, "seed"))
     by_level = []
     with borrow_networks([model]):
         network = check_and_wrap_network(model, pixels)
-        parts = split_into_batches(pixels, [network])
+        batches = split_into_batches(pixels, [network])
         for t in steps:
             mask = mark_removed(ranked, pixels.shape, t, order)
-            by_level.append(torch.cat([compute_logits(network, replace(part, mask[part])) for part in parts]))
+            by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
     logits = torch.stack(by_level)  # (levels, n, classes)
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():
@@ -288,8 +288,7 @@ def perturbation_curve(
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
-    rows = np.vstack(
-        [correct, np.asarray(compute_trapezoid_weights(steps)) @ correct]
-    )  # the last row's mean is the area
+    areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image
+    rows = np.vstack([correct, areas])
     *accuracies, area = (make_estimate(row, Bootstrap().confidence) for row in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)

@@ -25,7 +25,7 @@ from roarbench.store.transfer import import_results
 if TYPE_CHECKING:
     import pandas
 
-_GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
+_GAIN_COLUMNS = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 
 
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
@@ -54,8 +54,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
             title = find_suite(suite).versioned
         if title not in published:
             raise UnknownName("published suite", title, published)
-        own = [RESULTS / file.path for file in entries if file.versioned_suite == title]
-        return _read_result_from_files(find_published_suite(title, own), own)
+        suite_files = [RESULTS / file.path for file in entries if file.versioned_suite == title]
+        return _read_result_from_files(find_published_suite(title, suite_files), suite_files)
     files = list_checked_result_files(str(source or ""))
     return _read_result_from_files(find_published_suite(suite, files), files)
 
@@ -73,12 +73,12 @@ def load_all_results() -> "pandas.DataFrame":
     for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
         suite = result.plan
-        about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
+        suite_columns = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
         for protocol in result.stored.list_started_protocols():
-            rows = result.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
-            frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
-    whole = pandas.concat(frames, ignore_index=True)
-    return whole[[*about, "question", "estimator", *_GAIN]]
+            rows = result.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN_COLUMNS])
+            frames.append(rows[rows["gain"].notna()].assign(**suite_columns, question=protocol.name))
+    columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS]
+    return pandas.concat(frames, ignore_index=True)[columns]
 
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
@@ -101,6 +101,6 @@ def _import_into_cached_store(files: list[Path]) -> Path:
                 import_results(store, file)
         try:
             temporary.rename(folder)
-        except OSError:  # another process has made the folder
+        except OSError:  # another process has written the folder
             shutil.rmtree(temporary)
     return folder

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,29 +43,28 @@ class RemovalSettings(NamedTuple):
         return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
-def read_real_number(given: Any, subject: str = "a removal fraction") -> float:
+def read_real_number(number: Any, subject: str = "a removal fraction") -> float:
     """Convert a fraction; CallerError for anything that is not a number."""
-    try:
-        given = given.numpy(force=True)[()] if isinstance(given, Tensor) else given
-        if not isinstance(given, str | bool):
-            return float(str(given) if isinstance(given, np.floating) else given)  # `str` makes float32 0.3 exactly 0.3
-    except (TypeError, ValueError):
-        pass
-    raise CallerError(f"{subject} is {given!r}, expected a number; 30 % is written 0.3")
+    with suppress(TypeError, ValueError):
+        number = number.numpy(force=True)[()] if isinstance(number, Tensor) else number
+        if not isinstance(number, str | bool):
+            # `str` makes float32 0.3 exactly 0.3
+            return float(str(number) if isinstance(number, np.floating) else number)
+    raise CallerError(f"{subject} is {number!r}, expected a number; 30 % is written 0.3")
 
 
-def read_whole_number(given: Any, subject: str, least: int = 0) -> int:
+def read_whole_number(number: Any, subject: str, least: int = 0) -> int:
     """Convert a whole number; CallerError for anything else, or for a number below `least`."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-        raise CallerError(f"{subject} is {given!r}, expected a whole number from {least}")
-    return int(given)
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        raise CallerError(f"{subject} is {number!r}, expected a whole number from {least}")
+    return int(number)
 
 
-def read_order(word: str) -> Order:
+def read_order(name: str) -> Order:
     """Return the order with this name; UnknownName if there is none."""
-    if word not in list(Order):
-        raise UnknownName("order", word, Order)
-    return Order(word)
+    if name not in list(Order):
+        raise UnknownName("order", name, Order)
+    return Order(name)
 
 
 def read_pixels(images: Any) -> Tensor:
@@ -76,12 +75,12 @@ def read_pixels(images: Any) -> Tensor:
     return pixels
 
 
-def read_fill_value(pixels: Tensor, given: Any) -> Tensor:
-    """Return the fill value, float32 (c,): the given one, or the mean of these images' channels."""
-    if isinstance(given, str):
-        raise CallerError(f"fill is '{given}', expected a number for each channel, or None for the mean")
-    value = pixels.float().mean((0, 2, 3)) if given is None else to_tensor(given, "the fill").float()
-    if given is None and not value.isfinite().all():
+def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
+    """Convert a fill value to float32 (c,); None stands for the mean of these images' channels."""
+    if isinstance(fill, str):
+        raise CallerError(f"fill is '{fill}', expected a number for each channel, or None for the mean")
+    value = pixels.float().mean((0, 2, 3)) if fill is None else to_tensor(fill, "the fill").float()
+    if fill is None and not value.isfinite().all():
         raise CallerError("images hold NaN or infinity, so their mean is no fill value; expected finite numbers")
     if value.shape != pixels.shape[1:2]:
         raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
@@ -102,7 +101,7 @@ def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
 
 
 def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
-    """Compute the importance of each feature, float32 (n, d); `shape` is (c, h, w), taken from the maps if None."""
+    """Compute each feature's importance, float32 (n, d); the images' shape (c, h, w) is taken from the maps if None."""
     array = to_array(maps, "maps")
     if array.ndim not in (3, 4) or not array.size:
         raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
@@ -114,20 +113,19 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
         return ranking.flatten_importance(array, (c, h, w), unit)
 
 
-def check_map_shape(subject: str, seen: tuple[int, ...], images: tuple[int, ...]) -> None:
+def check_map_shape(subject: str, maps: tuple[int, ...], images: tuple[int, ...]) -> None:
     """Raise CallerError, with a remedy, for maps whose shape does not fit images of shape (n, c, h, w)."""
     n, c, h, w = images
-    if seen in (images, (n, 1, h, w), (n, h, w)):
+    if maps in (images, (n, 1, h, w), (n, h, w)):
         return
-    colour = f"{images}, " if c > 1 else ""
-    message, remedy = f"{subject} have shape {seen}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}", ""
-    if seen in ((n, h, w, c), (n, h, w, 1)):
+    colour, remedy = f"{images}, " if c > 1 else "", ""
+    if maps in ((n, h, w, c), (n, h, w, 1)):
         remedy = "; write maps.permute(0, 3, 1, 2)"
-    elif seen == (n, w, c, h):
+    elif maps == (n, w, c, h):
         remedy = "; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
-    elif len(seen) > 2 and seen[0] == n and seen[-2:] != (h, w):
+    elif len(maps) > 2 and maps[0] == n and maps[-2:] != (h, w):
         remedy = "; resize them, for example with torch.nn.functional.interpolate"
-    raise CallerError(f"{message}{remedy}")
+    raise CallerError(f"{subject} have shape {maps}, expected {colour}{(n, 1, h, w)} or {(n, h, w)}{remedy}")
 
 
 def rank_maps(
@@ -156,16 +154,16 @@ def mark_removed(
     """
     with reraise_as_caller_error():
         count = ranking.count_removed(read_real_number(t), ranked.shape[1])
-    gone = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
-    removed = np.zeros(ranked.shape, np.bool_)
-    np.put_along_axis(removed, gone, True, 1)
+    removed = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
+    mask = np.zeros(ranked.shape, np.bool_)
+    np.put_along_axis(mask, removed, True, 1)
     c, h, w = shape[-3:]
-    return torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w)))
+    return torch.from_numpy(mask).view(len(ranked), *unit.grid((c, h, w)))
 
 
 @contextmanager
 def reraise_as_caller_error() -> Iterator[None]:
-    """Raise CallerError instead of errors of the removal functions, because the caller chose maps and level."""
+    """Raise CallerError in place of errors of the ranking functions, because the caller chose maps and level."""
     try:
         yield
     except (RunError, ValueError) as error:
@@ -179,11 +177,12 @@ def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = find_recorded_fill_name(fill)
     low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
-    whole, ids = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
-    mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
+    quantized, seeds = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
+    mean = quantized.float().mean((0, 2, 3))
+    start, step = (torch.from_numpy(per_channel).float()[:, None, None] for per_channel in (low, (high - low) / 255))
 
-    def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
-        values = apply_non_mean_fill(whole[rows], removed, fill, mean, ids[rows])
-        return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
+    def fill_images(rows: slice | Tensor, removed: Tensor) -> Tensor:
+        values = apply_non_mean_fill(quantized[rows], removed, fill, mean, seeds[rows])
+        return torch.where(removed, values * step + start, pixels[rows])
 
-    return replace
+    return fill_images

@@ -1,4 +1,4 @@
-"""Convert a Python function or class to a self-contained submission file, without importing torch.
+"""Write a Python function or class as a self-contained submission file, without importing torch.
 
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
@@ -34,8 +34,8 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.submissions.file import Submission, parse_source, parse_submission
 from roarbench.submissions.sandbox_command import list_package_folders
 
-_LONGEST = 300  # characters of a description
-_PLAIN = '''\
+_MOST_DESCRIPTION_LETTERS = 300
+_PLAIN_FUNCTION = '''\
 class estimator:
     """Called as captum's are; the function gets plain tensors, and may return an array."""
 
@@ -45,20 +45,20 @@ class estimator:
     def attribute(self, inputs, target):
         return torch.as_tensor({call}(self.model, inputs.detach(), target), dtype=torch.float32, device=inputs.device)
 '''
-_WAYS = {  # by number of required arguments
+_ENTRY_POINTS = {  # by number of required arguments
     1: "estimator = {call}\n",  # captum's form, with the model
-    3: _PLAIN,
+    3: _PLAIN_FUNCTION,
     4: "estimate = {call}\n",  # a submission's form, with a generator
 }
-_LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+_NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _ADVICE = "create it inside your function, or pass precomputed maps"
 
 
-def write_submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
+def write_submission(function: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
     """Write the file of a submission, to be run in the sandbox by `roarbench run --submission FILE`.
 
     Args:
-        given: A function of (model, inputs, targets), a class of captum, or an explanation function for Quantus; see
+        function: A function of (model, inputs, targets), a class of captum, or an explanation function for Quantus; see
             `evaluate`.
         name: Name of the row; the function's name if empty.
         folder: Folder of the file.
@@ -69,7 +69,7 @@ def write_submission(given: Callable[..., Any], name: str = "", folder: str | Pa
     Raises:
         CallerError: The file exists with other content, or the function cannot be written to a file.
     """
-    submission = make_submission(name or getattr(given, "__name__", ""), given)
+    submission = make_submission(name or getattr(function, "__name__", ""), function)
     path = Path(folder) / f"{submission.name.replace('-', '_')}.py"
     if not path.exists() or path.read_bytes() != submission.source:
         write_new_file(path, lambda temporary: temporary.write_bytes(submission.source))
@@ -81,8 +81,8 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     name = make_submission_name(name)
     written = WrittenStatements()
     call = written.write_expression(function, "explained_by")
-    about = fit_on_one_line((inspect.getdoc(function) or "").partition("\n\n")[0]) or f"{call}, called from Python"
-    head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(about[:_LONGEST])}\n"
+    summary = fit_on_one_line((inspect.getdoc(function) or "").partition("\n\n")[0]) or f"{call}, called from Python"
+    head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
     imports, definitions = written.split_imports()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
     parts = ["\n".join(imports), head, *definitions, _choose_entry_point_code(name, function).format(call=call)]
@@ -99,14 +99,14 @@ def make_submission_name(name: str) -> str:
 
 def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
     if isinstance(function, type) and hasattr(function, "attribute"):
-        return _WAYS[1]
-    signature, needed = read_signature(function)
+        return _ENTRY_POINTS[1]
+    signature, required = read_signature(function)
     if is_quantus_signature(signature):
         return "explain_func = {call}\n"
-    if needed not in _WAYS:
-        seen = f"{name}{signature} has {needed} arguments without a default"
+    if required not in _ENTRY_POINTS:
+        seen = f"{name}{signature} has {required} arguments without a default"
         raise CallerError(f"{seen}; expected (model, inputs, targets), or a class of captum")
-    return _WAYS[needed]
+    return _ENTRY_POINTS[required]
 
 
 def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int]:
@@ -151,10 +151,10 @@ class WrittenStatements:
         be written to a file.
         """
         if isinstance(function, functools.partial):
-            words = [repr(_check_literal(value, fallback_name)) for value in function.args]
-            words += [f"{key}={_check_literal(value, fallback_name)!r}" for key, value in function.keywords.items()]
+            arguments = [repr(_check_literal(value, fallback_name)) for value in function.args]
+            arguments += [f"{key}={_check_literal(value, fallback_name)!r}" for key, value in function.keywords.items()]
             self._write_definition("functools", functools)
-            return f"functools.partial({', '.join([self.write_expression(function.func, fallback_name), *words])})"
+            return f"functools.partial({', '.join([self.write_expression(function.func, fallback_name), *arguments])})"
         name = getattr(function, "__name__", "")
         name = name if name.isidentifier() else fallback_name
         self._write_definition(name, function)
@@ -173,9 +173,9 @@ class WrittenStatements:
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
-            statement, used = _copy_source(name, value)
-            for other, needed in used.items():
-                self._write_definition(other, needed)
+            statement, dependencies = _copy_source(name, value)
+            for other, dependency in dependencies.items():
+                self._write_definition(other, dependency)
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
     def _write_value(self, value: Any, name: str) -> str:
@@ -200,8 +200,8 @@ class WrittenStatements:
 
 def _is_plain_named_tuple_class(value: Any) -> bool:
     """Return whether a class is a named tuple made by a call, so that it has no source."""
-    made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
-    return made and not _list_own_methods(value)
+    derived = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
+    return derived and not _list_own_methods(value)
 
 
 def _write_import_if_installed(name: str, value: object) -> str:
@@ -209,29 +209,30 @@ def _write_import_if_installed(name: str, value: object) -> str:
         if not _is_module_installed(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
-    home = sys.modules.get(getattr(value, "__module__", None) or "")
-    called = getattr(value, "__qualname__", "")
-    if home is None or not _is_module_installed(home) or getattr(home, called, None) is not value:
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    qualified = getattr(value, "__qualname__", "")
+    if module is None or not _is_module_installed(module) or getattr(module, qualified, None) is not value:
         return ""
-    return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
+    return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
 
 
 def is_from_installed_package(definition: type | FunctionType) -> bool:
     """Return whether a class or function belongs to Python or an installed package."""
-    home = sys.modules.get(definition.__module__)
-    return home is not None and _is_module_installed(home)
+    module = sys.modules.get(definition.__module__)
+    return module is not None and _is_module_installed(module)
 
 
 def _is_module_installed(module: ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
-    standard = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
-    folders = [*standard, *list_package_folders()]
+    standard_library = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
+    folders = [*standard_library, *list_package_folders()]
     return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
 
 
 def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+    """Return the source of a function or class, and the objects that it uses, by name."""
     functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
     source, names = _read_source(name, value, functions), dict[str, object]()
     names |= vars(sys.modules.get(value.__module__, object))
@@ -249,14 +250,14 @@ def _list_own_methods(value: type) -> list[FunctionType]:
     """Return the functions in a class's own body, without functions that decorators add."""
     # `__func__` unwraps static and class methods
     members = (getattr(member, "__func__", member) for member in vars(value).values())
-    functions = (one for one in members if isinstance(one, FunctionType) and not is_from_installed_package(one))
-    return [function for function in functions if function.__code__.co_filename != "<string>"]
+    functions = (member for member in members if isinstance(member, FunctionType))
+    return [f for f in functions if not is_from_installed_package(f) and f.__code__.co_filename != "<string>"]
 
 
 def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the source of the statement that defines a function or class, or assigns a lambda."""
-    home, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
-    for file in dict.fromkeys([*(code.co_filename for code in codes), home]):
+    module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
+    for file in dict.fromkeys([*(code.co_filename for code in codes), module_file]):
         lines = linecache.getlines(file) if file else []
         node = _find_definition(lines, value, [code for code in codes if code.co_filename == file])
         if isinstance(node, ast.Lambda):
@@ -292,19 +293,16 @@ def _find_first_line(node: Any) -> int:
 
 
 def _list_global_names(code: CodeType) -> Iterator[str]:
-    for step in dis.get_instructions(code):
-        if step.opname in _LOOKED_UP and not hasattr(builtins, str(step.argval)):
-            yield str(step.argval)
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _NAME_LOOKUPS and not hasattr(builtins, str(instruction.argval)):
+            yield str(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _list_global_names(constant)
 
 
 def _check_literal(value: object, name: str) -> object:
-    try:
-        same = ast.literal_eval(repr(value)) == value
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        same = False
-    if not same:
-        raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot be written to a file; {_ADVICE}")
-    return value
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        if ast.literal_eval(repr(value)) == value:
+            return value
+    raise CallerError(f"'{name}' is a {type(value).__name__}, which cannot be written to a file; {_ADVICE}")

@@ -17,7 +17,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_names_to_submissions
 from roarbench.plan.change_suite import find_unit
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.roar_and_own_network_table import (
@@ -78,9 +78,9 @@ class TwoDifferences(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SuiteResult:
-    """Rows of a suite, as the store had them when they were read.
+    """Rows of a suite, read from the store once.
 
-    A notebook shows a figure and the table, a terminal only the table. `a | b` has the rows of both.
+    A notebook shows a figure and the table, a terminal only the table. `a | b` has the rows of both results.
 
     Attributes:
         plan: The suite.
@@ -113,17 +113,16 @@ class SuiteResult:
         with open_read_only_results(query.store, query.db) as results:
             stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
-        return cls(
-            plan, query, keep_most_shared_levels(stored) if published else stored, failures, names, rows, published
-        )
+        stored = keep_most_shared_levels(stored) if published else stored
+        return cls(plan, query, stored, failures, names, rows, published)
 
     def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
         if (self.plan, self.query) != (other.plan, other.query):
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
-        both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        return self.read(self.plan, self.query, {**self.names, **other.names}, both, self.published)
+        rows = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
+        return self.read(self.plan, self.query, {**self.names, **other.names}, rows, self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console
@@ -157,14 +156,11 @@ class SuiteResult:
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return the table of one protocol, by default the headline protocol; arguments are as for `table`."""
         if self.published and protocol in SHOWN:
-            self._refuse_unpublished_protocol(SHOWN[protocol])
+            names = [started.name for started in self.stored.list_started_protocols()]
+            if protocol not in names:
+                seen = f"no {protocol} results of {self.plan.title} are published"
+                raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
-
-    def _refuse_unpublished_protocol(self, protocol: Protocol) -> None:
-        names = [started.name for started in self.stored.list_started_protocols()]
-        if protocol.name not in names:
-            seen = f"no {protocol.name} results of {self.plan.title} are published"
-            raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
@@ -179,8 +175,10 @@ class SuiteResult:
             flat, shared = flatten_rows(table), list_shared_values_by_table(table)
         else:
             flat, shared = list_flat_rows(table), list_shared_values(table)
-        called = {row: name for name, row in self._rows_by_name.items()}
-        frame = pandas.DataFrame([{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat])
+        names_by_row = {row: name for name, row in self._rows_by_name.items()}
+        frame = pandas.DataFrame(
+            [{"name": names_by_row.get(row["estimator"], row["estimator"]), **row} for row in flat]
+        )
         frame.attrs.update(shared)
         return frame
 
@@ -194,10 +192,10 @@ class SuiteResult:
         Raises:
             CallerError: There is no such row, both rows are the same, or the suite lacks the protocol for one of them.
         """
-        rows, whole = (self.find_row_id(first), self.find_row_id(second)), replace(self, rows=None)
+        rows = (self.find_row_id(first), self.find_row_id(second))
         if rows[0] == rows[1]:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
-        table = whole.table(protocol, unit)
+        table = replace(self, rows=None).table(protocol, unit)
         if isinstance(table, CombinedTable):
             return TwoDifferences(
                 _compare_within_table(table.roar, *rows), _compare_within_table(table.own_network, *rows)
@@ -208,12 +206,12 @@ class SuiteResult:
     def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
         on_board = {row.estimator for row in board.rows}
         lacking = [name for row, name in names.items() if row not in on_board]
-        runs = defaultdict[str, set[str]](set)
+        rows_by_protocol = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
-            runs[block.protocol.name] |= {*block.estimators}
-        both = ", ".join(protocol for protocol, rows in runs.items() if names.keys() <= rows) or "none of the suite"
+            rows_by_protocol[block.protocol.name] |= {*block.estimators}
+        usable = ", ".join(protocol for protocol, rows in rows_by_protocol.items() if names.keys() <= rows)
         seen = f"{board.protocol.name} is not run for {', '.join(lacking)}"
-        raise CallerError(f"{seen}; protocols that compare both rows: {both}")
+        raise CallerError(f"{seen}; protocols that compare both rows: {usable or 'none of the suite'}")
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
@@ -244,8 +242,8 @@ class SuiteResult:
     @property
     def _has_combined_table(self) -> bool:
         """Return whether the default table has both ROAR and own-network gain; published results may lack either."""
-        published = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
-        return published and has_combined_table(self.stored.suite)
+        started = not self.published or all(map(self.stored.has_started, (ROAR, OWN_NETWORK)))
+        return started and has_combined_table(self.stored.suite)
 
     @property
     def _rows_by_name(self) -> dict[str, str]:
@@ -268,9 +266,10 @@ def _compare_within_table(table: SuiteTable, first: str, second: str) -> Differe
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:
         return None
-    one, two, protocol = rows[first], rows[second], table.board.protocol
+    row, other_row, protocol = rows[first], rows[second], table.board.protocol
     draws = SuiteDraws(table.suite_results, table.unit)
     points, comparison, *_ = compare_rows(draws, protocol, table.unit, first, second)
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
-    beside_zero = (one.network and one.network.verdict, two.network and two.network.verdict)
-    return Difference(*points, p_adjusted, verdict, (one.gain, two.gain), protocol.name, table.unit, beside_zero)
+    beside_zero = (row.network and row.network.verdict, other_row.network and other_row.network.verdict)
+    gains = (row.gain, other_row.gain)
+    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, beside_zero)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,12 +60,12 @@ class Reference(NamedTuple):
 
 
 def find_default_store() -> Path:
-    """Return the default store: the environment's ROARBENCH_STORE, or the user's data folder."""
+    """Return the folder in the variable ROARBENCH_STORE, or the user's data folder if the variable is not set."""
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
 def print_store_if_default(store: Path, console: "Console") -> None:
-    """Print the folder of a default store, and how to choose another."""
+    """If the store is the default, print its folder and the options that choose another."""
     if store == user_data_path("roarbench"):
         console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
 
@@ -188,8 +189,8 @@ class Suite:
     @property
     def warnings(self) -> list[str]:
         """Return warnings about your own suite and network, one line each; raise as `runnable_plan` does."""
-        few = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
-        return [*filter(None, [next(filter(None, few), "")]), *self._runnable_plan_and_warnings[1]]
+        missing = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
+        return [*islice(filter(None, missing), 1), *self._runnable_plan_and_warnings[1]]
 
     @cached_property
     def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
@@ -269,13 +270,12 @@ class Suite:
 
         print_store_if_default(self.store, console)
         plan = self.runnable_plan
-        results = open_writable_results(
-            self.store, self.db, partial(make_source_identity, plan.dataset_record, self.data)
-        )
+        identify_source = partial(make_source_identity, plan.dataset_record, self.data)
+        results = open_writable_results(self.store, self.db, identify_source)
         if plan.own:
             store_or_replace_suite(results.database, plan)
-        for name, why in plan.left_out.items():
-            console.print(f"left out: {name}: {why}", soft_wrap=True)
+        for name, reason in plan.left_out.items():
+            console.print(f"left out: {name}: {reason}", soft_wrap=True)
         for warning in self.warnings:
             console.print(f"warning: {warning}", soft_wrap=True)
         return results
@@ -339,7 +339,7 @@ def load_suite(
     fill: str = "",
     unit: str | None = None,
 ) -> Suite:
-    """Return a suite; only its description is read, and nothing is computed.
+    """Load the description of a suite; nothing is computed.
 
     Args:
         suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
@@ -360,9 +360,9 @@ def load_suite(
     from roarbench.analysis.load_results import find_suite_spec
 
     folder = find_default_store() if store is None else Path(store)
-    given = (reference,) if isinstance(reference, str | Path) else reference or ()
-    weights = tuple(str(weights_file) for weights_file in given if weights_file)
-    name_or_file, images = str(suite), None if data is None else Path(data)
-    feature = find_unit(unit) if unit else None
-    plan = set_allowed_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature)
-    return Suite(plan, folder, db, images, limit, weights, name_or_file, trust_network, fill, feature)
+    references = (reference,) if isinstance(reference, str | Path) else reference or ()
+    weights = tuple(str(weights_file) for weights_file in references if weights_file)
+    name_or_file, image_folder = str(suite), None if data is None else Path(data)
+    feature_unit = find_unit(unit) if unit else None
+    plan = set_allowed_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature_unit)
+    return Suite(plan, folder, db, image_folder, limit, weights, name_or_file, trust_network, fill, feature_unit)

@@ -112,25 +112,23 @@ class CheckTable(GainTable):
         The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %.
         """
         pairs = list(combinations(self._names(), 2))
-        family = {
-            (column, one, two): rows[one].subtract(rows[two])
-            for column, rows in self.gains.items()
-            for one, two in pairs
-        }
-        comparisons = judge_comparisons(family)
-        both = {Verdict.BETTER, Verdict.WORSE}
-        return [pair for pair in pairs if both <= {comparisons[column, *pair].verdict for column in self.gains}]
+        comparisons = judge_comparisons(
+            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
+        )
+        opposed = {Verdict.BETTER, Verdict.WORSE}
+        return [pair for pair in pairs if opposed <= {comparisons[column, *pair].verdict for column in self.gains}]
 
     @property
     def disagreement(self) -> str:
         """Describe in one sentence the leader of each column, and the pairs whose order changes significantly."""
-        leads = ", ".join(f"{name} leads {column}" for column, name in self.leaders.items() if name)
+        clauses = [f"{name} leads {column}" for column, name in self.leaders.items() if name]
         if tied := [column for column, name in self.leaders.items() if not name]:
-            leads = ", ".join(filter(None, [leads, f"no single row leads {' or '.join(tied)}"]))
+            clauses.append(f"no single row leads {' or '.join(tied)}")
+        leads = ", ".join(clauses)
         pairs = self.reversed
         if not pairs:
             return f"{leads}; no pair of rows has significantly opposite orders in two columns."
-        listed_pairs = ", ".join(f"{one} and {two}" for one, two in pairs[:_MOST_PAIRS])
+        listed_pairs = ", ".join(f"{a} and {b}" for a, b in pairs[:_MOST_PAIRS])
         more = f" and {len(pairs) - _MOST_PAIRS} more" if len(pairs) > _MOST_PAIRS else ""
         count = format_count(len(pairs), "pair")
         return f"{leads}; {count} of rows with significantly opposite orders in two columns: {listed_pairs}{more}."
@@ -138,11 +136,13 @@ class CheckTable(GainTable):
     @property
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
-        levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
-        own, known = self.own_network, self.accuracy is not None
+        levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         accuracy = (
-            f", of which the network classifies {format_percent_number(self.accuracy)} % correctly" if known else ""
+            f", of which the network classifies {format_percent_number(self.accuracy)} % correctly"
+            if self.accuracy is not None
+            else ""
         )
+        own = self.own_network
         agree = f" {_OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (
             f"{self.disagreement}\n{format_count(self.images, 'image')}{accuracy}; {levels}.\n"
@@ -191,7 +191,7 @@ def check(
     fills = tuple(fills)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
-    replace = {fill: make_image_filler(pixels, fill) for fill in fills}
+    fill_functions = {fill: make_image_filler(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
     columns = [RemovalMeasure(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
@@ -205,8 +205,10 @@ def check(
         correct = (targets == classes).numpy()
         _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
-        own, fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
-        request = ScoringRequest(networks, pixels, targets, agreed, own, fill, classes, columns, replace)
+        own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
+        request = ScoringRequest(
+            networks, pixels, targets, agreed, own_removal, own_fill, classes, columns, fill_functions
+        )
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
         explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
@@ -214,7 +216,7 @@ def check(
 
 
 def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
-    """Warn of a network that does not recognise the images; their preprocessing is the usual cause."""
+    """Warn of a network that does not recognise the images; wrong preprocessing is the usual cause."""
     if total >= _FEWEST_FOR_WARNING and is_at_chance(correct, total, classes):
         seen = f"the network classifies {correct} of {total} images correctly, which is not significantly above chance"
         remedy = "check normalisation, labels and weights"
@@ -224,7 +226,7 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
 def _make_check_table(
     scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], request: ScoringRequest
 ) -> CheckTable:
-    """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is for intact images."""
+    """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is for untouched images."""
     gains: dict[str, dict[str, Sample]] = {}
     levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
@@ -232,12 +234,12 @@ def _make_check_table(
         weights = np.asarray(compute_trapezoid_weights((0.0, *column.levels)))
         correct = [np.vstack([clean_correct, scores.correct[column.title]]) for scores in scores_by_name.values()]
         areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
-        over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
-        gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over, Bootstrap()), strict=True))
+        over_random = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0  # no -0.0
+        gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over_random, Bootstrap()), strict=True))
     own = make_own_network_table(scores_by_name, request) if request.agreed.any() else None
     if own:
-        nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
-        gains[_OWN] = {name: own_gain.gain if own_gain else nothing for name, own_gain in own.gains.items()}
+        zero = Sample(0.0, np.zeros(Bootstrap().resamples))
+        gains[_OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
         levels[_OWN] = own.levels
         fixed |= {(_OWN, name) for name, own_gain in own.gains.items() if own_gain is None}
     return CheckTable(gains, levels, len(clean_correct), own, frozenset(fixed), float(clean_correct.mean()))

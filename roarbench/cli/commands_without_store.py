@@ -1,4 +1,4 @@
-"""Commands that read and write no results: lists, new files, checks of a submission or a machine, the toy."""
+"""Commands that read and write no results, such as suites, new-suite, estimators, validate and doctor."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Examine this machine and advise what to change."""
+"""Examine this machine, and advise what to change."""
 
 import importlib.util
 import os
@@ -35,9 +35,9 @@ _EXTRAS = {"leaderboard": "streamlit", "postgres": "psycopg", "quantus": "quantu
 class Diagnosis(NamedTuple):
     """One finding about this machine, with advice."""
 
-    what: str
+    subject: str
     found: str
-    good: bool
+    ok: bool
     advice: str
 
 
@@ -49,11 +49,11 @@ def examine_machine(store: Path) -> list[Diagnosis]:
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:
     """Format the findings for a terminal."""
-    shown = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
+    table = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
     for finding in findings:
-        sign, advice = ("ok", "") if finding.good else ("!", finding.advice)
-        shown.add_row(sign, finding.what, finding.found, advice)
-    return shown
+        sign, advice = ("ok", "") if finding.ok else ("!", finding.advice)
+        table.add_row(sign, finding.subject, finding.found, advice)
+    return table
 
 
 def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
@@ -65,19 +65,19 @@ def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosi
     speeds, workspace = measure_training_speeds(suite), Workspace(store)
     store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
     if suite.recipe_record.compile:
-        then = "run compiles networks, as the recipe requires"
+        decision = "run compiles networks, as the recipe requires"
     else:
-        then = suggest_compiling(workspace, suite) or "run does not compile networks"
-    return Diagnosis("training", f"{format_training_speeds(speeds)}; {then}", True, "")
+        decision = suggest_compiling(workspace, suite) or "run does not compile networks"
+    return Diagnosis("training", f"{format_training_speeds(speeds)}; {decision}", True, "")
 
 
 def _check_processor_and_gpu() -> list[Diagnosis]:
-    count, where = count_cores(), choose_device()
-    fast = can_use_bf16(Precision.BF16, where)
+    count, device = count_cores(), choose_device()
+    fast = can_use_bf16(Precision.BF16, device)
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "each core runs one worker; more cores save time"),
         _check_device(),
-        *([_check_nvidia_mps()] if where.type == "cuda" else []),
+        *([_check_nvidia_mps()] if device.type == "cuda" else []),
         Diagnosis(
             "bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "training runs use float32 and take longer"
         ),
@@ -90,12 +90,12 @@ def _check_device() -> Diagnosis:
         gpus = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {free} of {total} free"
         return Diagnosis("device", gpus, True, "")
     listed, newest = _read_gpus_and_cuda_version()
-    why = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
-    if not why:
+    failure = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
+    if not failure:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
     wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
-    has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
-    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
+    torch_cuda = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
+    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {failure}{torch_cuda}"
     advice = f"install {wheel}, or a newer driver; torchvision must be from torch's index"
     return Diagnosis("device", state, False, advice)
 
@@ -182,6 +182,6 @@ def _check_sandbox() -> Diagnosis:
 
 
 def _check_optional_package(name: str) -> Diagnosis:
-    there = importlib.util.find_spec(_EXTRAS[name]) is not None
-    state = (read_package_version(_EXTRAS[name]) or "installed") if there else "not installed"
-    return Diagnosis(f"extra {name}", state, there, f"pip install 'roarbench[{name}]'")
+    installed = importlib.util.find_spec(_EXTRAS[name]) is not None
+    state = (read_package_version(_EXTRAS[name]) or "installed") if installed else "not installed"
+    return Diagnosis(f"extra {name}", state, installed, f"pip install 'roarbench[{name}]'")

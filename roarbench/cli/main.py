@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and exit codes.
+"""The command line: a table of all commands, errors, and exit codes.
 
 Each command imports its own dependencies. So `--help` and typos are answered at once, and only `run`, `plan` and
 `doctor` import torch.
@@ -90,8 +90,8 @@ def handle_program_options(
     """Handle options before the command."""
 
 
-_LONG = 400  # maximum characters of a word in an error message
-_INTERRUPTED, _ENDED = 130, 128 + signal.SIGTERM  # typer exits with the first code after Ctrl-C
+_LONGEST = 400  # letters of a word in an error message
+_INTERRUPTED, _TERMINATED = 130, 128 + signal.SIGTERM  # typer exits with the first code after Ctrl-C
 
 
 def main() -> NoReturn:
@@ -99,7 +99,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _exit_on_signal)
     tolerate_output_errors()
     code = _run_command_line()
-    if code in (_INTERRUPTED, _ENDED):
+    if code in (_INTERRUPTED, _TERMINATED):
         _print_error(_describe_interruption(sys.argv[1:]))
         # skips the final search for reference cycles, which takes most of a second after an import of torch
         gc.freeze()
@@ -124,7 +124,7 @@ def _run_command_line() -> int:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
-        code = _ENDED if stop.code == _ENDED else 1
+        code = _TERMINATED if stop.code == _TERMINATED else 1
         if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called sys.exit
             _print_error(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
@@ -160,16 +160,16 @@ def _refuse_unusable_arguments(arguments: list[str]) -> None:
 
     An empty argument usually comes from an unset shell variable; an undecodable file name cannot go into a database.
     """
-    for before, word in pairwise(["roarbench", *arguments]):
+    for previous, word in pairwise(["roarbench", *arguments]):
         if not word or (word.startswith("--") and word.endswith("=")):
-            raise CallerError(f"the value after {word or before} is empty; write a value, or leave the option out")
+            raise CallerError(f"the value after {word or previous} is empty; write a value, or leave the option out")
         if any(unicodedata.category(letter) == "Cs" for letter in word):
             seen = word.encode(errors="replace").decode()
             raise CallerError(f"'{seen}' is not valid {sys.getfilesystemencoding()}; rename the file")
 
 
 def _print_error(message: str) -> None:
-    words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in fit_on_one_line(message).split())
+    words = (word if len(word) < _LONGEST else f"{word[: _LONGEST // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
     logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
     output = format_json_line("error", line, {}, time.time()) if logs_json else f"roarbench: {line}"

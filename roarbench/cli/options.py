@@ -1,4 +1,4 @@
-"""Options shared by several commands, singly or grouped in records, and the decorator that expands these records."""
+"""Options that several commands share, records of options, and the decorator that expands these records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
@@ -99,24 +99,24 @@ def expand_option_records(function: Callable[..., None]) -> Callable[..., None]:
 
     Options keep the order of the parameters, and the fields of a dataclass keep their order.
     """
-    given = signature(function).parameters
+    parameters = signature(function).parameters
     records: dict[str, Any] = {
-        name: declared.annotation for name, declared in given.items() if is_dataclass(declared.annotation)
+        name: parameter.annotation for name, parameter in parameters.items() if is_dataclass(parameter.annotation)
     }
-    own = {name: signature(record).parameters for name, record in records.items()}
+    fields = {name: signature(record).parameters for name, record in records.items()}
     options: list[Parameter] = []
-    for name, declared in given.items():
-        options += own[name].values() if name in own else [declared]
-    parameters = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
+    for name, parameter in parameters.items():
+        options += fields[name].values() if name in fields else [parameter]
+    options = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
 
     @wraps(function)
-    def called(**values: Any) -> None:
-        made = {name: record(**{word: values.pop(word) for word in own[name]}) for name, record in records.items()}
-        function(**values, **made)
+    def command(**values: Any) -> None:
+        filled = {name: record(**{key: values.pop(key) for key in fields[name]}) for name, record in records.items()}
+        function(**values, **filled)
 
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads the signature
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return called
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]  # typer reads the signature
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    return command
 
 
 @dataclass(frozen=True)

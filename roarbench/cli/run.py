@@ -1,4 +1,4 @@
-"""Commands that run a suite or plan it."""
+"""Commands that run, plan and replicate a suite."""
 
 import os
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ def run(
     ] = "text",
 ) -> None:
     """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
-    logged = log_format == "json"
-    console = log_as_json_lines() if logged else err
+    json_logs = log_format == "json"
+    console = log_as_json_lines() if json_logs else err
     suite = work.load(options.suite)
     part = _select_part(suite, options)
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
@@ -73,12 +73,12 @@ def run(
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _enable_compiling_if_faster(engine, workspace, part, console)
-    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
+    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
     submissions = _read_submissions(submitted)
     with suite.open_writable_results(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
-        tell = None if logged else partial(_print_interim_roar_table, suite, options, part, console)
-        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=tell)
+        print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
+        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)
@@ -127,10 +127,10 @@ def _submit_and_select_part(
 def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
     from roarbench.analysis.row_validity import can_check_validity
 
-    doubt = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
+    check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     lines = [
         propose_command("table"),
-        propose_command(doubt),
+        propose_command(check),
         propose_command("plot", "-o", picture),
         propose_command("status"),
         *propose_third_training(finished.suite_results),
@@ -187,8 +187,8 @@ def _enable_compiling_if_faster(
     from roarbench.store.workspace import suggest_compiling
 
     gpus = list_gpu_ids()
-    if not engine.compile and gpus and (why := suggest_compiling(workspace, part)):
-        console.print(why, soft_wrap=True)
+    if not engine.compile and gpus and (reason := suggest_compiling(workspace, part)):
+        console.print(reason, soft_wrap=True)
         engine = replace(engine, compile=True)
     wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
     if wanted and not gpus and engine.engine == "local":
@@ -238,15 +238,15 @@ def replicate(
 
     whole, query = add_submissions_and_estimators(suite.runnable_plan, options.estimators), suite.query
     part = _run_suite_and_replication(suite, options, work, submitted, replication)
-    first = load_suite_results(whole, query)
-    again = load_suite_results(replace(whole, replication=replication), query)
-    replications = compare_replication(first, again, part)
-    record = make_replication_record(replications, first, again)
-    print_report(format, record, lambda _: format_replication(replications, first, again))
+    original = load_suite_results(whole, query)
+    replicated = load_suite_results(replace(whole, replication=replication), query)
+    replications = compare_replication(original, replicated, part)
+    record = make_replication_record(replications, original, replicated)
+    print_report(format, record, lambda _: format_replication(replications, original, replicated))
     if uncompared := list_uncompared_protocols(replications, part):
-        alone = propose_command("replicate", "--protocol", uncompared[0])
-        err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{alone}`", soft_wrap=True)
-    if any(one.opposed for one in replications.values() if one):
+        command = propose_command("replicate", "--protocol", uncompared[0])
+        err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{command}`", soft_wrap=True)
+    if any(replication.opposed for replication in replications.values() if replication):
         raise typer.Exit(1)
 
 
@@ -262,8 +262,8 @@ def _run_suite_and_replication(
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]
-        done = [run_suite(request, workspace, results, err) for request in requests]
-    if any(finished.failed for finished in done):
+        finished_suites = [run_suite(request, workspace, results, err) for request in requests]
+    if any(finished.failed for finished in finished_suites):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")
     return part
 
@@ -305,5 +305,5 @@ def plan(
     suite_results = load_results_reused_by_run(part, suite.query, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
-        made = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, made.make_json_record(), lambda _: wrap_lines(made.format_text(), out.width))
+        forecast = make_plan(suite_results, lacking, workers, measure, seconds)
+    print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))

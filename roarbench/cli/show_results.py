@@ -1,4 +1,4 @@
-"""Commands that show the contents of a store, once or while other commands write to it."""
+"""Commands that show the results in a store as text, tables, figures, reports and the board."""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     ProgressState = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
 
-PERIOD = 2.0  # seconds between updates
+_PERIOD = 2.0  # seconds between updates of `status --watch`
 
 
 def status(
@@ -132,8 +132,8 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)
     lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
     p = difference.p_adjusted
-    judged = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
-    verdict = f"{judged}: {difference.verdict or _explain_missing_verdict(names, difference)}"
+    adjusted_p = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
+    verdict = f"{adjusted_p}: {difference.verdict or _explain_missing_verdict(names, difference)}"
     lines.append(f"{names[0]} - {names[1]}: {format_interval(difference[:3])} points{verdict}")
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
@@ -165,8 +165,8 @@ def diagnose(
     suite_results = load_suite_results(loaded.plan, loaded.query)
     if not suite_results.has_rows:
         _raise_no_results(suite_results, "diagnose")
-    made = compute_validity_panel(suite_results, other_results=compared)
-    out.print(validity_panel.format_text(made, out.width), crop=False)
+    panel = compute_validity_panel(suite_results, other_results=compared)
+    out.print(validity_panel.format_text(panel, out.width), crop=False)
     _print_other_results(suite_results, "diagnose")
 
 
@@ -206,14 +206,14 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     from roarbench.report.table import find_default_unit
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
-        alone = propose_command("claims", reused=())
+        command = propose_command("claims", reused=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
-        raise CallerError(f"{seen}; `{alone}` tests them on the paper's results")
+        raise CallerError(f"{seen}; `{command}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     records = claim_table.list_claim_verdicts(draws)
-    ours = claim_table.make_results_title(draws) if draws else ""
-    out.print(wrap_lines(claim_table.format_claims(records, ours), out.width), soft_wrap=True)
+    title = claim_table.make_results_title(draws) if draws else ""
+    out.print(wrap_lines(claim_table.format_claims(records, title), out.width), soft_wrap=True)
     if suite_results:
         _print_other_results(suite_results, "claims")
 
@@ -292,17 +292,17 @@ def _redraw_progress(states: Iterator["ProgressState"]) -> None:
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in states:
-            below = map(append_proposed_command, format_status_lines(status, suite_results.unranked_rows))
-            live.update(render_progress(status, below), refresh=True)
+            lines = map(append_proposed_command, format_status_lines(status, suite_results.unranked_rows))
+            live.update(render_progress(status, lines), refresh=True)
 
 
 def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
     from roarbench.report.status import format_progress
 
-    before = ""
+    printed = ""
     for _, status in states:
-        if (line := format_progress(status)) != before:
-            print(before := line, file=out.file, flush=True)
+        if (line := format_progress(status)) != printed:
+            print(printed := line, file=out.file, flush=True)
 
 
 def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
@@ -310,15 +310,15 @@ def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQ
     from roarbench.analysis.load_results import load_from_open_store
     from roarbench.report.status import make_status_record, measure_progress
 
-    seen, suite_results = "", None
+    read_stamp, suite_results = "", None
     while True:
         stamp = results.read_change_stamp()
-        if suite_results is None or stamp != seen:
-            seen, suite_results = stamp, load_from_open_store(results, suite, query)
+        if suite_results is None or stamp != read_stamp:
+            read_stamp, suite_results = stamp, load_from_open_store(results, suite, query)
         status = make_status_record(suite_results, results)
         left = status["missing"] + status["running"]
         activity = measure_progress(suite_results, results, left, datetime.now(UTC))
         yield suite_results, status | activity
         if not (left or activity["workers"]):
             return
-        time.sleep(PERIOD)
+        time.sleep(_PERIOD)

@@ -1,4 +1,4 @@
-"""Compose the command lines that messages propose; users can copy them, since they name the call's store and images."""
+"""Compose the command lines that messages propose, with the store and images of the current call."""
 
 import os
 import re
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
 
 _NAME = "roarbench"
-_MEASURE = ("--fill", "--unit")
-_SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--max-images", *_MEASURE)
-STORE = ("--store", "--db")
+_REMOVAL_OPTIONS = ("--fill", "--unit")
+_STORE_OPTIONS = ("--store", "--db")
+_SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
 
 
 @cache
 def list_inheritable_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
-    known = getattr(get_command(app), "commands", {})
-    has = {flag for parameter in known[command].params for flag in parameter.opts} if command in known else set()
-    return [option for option in (*_SUITE, "-o") if option in has]
+    commands = getattr(get_command(app), "commands", {})
+    flags = {flag for parameter in commands[command].params for flag in parameter.opts} if command in commands else ()
+    return [option for option in (*_SUITE_OPTIONS, "-o") if option in flags]
 
 
-def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE) -> str:
+def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE_OPTIONS) -> str:
     """Write a command line for a shell, with the program's path if it is not on PATH.
 
     `arguments` override the options of the current call. The call's other options are added if they are in `reused`.
     """
-    own = [str(word) for word in arguments]
-    options = _collect_options_in_use()
-    taken = [option for option in list_inheritable_options(command) if option in (*reused, "-o") and option not in own]
-    reused_words = [word for option in taken if option in options for word in options[option]]
-    return shlex.join([find_program_name(), command, *own, *reused_words])
+    words = [str(argument) for argument in arguments]
+    options_in_use = _collect_options_in_use()
+    for option in list_inheritable_options(command):
+        if option in (*reused, "-o") and option not in words:
+            words += options_in_use.get(option, ())
+    return shlex.join([find_program_name(), command, *words])
 
 
 def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
@@ -57,12 +58,12 @@ def append_proposed_command(message: "str | Hint | RoarbenchError") -> str:
 
 def describe_other_results(suite_results: "SuiteResults", command: str, *arguments: str) -> str:
     """Return one line with commands that show other results of the suite, or an empty string without other results."""
-    has_rows, calls, reused = suite_results.has_rows, [], (*STORE, *_MEASURE)
+    has_rows, calls, reused = suite_results.has_rows, [], (*_STORE_OPTIONS, *_REMOVAL_OPTIONS)
     suite = make_suite_option_value(suite_results.suite)
     for other in suite_results.others:
         if not has_rows or other.limit == suite_results.limit:
-            small = ("--max-images", other.limit) if other.limit else ()
-            call = propose_command(command, *arguments, "--suite", suite, *small, *other.options, reused=reused)
+            limit = ("--max-images", other.limit) if other.limit else ()
+            call = propose_command(command, *arguments, "--suite", suite, *limit, *other.options, reused=reused)
             calls.append(f"{call} ({other.title})")
     first = "this store also has" if has_rows else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
@@ -79,18 +80,18 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
     compared = (
         {row.estimator: row.against[RANDOM].verdict for row in board.rows if RANDOM in row.against} if board else {}
     )
-    left = [name for name, verdict in compared.items() if verdict is Verdict.SAME]
-    command = propose_command("run", "--seeds", 3, "--estimators", ",".join(left))
-    return [f"{command}  # a third training run for rows not significantly different from Random"] if left else []
+    undecided = [name for name, verdict in compared.items() if verdict is Verdict.SAME]
+    command = propose_command("run", "--seeds", 3, "--estimators", ",".join(undecided))
+    return [f"{command}  # a third training run for rows not significantly different from Random"] if undecided else []
 
 
 def find_program_name() -> str:
     """Return the name of this program if the shell finds it by name, else the path by which it was called."""
-    called = sys.argv[0]
-    if not _is_run_as_program() or os.sep not in called:
+    program = sys.argv[0]
+    if not _is_run_as_program() or os.sep not in program:
         return _NAME
     on_path = shutil.which(_NAME)
-    return _NAME if on_path and Path(on_path).samefile(called) else called
+    return _NAME if on_path and Path(on_path).samefile(program) else program
 
 
 def hide_password(url: str) -> str:
@@ -110,7 +111,7 @@ def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option
-        if option in (*_SUITE, "-o"):
+        if option in (*_SUITE_OPTIONS, "-o"):
             before = options.get(option, []) if option == "--reference" else []
             options[option] = [*before, hide_password(value if equals else following)]
     return {

@@ -78,12 +78,12 @@ def log_as_json_lines() -> Console:
 
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:
-    """Print a record as JSON or as text; lines of text are not broken."""
+    """Print a record as JSON, or as text without line breaks that the text lacks."""
     if format == "json":
         out.print_json(json.dumps(record))
     else:
-        shown = text(record)
-        out.print(shown, soft_wrap=isinstance(shown, str))
+        rendered = text(record)
+        out.print(rendered, soft_wrap=isinstance(rendered, str))
 
 
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:

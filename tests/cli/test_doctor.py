@@ -33,12 +33,12 @@ def machine(monkeypatch):
 
 
 def examine_store(store):
-    return {finding.what: finding for finding in examine_machine(store)}
+    return {finding.subject: finding for finding in examine_machine(store)}
 
 
 def test_doctor_reports_complete_machine_as_good(machine, call, tmp_path):
     findings = examine_store(tmp_path / "not" / "yet")
-    assert all(finding.good for finding in findings.values())
+    assert all(finding.ok for finding in findings.values())
     assert findings["free memory"].found == "17.2 GB"
     assert findings["torch.compile"].found == "not used without a GPU"
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
@@ -87,7 +87,7 @@ def test_doctor_gives_advice_for_each_failed_check(machine, tmp_path):
     ):
         machine.setattr(where, name, value)
         told = examine_store(tmp_path)[what]
-        assert not told.good and told.found.startswith(seen) and advice in told.advice, told
+        assert not told.ok and told.found.startswith(seen) and advice in told.advice, told
         assert what != "data" or ("imagenette64" in told.found and "cifar10" not in told.found)  # bundled data sets
     machine.setattr(doctor.os, "sysconf_names", {})
     assert examine_store(tmp_path)["free memory"][1:3] == ("not known", True)
@@ -125,18 +125,18 @@ def test_doctor_advises_torch_build_for_unusable_gpus(machine, tmp_path):
     machine.setattr(doctor.torch.version, "cuda", "13.0")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = examine_store(tmp_path)["device"]
-    assert not seen.good
+    assert not seen.ok
     assert seen.found == "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old; this torch is for CUDA 13.0"
     assert seen.advice.startswith("install torch for CUDA 12.4 or older, or a newer driver")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "")
     machine.setattr(doctor.torch.version, "cuda", None)
     assert examine_store(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")
     machine.setattr(doctor.subprocess, "run", Mock(side_effect=FileNotFoundError))
-    assert examine_store(tmp_path)["device"].good
+    assert examine_store(tmp_path)["device"].ok
 
 
 def test_check_nvidia_mps_detects_control_pipe(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
-    assert (doctor._check_nvidia_mps().good, doctor._check_nvidia_mps().found) == (False, "does not run")
+    assert (doctor._check_nvidia_mps().ok, doctor._check_nvidia_mps().found) == (False, "does not run")
     (tmp_path / "control").touch()
-    assert doctor._check_nvidia_mps().good
+    assert doctor._check_nvidia_mps().ok
