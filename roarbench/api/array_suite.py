@@ -121,7 +121,7 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabel
 
 @contextmanager
 def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
-    """If the suite in a new folder is refused, remove the folder, and its path from the error message."""
+    """If the suite is refused, remove its new folder, and remove the folder's path from the error message."""
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield

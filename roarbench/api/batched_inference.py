@@ -80,7 +80,7 @@ def refuse_nan_or_equal_logits(logits: Sequence[Tensor]) -> None:
 
 
 class ThreadedNetworks(NamedTuple):
-    """Copies of networks for Python threads, which are faster than the same number of torch threads per convolution.
+    """Copies of networks for Python threads; on whole batches these are faster than torch threads in each convolution.
 
     Networks on a GPU, and networks that cannot be copied, are used without copies in the calling thread.
     """

@@ -112,8 +112,8 @@ def _score_batch(
     """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
     scores = MapScores(_compute_column_correctness(request, networks[0], ranked[0], rows), [], [])
     if len(ranked) > 1:
-        images = request.pixels[rows]
-        masks = [request.own_removal.make_masks(ranking, images.shape) for ranking in ranked]
+        images, (order, levels, unit) = request.pixels[rows], request.own_removal
+        masks = [[mark_removed(ranking, images.shape, t, order, unit) for t in levels] for ranking in ranked]
         kept, equal_masks = _find_kept_under_each_mask(networks, masks, images, request.targets[rows], request.own_fill)
         scores.kept.append(kept)
         scores.equal_masks.append(equal_masks)

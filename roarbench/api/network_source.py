@@ -123,7 +123,7 @@ class NetworkWithSource(NamedTuple):
 def read_or_write_source(
     model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
 ) -> NetworkWithSource:
-    """Read a network's source from `builder`, or write it; CallerError if it cannot be explained or rebuilt.
+    """Read or write a network's source; CallerError if the network cannot be explained, or rebuilt from the source.
 
     `builder` is FILE.py:FUNCTION or empty; `say` is called with each warning.
     """
@@ -158,7 +158,7 @@ def _read_source_and_function(builder: str) -> tuple[str, str]:
 
 
 def write_network_structure(model: nn.Module) -> str:
-    """Return a Python file whose function `network` builds the same structure; CallerError if it cannot be written."""
+    """Return a Python file whose function `network` builds the same structure; CallerError if there is none."""
     written = WrittenStatements()
     try:
         structure = _pickle_structure_as_base64(model, written)
@@ -171,7 +171,7 @@ def write_network_structure(model: nn.Module) -> str:
 
 
 def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
-    """Add to a network's file a function that turns its single logit into two; return the file and the function's name.
+    """Add a function with two logits to the source of a network with one; return the source and the function's name.
 
     The function has the weights of `external_networks.add_second_logit`.
     """

@@ -64,7 +64,7 @@ def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
 
 
 def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
-    """Return a submission that stores the checksums of these maps; it cannot compute maps itself."""
+    """Return a submission with the checksums of these maps; the submission cannot compute maps."""
     checksums = {
         split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
         for split, arrays in maps.items()

@@ -251,7 +251,7 @@ def perturbation_curve(
 ) -> Curve:
     """Measure a network's accuracy as the features that maps rank first, or last, are removed.
 
-    Nothing is trained, so the curve also reflects how the network reacts to degraded images that it never saw.
+    Nothing is trained, so the curve also reflects how the network reacts to images unlike its training images.
 
     Args:
         model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability

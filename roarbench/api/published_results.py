@@ -31,8 +31,8 @@ _GAIN_COLUMNS = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
-    The rows have not been reproduced on this machine; their table says so. If a protocol was run at only some of the
-    suite's levels, its gains are computed over these levels, and the table names them.
+    The table says that the rows were not reproduced on this machine. If a protocol was run at only some of the suite's
+    levels, its gains are computed over these levels, and the table names them.
 
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also
@@ -48,7 +48,7 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         entries = read_index_and_check_folder(RESULTS)
         published = {file.versioned_suite for file in entries}
         versions = [title for title in published if title.startswith(f"{suite}@")]  # empty if `suite` names a version
-        # the version of a suite from a user's file is a hash, without a newest one
+        # the version of a suite from a user's file is a hash, so no version is the newest
         title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
         if title not in published:
             title = find_suite(suite).versioned
@@ -82,7 +82,7 @@ def load_all_results() -> "pandas.DataFrame":
 
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
-    """Return a suite's rows in these files; if all rows share one version of the images, that version is accepted."""
+    """Return a suite's rows in these files; a version of the images that all rows share is accepted."""
     store = _import_into_cached_store(files)
     with open_read_only_results(store, "") as results:
         versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)

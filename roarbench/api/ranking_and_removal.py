@@ -1,4 +1,4 @@
-"""Rank features by their maps, and remove them from images."""
+"""Rank features by importance maps, and remove features from images."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -37,10 +37,6 @@ class RemovalSettings(NamedTuple):
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, find_unit(unit))
-
-    def make_masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
-        """Return one removal mask per level, made by `mark_removed`."""
-        return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
 def read_real_number(number: Any, subject: str = "a removal fraction") -> float:

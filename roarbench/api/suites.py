@@ -179,7 +179,7 @@ class Suite:
 
     @property
     def runnable_plan(self) -> SuiteSpec:
-        """Return the plan with its explained networks set, after checking that your own network is trusted and runs.
+        """Check that your own network is trusted and runs, and return the plan with its explained networks.
 
         Raises:
             CallerError: The network does not fit the suite's images, or is not trusted.
@@ -207,7 +207,7 @@ class Suite:
         return set_allowed_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
-        """Find the peak learning rate of a suite from arrays if it is missing and `protocol` (any if empty) trains."""
+        """Find the missing peak learning rate of a suite from arrays if `protocol` (any if empty) trains networks."""
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import write_peak_learning_rate_if_missing
 
@@ -281,7 +281,7 @@ class Suite:
         return results
 
     def make_context_with_networks(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
-        """Return a plan's `JobContext` with its images and explained networks; missing ones are created."""
+        """Decode missing images, train missing explained networks, and return the plan's `JobContext`."""
         from roarbench.execution.run_suite import train_or_read_references
 
         work = self.make_context_with_images(plan, results, console)
@@ -289,7 +289,7 @@ class Suite:
         return work
 
     def make_context_with_images(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
-        """Return a plan's `JobContext` with its images, which are decoded if they are missing."""
+        """Decode missing images, and return the plan's `JobContext`."""
         from roarbench.execution.run_suite import decode_images_and_check_weights
         from roarbench.store.workspace import Workspace
 

@@ -1,5 +1,6 @@
 """Evaluate the maps of one network without training, by accuracy under removal and own-network gain, in one table."""
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ class CheckTable(GainTable):
     own_network: OwnNetworkTable | None = None
     # (column, name) pairs whose gain is 0 by construction
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    accuracy: float | None = None
+    accuracy: float = math.nan
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 by construction."""
@@ -137,11 +138,7 @@ class CheckTable(GainTable):
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
-        accuracy = (
-            f", of which the network classifies {format_percent_number(self.accuracy)} % correctly"
-            if self.accuracy is not None
-            else ""
-        )
+        accuracy = f", of which the network classifies {format_percent_number(self.accuracy)} % correctly"
         own = self.own_network
         agree = f" {_OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (

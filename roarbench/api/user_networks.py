@@ -138,14 +138,11 @@ def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
     return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
 
 
-_Modes = list[tuple[nn.Module, bool]]
-
-
-def _read_modes(models: Sequence[nn.Module]) -> _Modes:
+def _read_modes(models: Sequence[nn.Module]) -> list[tuple[nn.Module, bool]]:
     return [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
 
 
-def _restore_modes(modes: _Modes) -> None:
+def _restore_modes(modes: list[tuple[nn.Module, bool]]) -> None:
     for module, training in modes:
         module.training = training
 

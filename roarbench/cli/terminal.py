@@ -1,4 +1,4 @@
-"""The consoles of all commands: requested output on standard output, everything else on standard error."""
+"""Consoles that print requested output to standard output, and everything else to standard error."""
 
 import json
 import logging
