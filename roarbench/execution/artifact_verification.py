@@ -20,7 +20,7 @@ from roarbench.store.software_and_hardware import count_cores
 
 
 def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
-    """Yield the artifacts that runs need; the checksum of a missing artifact is empty."""
+    """Yield the artifacts that runs need; the checksum of an artifact that is not made yet is empty."""
     for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
     for spec in list_rankings_of_runs(work, runs):
@@ -32,8 +32,8 @@ def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifac
 def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_files: bool = False) -> None:
     """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
 
-    A command calls this function once before its workers read the files. For a large file that was completely hashed
-    before, only a sample is compared, unless `hash_whole_files` is true.
+    A command calls this function once, before its workers read the files. Only a sample of a large file that was
+    completely hashed before is compared, unless `hash_whole_files` is true.
     """
     store, specs = work.rankings, list_rankings_of_runs(work, runs)
     checks = [partial(refuse_altered_split, work.images.folder, split, hash_whole_files) for split in Split]
@@ -44,7 +44,7 @@ def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_fil
 
 
 def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
-    """Yield the checksums of rankings and weights in results, each with the checksum of the file in the folder."""
+    """Yield the checksums of rankings and weights that results record, each with that of the file in the folder."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.find_explained_network(result.run)
@@ -60,7 +60,7 @@ def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> I
 
 
 def list_output_artifacts(step: Step) -> list[Artifact]:
-    """Return the artifacts that a finished step has made and that several runs share."""
+    """Return the artifacts that a finished step has made for several runs; empty for steps that make none."""
     first, *others = step.job.arguments
     if step.kind == "reference":
         return list(_list_reference_artifacts(first))
@@ -76,7 +76,7 @@ def list_output_artifacts(step: Step) -> list[Artifact]:
 
 
 def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
-    """Yield an artifact for each split: an explained network's weights, with the network's predictions on the split."""
+    """Yield an artifact for each ranked split: an explained network's weights and its predictions on the split."""
     reference, title = explained.reference.key, _make_network_title(explained)
     for split in explained.ranked_splits:
         checksum = _hash_weights_and_predictions(explained, split)

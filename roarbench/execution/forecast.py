@@ -9,7 +9,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.common.text import format_bytes, format_count, format_duration
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.workload import WORK_KINDS, Work, count_cost_per_image, count_operations, count_work
+from roarbench.execution.workload import EXPLAIN, TRAIN, Work, count_cost_per_image, count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST_SUITES, find_suite
@@ -174,7 +174,7 @@ class Plan:
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
         rows = [["", "", *(rates.device for rates in self.estimates)]]
-        for kind in (kind for kind in WORK_KINDS if seldom.get(kind, True)):
+        for kind in (kind for kind in seconds[0] if seldom.get(kind, True)):
             times = (estimate[kind] for estimate in seconds)
             cells = ("not measured" if time is None else format_duration(time) for time in times)
             rows.append([kind, self._describe_amount_of_work(kind), *cells])
@@ -242,6 +242,8 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
-    operations = count_operations(work, count_cost_per_image(suite).flops, suite.recipe_record.mean_relative_image_area)
+    trained = suite.recipe_record.mean_relative_image_area * work.images_trained
+    forward_passes = TRAIN * trained + work.images_scored + EXPLAIN * work.images_explained
+    operations = count_cost_per_image(suite).flops * forward_passes
     runs, done = len(list_planned_runs(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, operations, estimates, workers, suite)

@@ -21,6 +21,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
+from roarbench.compute.networks import set_batch_norm_scales_to_one
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.datasets.open_decoded import ImageData
@@ -284,7 +285,7 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
 def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
     """Return the `untrained` or `shuffled` variant of an explained network, or the trained network, in eval mode."""
     if variant == "untrained":
-        return explained.build_untrained()
+        return set_batch_norm_scales_to_one(explained.build_untrained_network(explained.reference.seed + 1)).eval()
     return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()
 
 

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from roarbench.common.enums import Split, Unit
-from roarbench.compute.networks import set_batch_norm_scales_to_one
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
@@ -137,7 +136,3 @@ class ReferenceModel:
         model = self.build_untrained_network(self.reference.seed)
         model.load_state_dict(self.store.load_weights())
         return model.eval()
-
-    def build_untrained(self) -> nn.Module:
-        """Return the network with random weights, in eval mode, with batch-norm scales of 1."""
-        return set_batch_norm_scales_to_one(self.build_untrained_network(self.reference.seed + 1)).eval()

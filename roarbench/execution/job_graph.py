@@ -198,10 +198,9 @@ def _compute_shard_size(specs: list[RankingSpec]) -> int:
     """Return the images per job, in whole batches: `SHARD`, or fewer on a CPU if the rankings need many passes."""
     if choose_device().type == "cuda":
         return SHARD
-    batches = _EXPLAINED_FEATURES // (
-        max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape) * IMAGES_PER_PASS
-    )
-    return min(SHARD, max(1, int(batches)) * IMAGES_PER_PASS)
+    explained_per_image = max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape)
+    batches = int(_EXPLAINED_FEATURES // (explained_per_image * IMAGES_PER_PASS))
+    return min(SHARD, max(1, batches) * IMAGES_PER_PASS)
 
 
 def count_forward_passes_per_image(specs: Collection[RankingSpec]) -> int:

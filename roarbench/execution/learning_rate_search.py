@@ -29,28 +29,28 @@ from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 
-SHARES = (1.0, 0.25, 0.0625)  # the trials use these shares of the recipe's peak learning rate
+SHARES = (1.0, 0.25, 0.0625)  # shares of the recipe's peak learning rate that the trials use
 STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum steps and maximum images of a trial, and share of held-out images
-ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as equally good
+ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as nearly best
 FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
 _PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
 _SEED = 0
 
 
 class PeakTrials(NamedTuple):
-    """Result of the trials of learning rates."""
+    """Result of three trials of peak learning rates."""
 
     peak: float  # peak learning rate for the suite; the recipe's own if no trial trains the network
-    trained: bool  # whether the network at this peak exceeds chance, by the rule for references
-    line: str
+    trained: bool  # whether the network trained at this peak is better than chance, by the rule for explained networks
+    line: str  # report for the user
 
 
 def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     """Find a peak learning rate by three short training runs: the second largest of the nearly best rates.
 
     If only one rate is nearly best, this rate is chosen. The largest rate is avoided because a full training run stays
-    longer at its peak, so it may diverge even if a short run does not. All draws use one seed, so the same suite and
-    images give the same peak. The trials read no test image.
+    longer at its peak, so the full run may diverge even if the short run does not. All draws use one seed, so the same
+    suite and images give the same peak. The trials read no test image.
     """
     recipe = find_recipe(suite.reference_recipe)
     chosen = torch.from_numpy(mark_balanced_subset(images.train.labels, IMAGES)).nonzero().flatten()
@@ -71,10 +71,10 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
 
 
 def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:
-    """Find a peak learning rate and write it to the text of a user's suite; return the text.
+    """Find a peak learning rate, and return the text of a user's suite file with this rate.
 
-    If the network cannot take smaller images, the text also gets images of full size. If the network cannot be tried,
-    the text stays unchanged. The trials decode some images. `say` receives messages.
+    If the network cannot take smaller images, the returned text also sets training images of full size. If the network
+    cannot be tried, the text stays unchanged. The trials decode some images. `say` receives messages.
     """
     say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
@@ -91,7 +91,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
 
 
 def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
-    """Return a suite's text and the suite, both with full-size images if the network cannot take smaller images."""
+    """Return a suite's text and the suite; both set full-size images if the network cannot take smaller images."""
     try:
         return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
     except CallerError:
@@ -104,9 +104,9 @@ def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
 def _train_and_count_correct(
     suite: SuiteSpec, images: ImageData, recipe: Recipe, train: torch.Tensor, test: torch.Tensor
 ) -> int:
-    """Train a network for a few steps on the images `train`, and count its correct predictions on the images `test`.
+    """Train a network for a few steps on some training images, and count its correct predictions on others.
 
-    Both are int64 positions in the training split.
+    `train` and `test` are the images' positions in the training split, int64.
     """
     record, norm, labels = images.record, Normalisation.of(images), torch.from_numpy(images.train.labels)
     model = build_starting_network(suite, recipe, _SEED)

@@ -1,4 +1,4 @@
-"""Try a user's network before the first run: build it, train it one step, and explain it by each estimator."""
+"""Try a user's network before the first run: build it, train it for one step, and explain it by each estimator."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,9 +22,9 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suite_record import drop_estimators_of_user_suite
 
-# value of black in normalised photographs; with 0, networks without biases would hide missing backward rules
+# black in normalised photographs; with 0, a network without biases would hide that an estimator lacks a backward rule
 _BLACK = -2.0
-_RATE = 0.01  # learning rate of the trial step
+_LEARNING_RATE = 0.01  # of the trial step
 
 
 class ApplicableSuite(NamedTuple):
@@ -35,14 +35,14 @@ class ApplicableSuite(NamedTuple):
 
 
 def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
-    """Return a user's suite without the estimators that do not apply to its network; named suites stay unchanged.
+    """Return a user's suite without the estimators that do not apply to its network; a built-in suite stays unchanged.
 
-    This function executes the network's file and builds the network.
+    This function runs the code in the network's file.
 
     Raises:
-        CallerError: The network cannot be built, cannot take the images, or returns logits of another shape; its batch
-            norms cannot be folded although `maps` needs that; or an image's logits depend on more than the weights and
-            the image.
+        CallerError: The network cannot be built, cannot take the images, or returns logits of a wrong shape; its batch
+            norms cannot be folded although `maps` needs that; or an image's logits depend on anything besides the
+            weights and the image.
     """
     if suite.own is None:
         return ApplicableSuite(suite)
@@ -91,12 +91,12 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
 
 
 def _draw_two_images(generator: torch.Generator, *shape: int) -> Tensor:
-    """Draw two images in the memory format of training (channels last), which some networks cannot take."""
+    """Draw two images with channels last, the memory format of training, which some networks cannot take."""
     return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
 
 
 def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> None:
-    """Add normal noise, in place, to biases and scales of norms; a scale of 0 would hide the operations of a branch."""
+    """Add noise to biases and scales of norms, in place; a scale of 0 would hide a branch that estimators fail on."""
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
             vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
@@ -107,7 +107,7 @@ def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:
         with convert_exit_to_error():
             loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.optim.SGD(model.parameters(), lr=_RATE).step()
+            torch.optim.SGD(model.parameters(), lr=_LEARNING_RATE).step()
     except Exception as error:  # the user's network may raise anything
         seen = f"{suite.model} cannot be trained ({describe_error(error)})"
         raise CallerError(f"{seen}; use protocols that train no network, such as morf") from error
@@ -139,7 +139,7 @@ def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> Non
 
 
 def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
-    """Return why an estimator does not apply to a network; empty if it applies. For ensembles, their base is tried."""
+    """Return why an estimator does not apply to a network; empty if it applies. The base of an ensemble is tried."""
     if estimator.control:
         return ""
     tried = find_estimator(estimator.parent_id) if estimator.form == "base" else ESTIMATORS[estimator.base]

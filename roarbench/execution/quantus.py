@@ -1,4 +1,4 @@
-"""Score a suite's maps with Quantus' metrics, and store the scores in a separate table (extra `quantus`)."""
+"""Score a suite's maps with Quantus' metrics, and store the scores in a table of their own (extra `quantus`)."""
 
 import time
 import warnings

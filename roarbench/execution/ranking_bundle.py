@@ -1,11 +1,11 @@
-"""Export and import a suite's rankings and explained networks, so that others can retrain networks without maps.
+"""Export and import a suite's rankings and explained networks, so that others can do its runs without making maps.
 
     index.json                 the suite, its images, the author, and every file with its hash
     rankings/, references/     the suite's files as in a store, 3 bits per feature
 
 A folder may contain only the networks, so that another machine can explain the same networks. A network's predictions
-on a split may be missing, because a store only has the predictions that its runs needed; the importing store then
-computes the predictions. Nothing is imported unless every file fits the suite and the images of the importing store.
+on a split may be missing, because a store only has the predictions that its runs needed; the importing machine then
+computes them. Nothing is imported unless every file fits the suite and the images of the importing store.
 """
 
 import json
@@ -32,7 +32,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.workspace import Workspace
 
-_ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
+_FAULTS = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
 
 @contextmanager
 def _replace_copy_path_in_errors(copy: Path, source: Path, outcome: str) -> Iterator[None]:
-    """Raise a fault of a copied file as a one-line StoreError that names the original file."""
+    """Raise an error about a copied file as a one-line StoreError that names the original file."""
     try:
         yield
-    except (StoreError, *_ODD) as error:
+    except (StoreError, *_FAULTS) as error:
         seen = str(error).replace(f"{copy}", f"{source}") or type(error).__name__
         raise StoreError(f"{outcome}: {fit_on_one_line(seen, 300)}") from None
 
@@ -141,13 +141,13 @@ def read_bundle_index(folder: Path) -> BundleIndex:
         check_field_values(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, but this version of roarbench reads format 1")
-    except _ODD as error:
+    except _FAULTS as error:
         raise StoreError(f"{path} is not an index of rankings: {fit_on_one_line(str(error), 200)}") from None
     return index
 
 
 def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, specs: Sequence[RankingSpec]) -> None:
-    """Raise StoreError for a folder of another suite or other images, or with missing or unexpected files."""
+    """Raise StoreError if a folder is of another suite or other images, or has missing or unexpected files."""
     expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
         raise StoreError(f"{folder} has files for {index.suite} on images {index.data[:8]}, expected {expected}")
@@ -163,7 +163,7 @@ def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, spec
 
 
 def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
-    """Read these rankings from another folder, after checking every byte and the explained networks."""
+    """Read these rankings from another folder, and check all their bytes and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if has_explained_model(work.suite) else ():
         explained.load_trained()

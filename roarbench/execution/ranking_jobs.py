@@ -32,10 +32,10 @@ FailureReason = str
 def rank_shard(
     work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
 ) -> dict[RankingSpec, FailureReason]:
-    """Rank images `start` to `stop - 1` by estimators that share passes; return a dict of failed rankings to reasons.
+    """Rank images `start` to `stop - 1` by estimators that share passes; return the reasons of failed rankings.
 
-    Rankings for several explained networks may be made together, because noisy copies use the same draws for all
-    networks. Existing bit-planes are not made again. Only one batch of maps is in memory at a time.
+    Rankings for several explained networks are made together, because the networks share the draws of noise. Existing
+    bit-planes are not made again. Only one batch of maps is in memory at a time.
 
     Raises:
         StoreError: A part of one of these rankings was made on another kind of device; no map was made.
@@ -76,7 +76,7 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
-    """Return the number of images per batch; submissions get larger batches, as a sandbox takes seconds to start."""
+    """Return the number of images per batch; a submission's batch is larger, as its sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
         return choose_map_batch_size(work.suite, len(specs))
     return count_images_per_sandbox(specs[0].shape)

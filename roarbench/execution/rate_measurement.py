@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from typing import NamedTuple
 
@@ -118,7 +119,6 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
     precision = choose_precision(suite.maps.precision, device)
-    grad = [find_estimator("grad")]
     explained_batch = Batch(images, labels[:explained].to(device), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=device)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
@@ -126,23 +126,19 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     ties = draw_tie_order(explained_batch.ids.numpy(), layout.features)
     photo, scored = _make_photograph(record), min(n, choose_scoring_batch_size(record.size))
     trains = work.images_trained > 0 and suite.recipe not in dict(too_large)
-
-    def predict_all() -> object:
-        return predict_logits(model, inputs, norm, scored)
-
-    def explain_all() -> object:
-        return compute_importance_maps(grad, model.eval(), explained_batch, black, precision)
-
+    predict = partial(predict_logits, model, inputs, norm, scored)
+    explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
     wall_start, processor_start = time.perf_counter(), time.process_time()
     trained = _time_training(_shrink_batches(recipe, batch), model, record, flops) if trains else _TrainingTime()
+    model.eval()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_time_second_call(lambda: decode_image(photo, record)),
         train=trained.seconds,
-        predict=_time_second_call(predict_all) / n if work.images_scored else 0.0,  # per image, not per padded batch
-        explain=_time_second_call(explain_all) / explained if work.images_explained else 0.0,
+        predict=_time_second_call(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
+        explain=_time_second_call(explain) / explained if work.images_explained else 0.0,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
         rank=_time_second_call(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
         fill=_time_fills(suite) if work.images_filled else 0.0,

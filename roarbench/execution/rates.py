@@ -68,7 +68,7 @@ class Rates:
         return asdict(self) | {"measured": self.measured}
 
     def estimate_seconds(self, work: Work) -> dict[str, float | None]:
-        """Return the device's or a core's seconds for each of `WORK_KINDS`; None if the rate is unknown."""
+        """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,

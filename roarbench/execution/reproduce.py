@@ -44,7 +44,7 @@ from roarbench.store.user_suites import list_all_suites, refuse_untrusted_networ
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 
-_Z = 1.96  # standard deviations in half a 95 % interval
+_Z = 1.96  # half of a 95 % interval, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Reproduction:
 
     stored: RunResult
     again: RunResult
-    margin: float  # bound of 95 % of the differences in accuracy that arise by chance between two such runs; in [0, 1]
+    margin: float  # 95 % of the chance differences in accuracy between two such runs are smaller; in [0, 1]
 
     @property
     def verdict(self) -> ReproductionOutcome:
-        """Return the outcome; `EQUAL` requires the same rankings and the same correctness on every image."""
+        """Return the outcome; `EQUAL` means the same rankings and the same correctness on every image."""
         if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
         near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
@@ -97,7 +97,7 @@ class RerunRequest:
     references: tuple[str, ...] = ()  # weights of the run's given networks, unless published
     workers: int = 1
     trusted_network: str = ""  # hash of the network's Python file, if the file came with imported results
-    trusts_submission: bool = False  # repeat a run even if its submission ran without the sandbox
+    trusts_submission: bool = False  # whether to repeat a run whose submission runs without the sandbox
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
@@ -138,7 +138,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
 
 
 def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
-    """Find a suite with this run; prefer a suite that specifies the run's weights, because it ranks fewer images."""
+    """Find a suite with this run; a suite that specifies the run's weights is preferred, as it ranks fewer images."""
     stored = (given for *_, given in store.read_seeds_by_data_and_weights(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
@@ -147,7 +147,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
         explained = make_reference_spec(repeated, run.data, repeated.find_explained_number(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
-        # every suite with explained networks scores them on untouched images
+        # a suite scores its explained networks on untouched images even if no protocol lists these runs
         scores_reference = run.cell == list_planned_runs_on_untouched_images(suite)[0].cell
         has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_shared_network_key(repeated, PlannedRun(run.cell, run.seed), run.data)
@@ -162,7 +162,7 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
 def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
     """Return a suite that explains the run's network and, if weights are given, has the network that the run scores.
 
-    The result has as few networks as the run's seed needs. A suite with `networks` of its own is returned as it is.
+    The result has as few networks as the run's seed needs. A suite with its own `networks` keeps them.
     """
     explaining = set_explained_weights(suite, run.given)
     if suite.networks:
@@ -219,7 +219,7 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
             for event in events:
                 if not event.failure:
                     display.show_event(event)
-                elif event.step.first_run:  # if a step that the run needs failed, the run's failure gives the reason
+                elif event.step.first_run:  # after a failure of a needed step, the run's own failure gives the reason
                     raise RunError(event.failure)
         return store.read_results([run.key])[run.key]
 
@@ -227,17 +227,18 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
 def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference between two accuracies on the same images.
 
-    Two training runs that are not equal bit by bit differ as much as training runs with two seeds. If the rankings
-    differ, too, the training runs differ as much as training runs for two explained networks. The difference of two
-    accuracies has twice the variance of one accuracy. In addition, d predictions that differ at random contribute
-    sqrt(d) (McNemar 1947). The variance is estimated from results of the run's protocol, or of ROAR if that protocol
-    has no repetitions. Self-reported results are not used, because their authors could claim any margin.
+    Two training runs that are not equal bit by bit differ as much as training runs with two seeds, or, if the rankings
+    differ, too, as much as training runs for two explained networks. The difference of two accuracies has twice the
+    variance of one accuracy. In addition, d images with different correctness contribute sqrt(d) images (McNemar
+    1947). The variance is estimated from results of the run's protocol, or of ROAR if that protocol has no
+    repetitions. Self-reported results are not used, because their authors could claim any margin.
     """
     cell = stored.run.cell
-    protocol = next(p for p in PROTOCOLS.values() if (p.order, p.retrain) == (cell.order, cell.retrain))
+    protocol = next(each for each in PROTOCOLS.values() if (each.order, each.retrain) == (cell.order, cell.retrain))
     suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
     origins = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
-    trusted = {p: r for p, r in suite_results.results.items() if origins[r.run.key] is not Origin.SELF_REPORTED}
+    results = suite_results.results.items()
+    trusted = {planned: row for planned, row in results if origins[row.run.key] is not Origin.SELF_REPORTED}
     trusted_results = replace(suite_results, results=trusted)
     variance = trusted_results.estimate_variance(protocol, cell.fill)
     if variance is None and cell.retrain.trains:

@@ -48,7 +48,7 @@ from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.networks import CheckpointFile
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
-from roarbench.store.software_and_hardware import Provenance, read_provenance
+from roarbench.store.software_and_hardware import read_provenance
 from roarbench.store.submissions_and_annotations import AnnotationKind
 
 _MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
@@ -104,13 +104,16 @@ def _make_result(
     smoothness: float | None,
     loss: float | None = None,
 ) -> RunResult:
+    device = choose_device()
+    trained_in = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
+    precision, libraries = choose_precision(trained_in, device), list_gpu_libraries(device)
     return RunResult(
         run=run,
         correct=int(correct.sum()),
         total=len(correct),
         bits=pack_correctness(correct),
         seconds=seconds,
-        provenance=_read_run_provenance(run),
+        provenance=read_provenance(name_device(device), precision, libraries),
         rankings=rankings.checksum if rankings else "",
         smoothness=smoothness,
         weights=weights,
@@ -135,14 +138,6 @@ def _train_or_load_scored_network(
     model = build_starting_network(work.suite, run.recipe_record, run.seed).to(choose_device())
     inputs, labels = make_run_inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
-
-
-def _read_run_provenance(run: Run) -> Provenance:
-    """Return the provenance of a run in this process; its precision is float32 if the scored network is not trained."""
-    precision = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
-    return read_provenance(
-        name_device(choose_device()), choose_precision(precision, choose_device()), list_gpu_libraries(choose_device())
-    )
 
 
 def _find_explained_weights_checksum(work: JobContext, run: Run, rankings: Rankings | None) -> str:

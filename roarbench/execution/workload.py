@@ -42,11 +42,6 @@ from roarbench.store.ranking_spec import make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 
-# kinds of work; `Rates.estimate_seconds` has an entry for each
-WORK_KINDS = (
-    *("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring"),
-    "overhead",
-)
 _MAX_ACTIVATIONS = 2**28  # numbers, in float32 1 GiB, of a user's network, summed over the images of a batch
 _FLOAT_BYTES = 4  # bytes of a float32 number
 _SEALING_COPIES = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
@@ -286,13 +281,3 @@ def _split_off_submissions_by_network(
     by_network = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in estimators if estimator.submitted} for estimators in by_network]
     return [estimators - theirs for estimators, theirs in zip(by_network, submitted, strict=True)], submitted
-
-
-def count_operations(work: Work, flops: int, relative_area: float) -> float:
-    """Return the operations of all passes through networks.
-
-    A forward pass of one image of full size takes `flops`; `relative_area` is the mean area of training images,
-    relative to full size.
-    """
-    scored, explained = work.images_scored, work.images_explained
-    return flops * (TRAIN * relative_area * work.images_trained + scored + EXPLAIN * explained)

@@ -181,7 +181,8 @@ def test_estimator_id_selects_device_trust_network_and_target(tmp_path, monkeypa
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
-    torch.testing.assert_close(weights["~untrained"], work.explained[0].build_untrained().state_dict()["linear.weight"])
+    untrained = work.explained[0].build_untrained_network(work.explained[0].reference.seed + 1)
+    torch.testing.assert_close(weights["~untrained"], untrained.state_dict()["linear.weight"])
     assert not torch.equal(weights["~untrained"], weights[""])
     assert (parts["~other-target"].targets != parts[""].targets).all()
     assert (parts["~untrained"].targets == parts[""].targets).all()
