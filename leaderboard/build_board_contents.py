@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
-from leaderboard.headline import describe_winners, write_own_network_headline
+from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import VOID, SuiteResults
@@ -43,7 +43,7 @@ def make_board_contents(
             place=row.place,
             value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,
-            better_than=table.list_better_than(row),
+            better_than=table.list_beaten_control_groups(row),
             roar=roar_ranks.get(row.estimator),
             reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
             doubts=(
@@ -66,7 +66,7 @@ def make_board_contents(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_write_network_headline(table) or describe_winners(rows, board.one_network),
+        headline=_write_network_headline(table) or write_beats_controls_headline(rows, board.one_network),
         facts=(
             *list_facts(table, table.names, f"{measure} {table.incomplete_levels_text}".rstrip(), board.images),
             *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),

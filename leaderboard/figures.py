@@ -68,7 +68,7 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
     )
 
 
-def draw_curve_panels(table: SuiteTable) -> bytes:
+def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
     """Draw the curves of all rows as WebP, with a panel per base estimator."""
     from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
 

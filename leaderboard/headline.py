@@ -11,7 +11,7 @@ from roarbench.stats.verdicts import Verdict
 BLURRED = "random-blurred"
 
 
-def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str:
+def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Describe how many estimators beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
@@ -45,7 +45,7 @@ def describe_winners(rows: Sequence[BoardRow], one_network: bool = False) -> str
     sentences = (
         f"{count} {controls}.",
         _describe_added_rows_that_beat(added, "every control"),
-        _describe_roar_best(estimators, winners),
+        _describe_roar_best_not_winning(estimators, winners),
     )
     return " ".join(filter(None, sentences))
 
@@ -129,7 +129,7 @@ def _join_names(rows: Sequence[BoardRow]) -> str:
     return f"{', '.join(first_names)} and {last}" if first_names else last
 
 
-def _describe_roar_best(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
+def _describe_roar_best_not_winning(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     """State that no row with ROAR's best rank beats every control.
 
     The result is empty if such a row beats every control, if no row does, or if all rows have the same rank.

@@ -83,10 +83,10 @@ class LiveStore:
         stamp = self._store.read_change_stamp_of_network(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
-        read = read_suite_versions(self._store, suite, self._folder, self._selection)
+        read = read_all_results_of_suite(self._store, suite, self._folder, self._selection)
         return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
-    def compute_pages_in_advance(self) -> None:
+    def compute_boards_in_endless_loop(self) -> None:
         """Compute boards in an endless loop: first those of the first page and, after a visit or pause, all others."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
@@ -126,7 +126,7 @@ def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
     return not results.has_rows, rank_by_headline(results.suite, results.headline_protocol)
 
 
-def read_suite_versions(
+def read_all_results_of_suite(
     store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL
 ) -> list[SuiteResults]:
     """Read a suite's results: first those on the whole data set, then those on reduced data sets, the largest first.

@@ -54,7 +54,7 @@ def start_streamlit(shown: ShownStore, port: int) -> None:
     if cached and read_cached_page(shown) is None:
         cached = False
         _check_store_opens(shown)
-    Thread(target=_compute_pages_in_advance, args=[shown, cached], daemon=True).start()
+    Thread(target=_compute_boards_in_endless_loop, args=[shown, cached], daemon=True).start()
     os.environ[SELECTION_VARIABLE] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
@@ -66,13 +66,13 @@ def _check_store_opens(shown: ShownStore) -> None:
     ResultsStore.open(shown.url, read_only=True).close()
 
 
-def _compute_pages_in_advance(shown: ShownStore, cached: bool) -> None:
+def _compute_boards_in_endless_loop(shown: ShownStore, cached: bool) -> None:
     """Compute pages in advance; if a page is cached, wait first, so as not to delay the first visitor."""
     if cached:
         first_page_shown.wait(_PATIENCE)
     from leaderboard.live_store import find_live_store
 
-    find_live_store(shown).compute_pages_in_advance()
+    find_live_store(shown).compute_boards_in_endless_loop()
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:

@@ -115,7 +115,7 @@ class SuiteView:
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a protocol's board; the defaults are the first unit and all levels."""
-        roar = self.roar_table  # computed outside the lock, because another suite may have to compute this table
+        roar = self.any_roar_table  # computed outside the lock, because another suite may have to compute this table
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
@@ -161,7 +161,7 @@ class SuiteView:
         return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property
-    def roar_table(self) -> SuiteTable | None:
+    def any_roar_table(self) -> SuiteTable | None:
         """Return a ROAR table with ranks, of this or another suite on the same images and network; None without one."""
         tables = (
             view.table(ROAR) for view in (self, *self.suites_on_same_images_and_network) if ROAR in view.protocols

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaderboard.live_store import read_suite_versions
+from leaderboard.live_store import read_all_results_of_suite
 from leaderboard.pictures import (
     PicturedImages,
     choose_pictured_images,
@@ -36,7 +36,9 @@ IMAGES = 3
 def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
     """Draw the maps of these suites, which have own-network gain, and write the pictures to a folder."""
     with ResultsStore.open(make_default_url(store), read_only=True) as stored:
-        versions = [version for name in suites for version in read_suite_versions(stored, find_suite(name), store)]
+        versions = [
+            version for name in suites for version in read_all_results_of_suite(stored, find_suite(name), store)
+        ]
     for results in versions:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)
         assert chosen, f"{store} has no images of {results.title}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
-from leaderboard.figures import draw_curve_panels, draw_preview_card, make_scatter
+from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.roar_and_own_network_board import CombinedBoard
 from leaderboard.text_helpers import shorten_line
@@ -38,10 +38,10 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     if view.combined_board and not address.choices:
         return _build_combined_context(site, view, view.combined_board)
     live = site.live
-    protocol = SHOWN[_choose_option(view, address, "protocol", [shown.name for shown in view.protocols])]
-    unit = Unit(_choose_option(view, address, "unit", view.results.list_units(protocol)))
+    protocol = SHOWN[_read_and_check_option(view, address, "protocol", [shown.name for shown in view.protocols])]
+    unit = Unit(_read_and_check_option(view, address, "unit", view.results.list_units(protocol)))
     all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _choose_option(view, address, "level", ["", *all_levels])
+    level = _read_and_check_option(view, address, "level", ["", *all_levels])
     levels = (float(level),) if level else ()
     board = view.get_board(protocol, unit, levels)
     tables = [view.table(protocol, unit, levels)] if live else view.tables
@@ -86,7 +86,7 @@ def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
     started = any(point.value is not None for row in table.board.rows for point in row.accuracies)
     if table.board.protocol != ROAR or len(table.board.levels) < 2 or not started:
         return ""
-    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels(table))
+    picture = view.get_or_compute(("curves", table.unit), lambda: draw_curve_panels_as_webp(table))
     return site.add_file(f"curves-{view.slug}-{table.unit}.webp", picture)
 
 
@@ -115,7 +115,7 @@ def _make_suite_tabs(site: Site, current: SuiteView) -> list[Tab]:
     return [(shorten_line(view.title, 80), site.get_page_link("board", view.slug), view is current) for view in views]
 
 
-def _choose_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
+def _read_and_check_option(view: SuiteView, address: Address, option: str, options: Iterable[str]) -> str:
     """Return the chosen option, or the first option if none is chosen."""
     names = list(options)
     name = address.get_choice(option) or names[0]

@@ -71,7 +71,7 @@ def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
     if not other.combined_board:
         return False
     if view.combined_board:
-        return _count_rows_of_suite(other) > _count_rows_of_suite(view)
+        return _count_paired_rows_not_added(other) > _count_paired_rows_not_added(view)
     return _list_runs(view) <= _list_runs(other)
 
 
@@ -79,7 +79,7 @@ def _list_runs(view: SuiteView) -> set[Run]:
     return {result.run for result in view.results.results.values()}
 
 
-def _count_rows_of_suite(view: SuiteView) -> int:
+def _count_paired_rows_not_added(view: SuiteView) -> int:
     return sum(row.id not in view.results.suite.added for row in view.combined_board.rows) if view.combined_board else 0
 
 

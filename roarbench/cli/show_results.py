@@ -55,7 +55,7 @@ def status(
         raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
     from roarbench.analysis.load_results import load_from_open_store, open_read_only_results
-    from roarbench.report.status import format_status_lines, make_status_record, make_status_table
+    from roarbench.report.status import format_lines_below_status_table, make_status_record, make_status_table
 
     with open_read_only_results(source.store, source.db) as results:
         if watch:
@@ -65,7 +65,7 @@ def status(
         counts = make_status_record(suite_results, results)
     print_report(format, counts, make_status_table)
     if format == "text":
-        for line in format_status_lines(counts, suite_results.unranked_rows):
+        for line in format_lines_below_status_table(counts, suite_results.unranked_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
     _print_other_results(suite_results, "status")
 
@@ -288,11 +288,11 @@ def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuer
 
 
 def _redraw_progress(states: Iterator["ProgressState"]) -> None:
-    from roarbench.report.status import format_status_lines, render_progress
+    from roarbench.report.status import format_lines_below_status_table, render_progress
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in states:
-            lines = map(append_proposed_command, format_status_lines(status, suite_results.unranked_rows))
+            lines = map(append_proposed_command, format_lines_below_status_table(status, suite_results.unranked_rows))
             live.update(render_progress(status, lines), refresh=True)
 
 

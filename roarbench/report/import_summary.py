@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roarbench.analysis.provenance_consistency import UnrankedRow
 from roarbench.plan.planned_runs import PlannedRun, describe_run
-from roarbench.report.status import describe_unranked_rows
+from roarbench.report.status import describe_rows_without_rank
 from roarbench.store.transfer import Conflict, ImportOutcome
 
 _MOST_CONFLICTS = 10  # maximum number of conflicts that are listed one by one
@@ -19,7 +19,7 @@ def format_import_summary(file: Path, outcome: ImportOutcome, unranked: Mapping[
         f"{len(conflicts)} are stored already with other predictions and were not imported",
         *(f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS]),
         *([f"other predictions: {more} more runs"] if more > 0 else []),
-        *(f"{title}: {line}" for title, rows in unranked.items() for line in describe_unranked_rows(rows)),
+        *(f"{title}: {line}" for title, rows in unranked.items() for line in describe_rows_without_rank(rows)),
     ]
 
 

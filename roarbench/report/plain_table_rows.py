@@ -72,7 +72,7 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict_sobel": row.vs_sobel.verdict if row.vs_sobel else None,
         "verdict_random_blurred": row.vs_random_blurred.verdict if row.vs_random_blurred else None,
         **make_control_comparison_fields(row.beating),
-        "better_than": ", ".join(table.list_better_than(row)) or None,
+        "better_than": ", ".join(table.list_beaten_control_groups(row)) or None,
         **_make_twin_fields(table, row),
         "flag": _explain_doubts(table, row),
         "grade": _find_warning_grade(table, row),

@@ -19,7 +19,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_notes import PAGE, describe_shared_origin, list_table_doubts, write_all_notes
+from roarbench.report.table_notes import PAGE, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.stats.board import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -129,7 +129,7 @@ class CombinedTable:
     @property
     def _origin_notes(self) -> list[str]:
         """Return one line if all rows of both tables were imported, else a line per table with only such rows."""
-        origins = {table.board.protocol.title: describe_shared_origin(table) for table in (self.roar, self.own_network)}
+        origins = {table.board.protocol.title: note_if_self_reported(table) for table in (self.roar, self.own_network)}
         if len(lines := {*origins.values()}) == 1:
             return list(filter(None, lines))
         return [f"{title}: {line}" for title, line in origins.items() if line]

@@ -42,7 +42,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.step_name and lease.data == suite_results.data for lease in store.list_leases()),
         "protocols": counts,
-        "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
+        "seeds": count_complete_and_planned_seeds(states, suite_results.suite),
         "failures": _list_failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.unranked_rows],
     }
@@ -61,7 +61,7 @@ def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpe
     ]
 
 
-def count_complete_seeds_by_protocol(
+def count_complete_and_planned_seeds(
     states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 ) -> dict[str, dict[str, int]]:
     """Count, by protocol, the seeds for which all rows have complete curves."""
@@ -74,7 +74,7 @@ def count_complete_seeds_by_protocol(
     }
 
 
-def describe_unranked_rows(unranked: Iterable[UnrankedRow]) -> list[str]:
+def describe_rows_without_rank(unranked: Iterable[UnrankedRow]) -> list[str]:
     """Describe each row without a rank, with the reason."""
     boards_by_row = defaultdict[tuple[str, str], list[str]](list)
     for row in unranked:
@@ -82,10 +82,10 @@ def describe_unranked_rows(unranked: Iterable[UnrankedRow]) -> list[str]:
     return [f"{name} has no rank ({', '.join(boards)}): {reason}." for (name, reason), boards in boards_by_row.items()]
 
 
-def format_status_lines(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
+def format_lines_below_status_table(status: dict[str, Any], unranked: Iterable[UnrankedRow]) -> list[str | Hint]:
     """Return the lines below the status table: current preparations, rows without a rank, and failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *describe_unranked_rows(unranked), *format_failures(status["failures"])]
+    return [*preparing, *describe_rows_without_rank(unranked), *format_failures(status["failures"])]
 
 
 def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:

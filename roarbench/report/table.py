@@ -103,7 +103,7 @@ class SuiteTable:
         """Return, by control, the gains that should be 0 but differ significantly (`is_control_off_zero`)."""
         return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
 
-    def list_better_than(self, row: Row) -> tuple[str, ...]:
+    def list_beaten_control_groups(self, row: Row) -> tuple[str, ...]:
         """Return which of `CONTROLS` and `UNTRAINED` a row beats; empty for controls.
 
         The result is not empty only under DiffROAR and under protocols with two masks per image.

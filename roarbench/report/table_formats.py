@@ -207,7 +207,7 @@ def _format_better_than(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
     if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
         return MISSING
-    *_, strictest = ("", *table.list_better_than(row))
+    *_, strictest = ("", *table.list_beaten_control_groups(row))
     return strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict]
 
 

@@ -43,17 +43,17 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     )
     unexplained = ", ".join([*signs, *([format_count(warnings, "warning")] if warnings else [])])
     more = f"{unexplained} and more are" if unexplained else "More is"
-    notes = (gain, intervals, describe_shared_origin(table), *list_table_doubts(table))
+    notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
     return [*filter(None, notes), f"{more} explained by {source}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    doubts = (_explain_no_images(table), _describe_nonzero_controls(table), _describe_missing_controls(table))
+    doubts = (_explain_no_scored_images(table), _describe_nonzero_controls(table), _describe_missing_controls(table))
     return list(filter(None, (*doubts, *_describe_inconsistent_rows(table))))
 
 
-def describe_shared_origin(table: SuiteTable) -> str:
+def note_if_self_reported(table: SuiteTable) -> str:
     """Return a sentence saying that all rows with results were imported; empty for other tables."""
     return "All rows are self-reported: imported, and not reproduced here." if table.self_reported else ""
 
@@ -71,8 +71,8 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         describe_rows_not_above_mask_only(levels),
         *_describe_inconsistent_rows(table),
         _describe_several_machines(table),
-        describe_shared_origin(table),
-        _describe_general_doubts(table),
+        note_if_self_reported(table),
+        _describe_doubts_of_any_protocol(table),
         _describe_unstable_predictions(table, UNSTABLE_SIGN * signs),
         _describe_check_rows(table),
         _describe_left_out_estimators(table),
@@ -82,7 +82,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     return " ".join(filter(None, notes))
 
 
-def _explain_no_images(table: SuiteTable) -> str:
+def _explain_no_scored_images(table: SuiteTable) -> str:
     """Explain why a table has no images: no row is complete, or the networks agree on no image; else empty."""
     board = table.board
     if board.images:
@@ -146,7 +146,7 @@ def _describe_several_machines(table: SuiteTable) -> str:
     return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
 
 
-def _describe_general_doubts(table: SuiteTable) -> str:
+def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
     """Describe the doubts about single rows that hold for every protocol, each reason once."""
     names_by_reason = defaultdict[str, list[str]](list)
     for row in table.board.rows:
@@ -193,7 +193,7 @@ def _describe_intervals(table: SuiteTable) -> str:
     """Describe the scope of the intervals and the adjustment of the verdicts, or state why there are no intervals."""
     board, protocol = table.board, table.board.protocol
     if not board.images:
-        return _explain_no_images(table)
+        return _explain_no_scored_images(table)
     if table.suite_results.at_chance_warning:
         return table.suite_results.at_chance_warning
     if board.covers is IntervalScope.NOTHING:

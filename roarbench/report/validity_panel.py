@@ -23,7 +23,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names
 from roarbench.plan.protocols import ROAR
-from roarbench.report.status import describe_unranked_rows
+from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.curves import POINTS
@@ -196,7 +196,7 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
     warning, a line says so.
     """
     suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    unranked = describe_unranked_rows(row for row in results.unranked_rows if row.unit is suite_draws.unit)
+    unranked = describe_rows_without_rank(row for row in results.unranked_rows if row.unit is suite_draws.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
     by_row = {name: find_row_warning(suite_draws, name) for name in panel.names}

@@ -35,7 +35,7 @@ app = str(Path(first_page_cache.__file__).with_name("app.py"))
 with (
     patch.object(cli, "main_run"),
     patch.object(board, "_check_port"),
-    patch.object(board, "_compute_pages_in_advance"),
+    patch.object(board, "_compute_boards_in_endless_loop"),
     patch.object(board, "read_code_version", lambda: "1"),
     patch.object(first_page_cache, "read_code_version", lambda: "1"),
 ):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BoardRow
-from leaderboard.headline import describe_winners, write_combined_headline
+from leaderboard.headline import write_beats_controls_headline, write_combined_headline
 from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
@@ -83,14 +83,14 @@ def test_describe_winners_matches_verdicts(words):
         make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
-    assert describe_winners(rows) == CASES[words]
+    assert write_beats_controls_headline(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
     most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
-    assert describe_winners(told) == CASES[words].replace("do not use the network", most[0]).replace(
+    assert write_beats_controls_headline(told) == CASES[words].replace("do not use the network", most[0]).replace(
         "does not use the network", most[1]
     )
     alone = CASES[words].replace("the network", "the network, for this network only")
-    assert describe_winners(rows, one_network=True) == alone
+    assert write_beats_controls_headline(rows, one_network=True) == alone
 
 
 def make_two_boards(explains, better):

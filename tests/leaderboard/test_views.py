@@ -177,7 +177,7 @@ def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeyp
         monkeypatch.setattr(SuiteView, part, note)
     monkeypatch.setattr(SuiteView, "protocol_boards", ())
     with pytest.raises(InterruptedError):
-        live.compute_pages_in_advance()
+        live.compute_boards_in_endless_loop()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
     assert built == [(part, slug, False) for slug in slugs for part in ("combined_board", "board")] and ready.is_set()
 

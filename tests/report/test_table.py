@@ -250,7 +250,7 @@ def test_row_below_zero_gain_control_is_not_better_than_controls(gain, word):
     row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
     table = make_table_with_board(protocol=SHOWN["matched"], rows=(noise, row))
     assert f" {word} " in find_line(format_printed(table, 200), row.estimator)
-    assert table.list_better_than(row) == (("controls",) if word == "controls" else ())
+    assert table.list_beaten_control_groups(row) == (("controls",) if word == "controls" else ())
 
 
 def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
@@ -315,9 +315,9 @@ def test_table_is_doubtful_when_zero_gain_control_differs_from_0():
         "This table is doubtful, because gains that should be 0 differ significantly: random-blurred +3.0 [+1.0, +5.0]."
     )
     assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("This table is doubtful, because ")
-    assert table.list_better_than(rows[1]) == (), "no better than a blurred random map"
+    assert table.list_beaten_control_groups(rows[1]) == (), "no better than a blurred random map"
     calm = make_table_with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
-    assert "Doubt on" not in write_all_notes(calm) and calm.list_better_than(rows[1]) == ("controls",)
+    assert "Doubt on" not in write_all_notes(calm) and calm.list_beaten_control_groups(rows[1]) == ("controls",)
 
 
 @pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)
