@@ -100,7 +100,7 @@ class Estimator:
     id: str  # value of `--estimators`
     base: str = ""  # map from which the form is computed; equal to the id if a declaration leaves it out
     form: str = "base"  # operation on the base map: `base` (none), `squared`, or an ensemble over noisy copies
-    about: str = _make_unhashed_field("")  # one sentence
+    about: str = _make_unhashed_field("")  # one phrase without a full stop
     control: bool = False  # the estimator ignores the model
     # increases with every change of the estimator's definition. The default must stay 1, because hashes omit defaults
     version: int = 1

@@ -88,6 +88,7 @@ def test_rank_equals_python_sort(importance):
         (0.29, 100, 29),  # int(100 * 0.29) is 28
         (0.575, 100, 58),  # in floats 57.49999999999999
         (0.285, 100, 28),  # a half goes to the even number
+        (0.5, 7, 4),
         (np.float64(0.9), 150528, 135475),
     ],
 )

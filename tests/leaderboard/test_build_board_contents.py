@@ -63,6 +63,12 @@ def test_board_states_imported_origin_once_if_all_rows_are_imported():
     assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
 
 
+def test_facts_count_estimators_without_controls():
+    blocks = (Block(ROAR, ("random", "sobel", "grad", "var-grad", "ig"), LEVELS, seeds=1),)
+    shown = make_contents(make_suite_results(replace(SUITE, blocks=blocks)))
+    assert "3 estimators, 2 controls" in shown.facts
+
+
 def test_board_states_changed_code_once_if_all_rows_have_changed_code():
     found = make_suite_results()
 

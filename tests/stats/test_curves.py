@@ -22,3 +22,9 @@ def test_compute_gain_matches_manual_computation_with_sign_of_order():
     curve, random = np.array([0.8, 0.4, 0.2]), np.array([0.8, 0.6, 0.2])
     gains = [compute_gain((0.0, 0.5, 1.0), curve, random, order) for order in (Order.MORF, Order.LERF)]
     assert gains == pytest.approx([10.0, -10.0])
+
+
+def test_compute_gain_weighs_unequal_levels_by_the_trapezoid_rule():
+    """Leads of 0, 20 and 10 points at t = 0, .5 and .9: (.5 * (0 + 20) / 2 + .4 * (20 + 10) / 2) / .9 = 11 / .9."""
+    curve, random = np.array([0.8, 0.4, 0.2]), np.array([0.8, 0.6, 0.3])
+    assert compute_gain((0.0, 0.5, 0.9), curve, random, Order.MORF) == pytest.approx(11 / 0.9)
