@@ -58,9 +58,9 @@ def test_load_published_results_finds_rows_on_user_images():
     frame = found.to_dataframe("own-network").set_index("estimator")
     assert frame.loc["input-x-grad", "gain"] > 0 == frame.loc["random", "gain"]
     assert "Own-network gain" in str(found)
-    names = ("roar", "mask-only", "morf", "lerf", "matched", "own-network", "own-network-lerf")
+    names = ("roar", "kar", "mask-only", "morf", "lerf", "matched", "own-network", "own-network-lerf", "diffroar")
     instead = f"write {' or '.join(f'protocol={name!r}' for name in names)}"
-    for protocol in ("kar", "diffroar", "roar-exchanged"):
+    for protocol in ("augmented", "roar-exchanged"):
         with pytest.raises(roarbench.CallerError) as refused:
             found.to_dataframe(protocol)
         assert str(refused.value) == f"no {protocol} results of benchmark-cifar10 v1 are published; {instead}"
@@ -104,6 +104,7 @@ def test_published_gains_use_only_published_levels():
     assert (found | found).table("roar").board.levels == (0.9,)
     published = roarbench.load_published_results("benchmark-cifar10")
     assert published.table("roar").board.levels == (0.1, 0.5, 0.9)
+    assert published.table("kar").board.levels == (0.9,), "KAR at other levels is not published"
     assert "accuracy curve and the row's, t = 0.1, 0.5, 0.9." in str(published)
     whole, quick = (roarbench.load_published_results(name) for name in ("benchmark-imagenette64", "quick@7"))
     levels = {whole.table(name).board.levels for name in ("roar", "kar", "morf")}
