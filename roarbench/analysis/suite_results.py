@@ -363,10 +363,10 @@ class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
 
 
 def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's correctness minus the correctness of its counterpart, by point and seed.
+    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
 
-    The counterpart is the same network's result on the same images with masks of other images or of Random. For a
-    protocol derived from two others, the counterpart is the same row's result under the second protocol.
+    The counterpart is the result of the same network on the same images, but with masks taken from other images or from
+    Random. For a protocol derived from two others, the counterpart is the same row's result under the second protocol.
     """
     correct: dict[tuple[str, float], NDArray[np.int8]] = {}
     references: dict[tuple[str, float], tuple[str, ...]] = {}

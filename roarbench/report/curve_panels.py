@@ -322,5 +322,5 @@ def _wrap(text: str, inches: float, points: float) -> list[str]:
 
 
 def _estimate_text_width(text: str, points: float) -> float:
-    """Overestimate a text's width in inches; the average width of a letter is 0.6 of the font size."""
+    """Return a high estimate of a text's width in inches: 0.65 of the font size for each letter; the average is 0.6."""
     return 0.65 * len(text) * points / 72

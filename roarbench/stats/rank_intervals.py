@@ -78,7 +78,7 @@ class RankInterval(NamedTuple):
 
 
 def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
-    """Rank gains of shape (estimators,) without intervals; `added` is as in `compute_rank_intervals`."""
+    """Return each gain's rank, shape (estimators,), without intervals; for `added` see `compute_rank_intervals`."""
     own = _mark_rows_not_added(len(gains), added)
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]

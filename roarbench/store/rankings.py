@@ -225,7 +225,7 @@ class RankingsStore:
         return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
-        """Return the checksums of all finished rankings that equal `spec` except for splits and levels."""
+        """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
         specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
 
