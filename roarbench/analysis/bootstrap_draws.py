@@ -37,14 +37,14 @@ class SuiteDraws:
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
         """Build the draws of a suite for the first unit of its main protocol."""
-        main = find_main_protocol(suite_results)
+        main = find_roar_or_headline_protocol(suite_results)
         units = (block.unit for block in suite_results.suite.blocks if block.protocol == main)
         return cls(suite_results, next(units, Unit.SCALAR), bootstrap or Bootstrap())
 
     @cached_property
     def main_protocol(self) -> Protocol:
         """Return the main protocol, with which the other protocols are compared."""
-        return find_main_protocol(self.suite_results)
+        return find_roar_or_headline_protocol(self.suite_results)
 
     @property
     def main_gains(self) -> SampledGains:
@@ -158,7 +158,7 @@ class SuiteDraws:
         return replace(one, scores=scores, areas=areas, covers=covers)
 
 
-def find_main_protocol(suite_results: SuiteResults) -> Protocol:
+def find_roar_or_headline_protocol(suite_results: SuiteResults) -> Protocol:
     """Return ROAR if a suite has results of ROAR, or has ROAR but no results at all; else the headline protocol.
 
     If the headline protocol has no gains (mask-only), ROAR is returned instead.

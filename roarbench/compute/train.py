@@ -213,7 +213,7 @@ class Training:
 
     def _do_step(self) -> None:
         self._set_learning_rate()
-        parts = self._split_batch(self._take_batch_and_prefetch())
+        parts = self._split_batch(self._take_batch_indices_and_prefetch())
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
             if self._replayed is not None and self.images_per_pass == self._batch:
@@ -245,7 +245,7 @@ class Training:
         self._optimiser.step()
         return loss
 
-    def _take_batch_and_prefetch(self) -> Tensor:
+    def _take_batch_indices_and_prefetch(self) -> Tensor:
         """Return the indices of the next batch, and start reading the batches after it."""
         index = self._batches.draw_next()
         if isinstance(self._inputs, Streamed):

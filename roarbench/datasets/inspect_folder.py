@@ -226,7 +226,7 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 def _list_other_files(parent: Path) -> Iterator[Path]:
     for name in image_folders.list_class_names(parent):
         for file in image_folders.list_all_files_below(parent / name):
-            if not image_folders.has_image_suffix(file) and not image_folders.is_hidden(file.relative_to(parent)):
+            if not image_folders.has_image_suffix(file) and not image_folders.has_hidden_part(file.relative_to(parent)):
                 yield file
 
 

@@ -131,8 +131,8 @@ def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | 
     if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
         return None
     try:
-        copied, observed = copy_frozen_sharing_weights(model), _observe_layer_calls(model, images)
-        if _observe_layer_calls(copied, images) != observed:
+        copied, observed = copy_frozen_sharing_weights(model), _count_calls_and_pair_batchnorms(model, images)
+        if _count_calls_and_pair_batchnorms(copied, images) != observed:
             return None
         for norm, convolution in observed.pairs.items():
             if observed.calls[norm] == observed.calls[convolution] == 1:
@@ -161,7 +161,7 @@ class _LayerCalls(NamedTuple):
 
 
 @torch.no_grad()
-def _observe_layer_calls(model: nn.Module, images: Tensor) -> _LayerCalls:
+def _count_calls_and_pair_batchnorms(model: nn.Module, images: Tensor) -> _LayerCalls:
     """Count calls of convolutions, batch norms and linear layers, and pair each batch norm with its convolution."""
     names: dict[nn.Module, str] = {layer: name for name, layer in model.named_modules() if isinstance(layer, _OBSERVED)}
     observed, outputs = _LayerCalls(Counter(), {}), list[tuple[str, Tensor]]()

@@ -55,7 +55,7 @@ def deviation(inputs: MapInput) -> Tensor:
     return (inputs.images - inputs.baseline).abs()
 
 
-def input_x_deviation_from_grey(inputs: MapInput) -> Tensor:
+def input_x_deviation_from_channel_mean(inputs: MapInput) -> Tensor:
     """Return each value times the difference between the value and the mean of its pixel's channels.
 
     The training mean of normalised images is 0, so each value is a deviation from the training mean.
@@ -202,7 +202,7 @@ ESTIMATORS = (
         maps=lambda inputs: blur(deviation(inputs)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
         about="value minus training mean, times the value minus its pixel's mean",
-        control=True, maps=input_x_deviation_from_grey, papers=(), neighbours=False),
+        control=True, maps=input_x_deviation_from_channel_mean, papers=(), neighbours=False),
     Estimator("saturation-deviation", title="Saturation",
         about="saturation times the distance of the blurred image from the training mean", control=True,
         maps=saturation_x_blurred_deviation, papers=(), neighbours=True),
