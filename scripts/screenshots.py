@@ -159,7 +159,7 @@ def main(store: Path, folder: Path) -> None:
         with run_server([*CLI, "leaderboard", "--store", str(store)]) as address:
             for name in PAGES:
                 for width in WIDTHS:
-                    view = f"{address}/?page={name}{'&estimator=grad' * (name == 'method')}"
+                    view = f"{address}/?page={name}{'&estimator=grad' * (name == 'estimator')}"
                     save_screenshot(driver, view, width, folder / f"app-{name}-{width}.webp")
             save_screenshot(driver, f"{address}/?page=board", 1280, folder / "app-board-1280-dark.webp", dark=True)
 

@@ -106,7 +106,7 @@ def read_labels(labels: Any, count: int, subject: str = "labels") -> NDArray[np.
     whole = np.isfinite(labels) & (np.rint(labels) == labels)
     if not whole.all():
         raise CallerError(f"{subject} hold {labels[~whole][0]}; expected whole numbers from 0")
-    return np.asarray(labels, np.int64)
+    return np.array(labels, np.int64)  # a copy, because torch warns of read-only memory
 
 
 def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:

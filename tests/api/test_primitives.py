@@ -178,10 +178,10 @@ def test_perturbation_curve_warns_of_probabilities(change, words):
         roarbench.perturbation_curve(WithChangedLogits(change), IMAGES, [1, 0], MAPS)
 
 
-def test_perturbation_curve_accepts_read_only_images():
-    images = IMAGES.numpy().copy()
-    images.setflags(write=False)
-    assert roarbench.perturbation_curve(First(), images, [1, 0], MAPS) == compute_curve()
+def test_perturbation_curve_accepts_read_only_images_and_labels():
+    images, labels = IMAGES.numpy().copy(), np.array([1, 0])
+    images.setflags(write=False), labels.setflags(write=False)
+    assert roarbench.perturbation_curve(First(), images, labels, MAPS) == compute_curve()
 
 
 @pytest.mark.parametrize("freeze", [torch.jit.freeze, lambda scripted: scripted])
