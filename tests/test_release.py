@@ -47,7 +47,7 @@ def test_tag_text_is_changelog_section_and_release_has_one_version_and_date(tmp_
     for citation, heading, said in (
         ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
         ("1.2.3", "Of old", "CHANGELOG.md has version 0.0.9, pyproject.toml 1.2.3"),
-        ("1.2.3", "1.2.3 - Unreleased", "CHANGELOG.md says '1.2.3 - Unreleased'; write the day"),
+        ("1.2.3", "1.2.3 - Unreleased", "CHANGELOG.md says '1.2.3 - Unreleased'; write the date"),
         ("1.2.3", "1.2.3 - 2026-11-20", "CITATION.cff has date-released none, CHANGELOG.md 2026-11-20"),
         ("1.2.3\ndate-released: 2026-11-19", "1.2.3 - 2026-11-20", "CITATION.cff has date-released 2026-11-19"),
     ):

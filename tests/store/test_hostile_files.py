@@ -137,7 +137,7 @@ def replace_column(name, values):
         (change_image_source(folder="../../a"), "expected a name without '/'"),
         (alter_row(roarbench_suites="[" * 10**5), "cannot be read"),
         (change_suite(name="a/b"), "name is 'a/b', expected a name"),
-        (change_suite(model="net.build@01234567", source="#"), "does not end in the hash of its file"),
+        (change_suite(model="net.build@01234567", source="#"), "does not end in the hash of the network's file"),
         (change_suite(references=10**30), "expected 1 to 1000"),
         (change_suite(dataset="no such set"), "no data set"),
         (change_suite(left_out={"grad": "\x07"}), "left_out is '\\x07', expected one line"),

@@ -106,7 +106,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     assert (answer.code, " turned(sign=-1) (added) " in answer.out) == (0, True), answer.err
     for said in (
         "accepted: turned@",
-        "\nmaps of planted: ",
+        "\nmaps of planted --max-images 8: ",
         "parameters: (sign=-1); other values make a separate row: ",
     ):
         assert said in answer.err
