@@ -29,8 +29,9 @@ from roarbench.plan.new_suite import IMAGE_RECIPE
 
 _RESET = ("reset_parameters", "_reset_parameters")
 _REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
+# names of stored networks contain the hash of these two texts, so a change would make stored rows unreachable
 _NETWORK = '''\
-"""The structure of a network that was passed from Python, with new random weights."""
+"""A network that was handed in from Python: its structure, with weights drawn anew."""
 
 import base64
 import io
@@ -46,27 +47,24 @@ STRUCTURE = {structure!r}
 
 
 class Reader(pickle.Unpickler):
-    """Unpickle the structure: classes outside installed packages come from this file, parameters are uninitialised."""
+    """Reads a structure: what is not of an installed package is of this file, parameters are empty."""
 
     def __init__(self, file):
         super().__init__(file)
         self.tensors = {{}}
 
-    def persistent_load(self, key):
-        if isinstance(key, str):
-            return globals()[key]
-        number, content = key
+    def persistent_load(self, about):
+        if isinstance(about, str):
+            return globals()[about]
+        number, held = about
         if number not in self.tensors:
-            if isinstance(content, tuple):
-                shape, requires_grad = content
-                self.tensors[number] = nn.Parameter(torch.empty(shape), requires_grad)
-            else:
-                self.tensors[number] = torch.tensor(content)
+            trained = isinstance(held, tuple)
+            self.tensors[number] = nn.Parameter(torch.empty(held[0]), held[1]) if trained else torch.tensor(held)
         return self.tensors[number]
 
 
 def network(classes, channels, size):
-    """Return the network with each layer's own random initialisation, or else normal with standard deviation 0.02."""
+    """Return the network with random weights: each layer's own, else normal with standard deviation 0.02."""
     model = Reader(io.BytesIO(base64.b64decode(STRUCTURE))).load()
     for module in model.modules():
         reset = next((name for name in {reset!r} if hasattr(module, name)), "")
@@ -84,7 +82,7 @@ from torch import nn
 
 
 def {function}_of_two_classes(classes, channels, size):
-    # the network's single logit z becomes the logits -z / 2 and z / 2
+    # its one logit z becomes the logits -z / 2 and z / 2
     head = nn.Linear(1, 2, bias=False)
     head.weight = nn.Parameter(torch.tensor({weights!r}), requires_grad=False)
     return nn.Sequential({function}(classes, channels, size){column}, head)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from PIL import Image
@@ -84,10 +85,10 @@ def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpola
     return resized.crop((left, top, left + size, top + size))
 
 
-def check_resizing(resize: int, size: int, interpolation: str) -> None:
+def check_resizing(resize: Any, size: Any, interpolation: str) -> None:
     """Raise CallerError for settings that `resize_and_centre_crop` does not support."""
     for name, pixels in (("resize", resize), ("crop", size)):
-        if not isinstance(pixels, int) or pixels < 1:
+        if not isinstance(pixels, Integral) or pixels < 1:
             raise CallerError(f"{name} is {pixels!r}, expected a whole number of pixels, 1 or more")
     if resize < size:
         seen = f"resize is {resize}, but the square to cut out has {size} pixels per side"

@@ -62,6 +62,7 @@ def test_preprocessing_range_resolves_ambiguous_moments(file):
     np.testing.assert_allclose(one([file])[0], whole / 255, rtol=1e-6)
     np.testing.assert_array_equal(bytes_([file])[0], whole)
     assert replace(one, interpolation="bicubic").std == (255.0,) * 3, "`replace` keeps the moments"
+    assert roarbench.Preprocessing(np.int64(9), 8, "box", [0.0] * 3, [1.0] * 3, range=1) == one, "NumPy's integers pass"
 
 
 @pytest.mark.parametrize(
