@@ -54,8 +54,8 @@ class DatasetRecord:
     # if above 1, only every n-th class of the hub is kept, and the kept classes are renumbered. The splits take
     # `train_images` and `test_images` images: the first images of each class, as balanced as possible
     class_step: int = 1
-    # if above 0, each split takes only this many images of each class, the first ones, at most `train_images` and
-    # `test_images` in total. Files after the last of these images are neither read nor downloaded
+    # if above 0, each split takes the first images of each class, `train_images` and `test_images` in total, and its
+    # files are read or downloaded only until each class has this many images
     of_each: int = 0
     # storage of a user's images: `FOLDERS`, `PARQUET` or `TABLE`; empty for data sets of the catalogue
     own: str = ""
