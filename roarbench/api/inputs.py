@@ -203,12 +203,14 @@ class Preprocessing:
         """
         if isinstance(photographs, str | Path | PIL.Image.Image):
             raise CallerError(f"photographs are {describe_type(photographs)}; write [photograph] for a single one")
-        listed = list(photographs) if isinstance(photographs, Iterable) else []
-        if not listed:
-            seen = "an empty list" if isinstance(photographs, Iterable) else describe_type(photographs)
-            raise CallerError(f"photographs are {seen}; expected a list of paths or Pillow images")
+        expected = "expected a list of paths or Pillow images"
+        if not isinstance(photographs, Iterable):
+            raise CallerError(f"photographs are {describe_type(photographs)}; {expected}")
+        prepared = [self._prepare_photograph(photograph) for photograph in photographs]
+        if not prepared:
+            raise CallerError(f"photographs are an empty list; {expected}")
         mean, std = (np.array(moment, np.float32)[:, None, None] for moment in (self.mean, self.std))
-        return np.stack([(self._prepare_photograph(photograph) - mean) / std for photograph in listed])
+        return np.stack([(pixels - mean) / std for pixels in prepared])
 
     def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
         record = make_user_dataset_record("", len(self.mean), self.crop)

@@ -47,15 +47,15 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
 
 
 def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
-    """Return a mapping as it is, and ids as a mapping to themselves; CallerError for a function without a name."""
+    """Return a mapping as it is; name ids and paths by themselves; CallerError for a function without a name."""
     if isinstance(estimators, Mapping):
         return estimators
     single = not isinstance(estimators, Iterable) or isinstance(estimators, str | Tensor | np.ndarray)
     listed = [estimators] if single else list(estimators)
     for estimator in listed:
-        if not isinstance(estimator, str):
+        if not isinstance(estimator, str | Path):
             raise CallerError(f'an estimator is {describe_type(estimator)} without a name; write {{"mine": …}}')
-    return {name: name for name in listed}
+    return {str(estimator): estimator for estimator in listed}
 
 
 def _find_estimator_usable_without_suite(name: str) -> Estimator:

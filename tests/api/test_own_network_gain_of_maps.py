@@ -186,6 +186,7 @@ def test_compare_rows_uses_paired_interval(networks, images):
         ({"estimators": {"a": lambda m, x, y: x + 0j}}, "maps of a have type complex64"),
         ({"estimators": "linear-classifier"}, "needs a suite"),
         ({"estimators": {"a": Path("x/mine.py")}}, "a is the file x/mine.py, and only rb.evaluate runs files"),
+        ({"estimators": [Path("x/mine.py")]}, "x/mine.py is the file x/mine.py, and only rb.evaluate runs files"),
         ({"estimators": "mine.py"}, "pass its function: from mine import estimate$"),
     ],
 )

@@ -174,8 +174,9 @@ def test_perturbation_curve_fills_by_name_like_suites():
     ],
 )
 def test_perturbation_curve_warns_of_probabilities(change, words):
-    with pytest.warns(UserWarning, match=words):
+    with pytest.warns(UserWarning, match=words) as caught:
         roarbench.perturbation_curve(WithChangedLogits(change), IMAGES, [1, 0], MAPS)
+    assert len(caught) == 1
 
 
 def test_perturbation_curve_accepts_read_only_images_and_labels():

@@ -4,12 +4,14 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from captum.attr import Saliency
 
 import roarbench
+from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.common.enums import Split
 from roarbench.execution import worker_count
 from roarbench.submissions.file import read_submission
@@ -233,6 +235,10 @@ def test_evaluate_rejects_function_without_name_and_swapped_arguments(suite):
         roarbench.evaluate(suite, gradient_x_input, quiet=True)
     with pytest.raises(roarbench.CallerError, match="suite is a function; expected a suite's name"):
         roarbench.evaluate(gradient_x_input, suite, quiet=True)
+
+
+def test_estimators_in_list_are_ids_and_paths_of_submissions():
+    assert map_estimators_by_name(["ig", Path("mine.py")]) == {"ig": "ig", "mine.py": Path("mine.py")}
 
 
 def test_result_table_selects_fill(result):
