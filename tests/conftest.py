@@ -44,11 +44,14 @@ def pytest_collection():
 def pytest_collection_modifyitems(items):
     """Run the tests beside this file first: some take so long that other processes would wait for them at the end.
 
-    On a GPU the compiler and CUDA have warnings of their own, which are no errors here.
+    Tests marked `gpu` are skipped without one; the compiler and CUDA have warnings of their own, which are no errors.
     """
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
     for item in items:
         if item.get_closest_marker("gpu"):
+            import torch
+
+            item.add_marker(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 

@@ -21,10 +21,7 @@ from tests.helpers.networks import randomise_weights
 from tests.helpers.streamed import CPU, both, seeded
 from tests.helpers.trainings import NORM, network
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
-]
+pytestmark = pytest.mark.gpu
 GPU = torch.device("cuda")
 RECIPE, LABELS = replace(trainings.RECIPE, augmentation=Augmentation.CROP_FLIP, peak=0.05), torch.arange(40) % 4
 
@@ -36,10 +33,9 @@ def move_to_gpu(held):
 @pytest.mark.parametrize("unit", Unit)
 def test_degraded_and_redrawn_images_on_gpu_equal_cpu(unit):
     _, held = both(unit=unit)
-    redrawn = [
-        RandomlyDegradedImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
-    ]
-    for one, other in ((held, move_to_gpu(held)), redrawn):
+    there = move_to_gpu(held)
+    redrawn = [RandomlyDegradedImages(each.pixels, 0.5, each.fill, unit, seeded(4)) for each in (held, there)]
+    for one, other in ((held, there), redrawn):
         for index in torch.randperm(20, generator=seeded(5)).split(8):
             torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
 
@@ -66,9 +62,8 @@ def test_streamed_images_on_gpu_equal_images_in_memory():
 
 def test_streamed_changing_images_on_gpu_equal_cpu():
     _, held = both(n=200)
-    here, there = (
-        RandomlyDegradedImages(held.pixels, 0.5, held.fill.to(where), held.unit, seeded(4)) for where in (CPU, GPU)
-    )
+    fills = (held.fill, held.fill.to(GPU))
+    here, there = (RandomlyDegradedImages(held.pixels, 0.5, fill, held.unit, seeded(4)) for fill in fills)
     streamed, batches = StreamedChangingImages(there, held.pixels.numpy(), GPU), torch.arange(200).split(16)
     for index, read in zip(batches, streamed.read(batches), strict=True):
         torch.testing.assert_close(read.cpu(), here.batch(index), rtol=0, atol=0)

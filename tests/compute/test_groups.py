@@ -23,18 +23,16 @@ def draw_numbers(seed, bound):
 
 
 def test_removal_magnitudes_match_hand_computed_values():
-    images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
-    wide = images.expand(1, 2, 5, 2)
-    scalar, smooth = compute_removal_magnitudes(wide, fill[:, None, None], Unit.SCALAR)
+    wide = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8).expand(1, 2, 5, 2)
+    fill = torch.tensor([30.25, 99.75])[:, None, None]
+    scalar, smooth = compute_removal_magnitudes(wide, fill, Unit.SCALAR)
     assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
-    (pixel, _) = compute_removal_magnitudes(wide, fill[:, None, None], Unit.PIXEL)
+    (pixel, _) = compute_removal_magnitudes(wide, fill, Unit.PIXEL)
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
-    expected = blur((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
+    expected = blur((wide.float() - fill).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
-    assert (
-        len(compute_removal_magnitudes(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR))
-        == 1
-    )
+    table = torch.zeros(2, 30, 1, 1, dtype=torch.uint8)
+    assert len(compute_removal_magnitudes(table, torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
 
 
 @pytest.mark.parametrize("bound", (3, 256))
@@ -56,15 +54,12 @@ def test_other_image_mask_removes_as_many_features_per_stratum(order, t):
     generator = np.random.default_rng(1)
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
     own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
-    found, ties = (
-        assign_strata([draw_numbers(3, 256), draw_numbers(4, 256)], 3),
-        generator.permuted([range(D)] * N, axis=1),
-    )
+    found = assign_strata([draw_numbers(3, 256), draw_numbers(4, 256)], 3)
+    ties = generator.permuted([range(D)] * N, axis=1)
     codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
     made = make_other_image_masks(own, codes, found, order, ties)
-    assert_array_equal(
-        make_other_image_masks(own, codes * np.uint16(300), found, order, ties), made
-    )  # more bins than a byte has room
+    many_bins = codes * np.uint16(300)  # more than a byte has room for
+    assert_array_equal(make_other_image_masks(own, many_bins, found, order, ties), made)
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image].ravel())] = np.arange(D)
@@ -95,6 +90,5 @@ def test_other_image_mask_removes_as_many_features_per_stratum(order, t):
 )
 def test_smoothness_is_neighbour_pair_count_over_chance(images, shape, unit, expected):
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
-    assert compute_smoothness_vs_random(packed, shape, unit) == (
-        expected if expected is None else pytest.approx(expected, rel=1e-12)
-    )
+    found = compute_smoothness_vs_random(packed, shape, unit)
+    assert found == (None if expected is None else pytest.approx(expected, rel=1e-12))

@@ -234,7 +234,10 @@ def test_inputs_larger_than_memory_share_are_streamed_with_same_results(tmp_path
 
 
 class Data(dict):
-    """A data set: splits by name."""
+    """A data set of the same images as training and test split."""
+
+    def __init__(self, pixels):
+        super().__init__(dict.fromkeys(Split, SimpleNamespace(pixels=pixels)))
 
     __hash__ = object.__hash__
 
@@ -242,39 +245,32 @@ class Data(dict):
 def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
     """Images with swapped or redrawn masks are streamed from the file; the masks of masks-only runs stay on the CPU."""
     pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
-    split = SimpleNamespace(pixels=pixels)
-    images = Data({Split.TRAIN: split, Split.TEST: split})
+    images = Data(pixels)
     monkeypatch.setattr(inputs, "get_device_mean", lambda images: FILL)
     monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(inputs, "get_device_pixels", lambda images, split: "sent to the GPU")
     monkeypatch.setattr(inputs, "StreamedChangingImages", lambda *given: given)
     layout = Layout((3, 8, 8), Unit.SCALAR, (0.5,))
     planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
-    rankings = SimpleNamespace(layout=layout, splits={Split.TRAIN: planes, Split.TEST: planes})
+    rankings = SimpleNamespace(layout=layout, splits=dict.fromkeys(Split, planes))
     cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
-    for memory, sent in (
-        (2 * pixels.nbytes / inputs.MEMORY_SHARE, True),
-        (2 * pixels.nbytes / inputs.MEMORY_SHARE - 1, False),
-    ):
-        monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda memory=memory: memory)
-        if sent:
-            assert inputs.get_device_or_mapped_pixels(images, Split.TRAIN) == "sent to the GPU"
-            continue
-        masks = inputs.load_packed_masks(images, rankings, Split.TRAIN, cell)
-        assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
-        redrawn = inputs.make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
-        for drawn, read, device in (redrawn, swapped):
-            assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
+    enough = 2 * pixels.nbytes / inputs.MEMORY_SHARE
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: enough)
+    assert inputs.get_device_or_mapped_pixels(images, Split.TRAIN) == "sent to the GPU"
+    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: enough - 1)
+    masks = inputs.load_packed_masks(images, rankings, Split.TRAIN, cell)
+    assert (masks.device.type, masks.shape) == ("cpu", (4, 24))
+    redrawn = inputs.make_run_inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+    swapped = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
+    for drawn, read, device in (redrawn, swapped):
+        assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
 
 
 @pytest.mark.parametrize("fits_at_first", [True, False])
 def test_streaming_choice_holds_when_free_memory_changes(fits_at_first, monkeypatch):
     """Workers share a GPU, so a second query could return another amount of free memory."""
-    pixels, place = np.zeros((4, 3, 8, 8), np.uint8), torch.device("meta")
-    split = SimpleNamespace(pixels=pixels)
-    images, free = Data({Split.TRAIN: split, Split.TEST: split}), iter([fits_at_first, not fits_at_first])
-    monkeypatch.setattr(inputs, "choose_device", lambda: place)
+    images, free = Data(np.zeros((4, 3, 8, 8), np.uint8)), iter([fits_at_first, not fits_at_first])
+    monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("meta"))
     monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: 1e9 * next(free))
     monkeypatch.setattr(inputs, "get_device_mean", lambda images: FILL)
     made = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")

@@ -30,30 +30,23 @@ def make_network(*around):
     return Net(*around).eval()
 
 
-def make_network_without_statistics():
-    return nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
-
-
-def make_network_mixing_logits():
-    return nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
+NO_STATISTICS = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
+MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
 
 
 @pytest.mark.parametrize(
     ("network", "said"),
     [
         (
-            make_network(lambda x: x.mul_(0.5).add_(0.1)),
+            make_network(lambda x: x.mul_(2).add_(1)),
             "modifies its input images in place.*; begin its forward with x = x",
         ),
         (nn.Sequential(nn.ReLU(inplace=True), make_network()).eval(), "modifies its input images"),
         (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
         (make_network(F.dropout), "different logits for the same images when called again"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
-        (make_network_without_statistics(), "an image different logits alone than in a batch"),
-        (
-            make_network_mixing_logits(),
-            r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value",
-        ),
+        (NO_STATISTICS, "an image different logits alone than in a batch"),
+        (MIXED_LOGITS, r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
         (
             make_network(lambda x: x[:, :2]),
             r"does not accept images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1",
@@ -103,14 +96,16 @@ class ShuffledNet(Net):
         return self.body[4](self.body[:4](x)[:, self.order])
 
 
+def check_rebuilt_logits(buffer, *seeds):
+    load_state_and_check_logits(*(ShuffledNet(seed, buffer).eval() for seed in seeds), IMAGES)
+
+
 @pytest.mark.parametrize("buffer", [None, False])
 def test_check_rebuilt_logits_rejects_state_missing_from_state_dict(buffer):
     with pytest.raises(CallerError, match=r"gives different logits: its construction draws order; register"):
-        load_state_and_check_logits(ShuffledNet(0, buffer).eval(), ShuffledNet(1, buffer).eval(), IMAGES)
+        check_rebuilt_logits(buffer, 0, 1)
 
 
 def test_check_rebuilt_logits_accepts_state_in_state_dict():
-    load_state_and_check_logits(ShuffledNet(0, True).eval(), ShuffledNet(1, True).eval(), IMAGES)  # in the state dict
-    load_state_and_check_logits(
-        ShuffledNet(0, None).eval(), ShuffledNet(0, None).eval(), IMAGES
-    )  # the same order at each construction
+    check_rebuilt_logits(True, 0, 1)  # in the state dict
+    check_rebuilt_logits(None, 0, 0)  # the same order at each construction

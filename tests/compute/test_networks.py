@@ -46,9 +46,7 @@ def test_initial_weights_follow_protocol_distributions(name):
 @pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
 def test_resnets_match_torchvision_logits(name, size):
     ours = build_network(name, 11, 3, size, seeded(0)).eval()
-    nn.init.uniform_(
-        ours.layer1[0].bn2.weight, generator=seeded(1)
-    )  # so that the block computes more than its shortcut
+    nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # the block computes more than its shortcut
     theirs = getattr(torchvision_networks.resnet, name)(num_classes=11).eval()
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(1, 3, size, size, generator=seeded(2))

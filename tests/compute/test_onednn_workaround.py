@@ -102,10 +102,7 @@ def test_training_keeps_weights_that_meet_only_padding():
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_strided_functional_projection_gradients_match_float64(precision):
     """With AVX-512, oneDNN's strided kernel writes past its workspace."""
-    images, weight = (
-        draw_channels_last(8, 8, 112, 112).requires_grad_(),
-        draw_channels_last(16, 8, 1, 1).requires_grad_(),
-    )
+    images, weight = (draw_channels_last(*shape).requires_grad_() for shape in ((8, 8, 112, 112), (16, 8, 1, 1)))
     with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), CorrectedGradients():
         found = F.conv2d(images, weight, None, 2)
         back = torch.randn(found.shape, generator=seeded(2)).to(precision)
@@ -132,9 +129,8 @@ def test_built_in_suites_have_no_weights_only_on_padding():
         seen = []
 
         def look(layer, inputs, seen=seen):
-            seen.append(
-                has_weights_only_on_padding(inputs[0], layer.weight, layer.stride, layer.padding, layer.dilation)
-            )
+            settings = (layer.stride, layer.padding, layer.dilation)
+            seen.append(has_weights_only_on_padding(inputs[0], layer.weight, *settings))
 
         model = build_network(name, 2, channels, size, seeded(0)).to("meta")
         for layer in model.modules():

@@ -18,18 +18,7 @@ from tests.helpers.fake_gpu import GPU
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import CPU, encoded
 
-SPECIAL_FLOATS = (
-    -2.5,
-    -1.0,
-    -0.0,
-    0.0,
-    1e-45,
-    -1e-45,
-    1.0,
-    3.0,
-    3.4e38,
-    -3.4e38,
-)  # ties, both zeros, subnormals, the ends
+SPECIAL_FLOATS = (-2.5, -1.0, -0.0, 0.0, 1e-45, -1e-45, 1.0, 3.0, 3.4e38, -3.4e38)  # ties, both zeros, subnormals, ends
 FLOATS = st.one_of(st.sampled_from(SPECIAL_FLOATS), st.floats(width=32, allow_nan=False, allow_infinity=False))
 ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elements=FLOATS)  # features of images
 
@@ -43,9 +32,8 @@ def test_flatten_importance_sums_over_features(shape, unit):
     members = features_of(shape, str(unit))
     np.testing.assert_array_equal(flat, [[sum(one[at] for at in feature) for feature in members] for one in importance])
     assert flat.shape[1] == Layout(shape, unit, (0.5,)).features
-    alike = np.repeat(
-        importance[:, :1], shape[0], axis=1
-    )  # a map without channels applies to each channel (scalar) or to the pixel once
+    # a map without channels applies to each channel (scalar) or to the pixel once
+    alike = np.repeat(importance[:, :1], shape[0], axis=1)
     expected = flatten_importance(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
     np.testing.assert_array_equal(flatten_importance(importance[:, 0], shape, unit), expected.astype(np.float32))
 
@@ -106,9 +94,8 @@ def test_bit_planes_match_hand_computed_bins():
     """Ten features, most important first, have the bins 0 1 1 2 2 3 3 4 4 5."""
     layout = Layout((1, 2, 5), Unit.SCALAR, PAPER_LEVELS)
     planes = encode_planes(np.arange(10)[None, ::-1].copy(), layout)
-    np.testing.assert_array_equal(
-        planes[0], [[0b00000_111, 0b11_000000], [0b00011_001, 0b11_000000], [0b01100_000, 0b01_000000]]
-    )
+    by_hand = [[0b00000_111, 0b11_000000], [0b00011_001, 0b11_000000], [0b01100_000, 0b01_000000]]
+    np.testing.assert_array_equal(planes[0], by_hand)
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
     np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
     with pytest.raises(CallerError, match=r"level 0.4 is not stored in these rankings; use one of 0.1, .*, 0 or 1"):
@@ -174,11 +161,16 @@ def test_cpu_rank_to_bit_planes_equals_encoded_ranking(importance, levels):
     np.testing.assert_array_equal(rank_on_device(maps, layout), encoded(maps, layout))
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-def test_ties_are_drawn_only_for_images_with_ties_at_a_level(gpu, request):
-    """The second image has twelve features of two values: none tie across level 0.5, all tie across 0.25."""
-    if gpu:
+@pytest.fixture(params=["cpu", "gpu"])
+def either_code_path(request):
+    """Rank maps by the code path of each device."""
+    if request.param == "gpu":
         request.getfixturevalue("gpu_code_path")
+
+
+@pytest.mark.usefixtures("either_code_path")
+def test_ties_are_drawn_only_for_images_with_ties_at_a_level():
+    """The second image has twelve features of two values: none tie across level 0.5, all tie across 0.25."""
     maps, drawn, ties = torch.arange(36.0).view(3, 3, 2, 2), [], draw_tie_order(np.arange(3), 12)
     maps[1] = torch.arange(12.0).view(3, 2, 2) // 6
 
@@ -193,11 +185,8 @@ def test_ties_are_drawn_only_for_images_with_ties_at_a_level(gpu, request):
         assert drawn == expected
 
 
-ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
-
-
 @pytest.mark.usefixtures("gpu_code_path")
-@pytest.mark.parametrize("where", [CPU, pytest.param(GPU, marks=ON_GPU)], ids=str)
+@pytest.mark.parametrize("where", [CPU, pytest.param(GPU, marks=pytest.mark.gpu)], ids=str)
 @pytest.mark.parametrize("unit", Unit)
 def test_zeros_of_both_signs_tie_in_bit_planes(unit, where):
     """Maps have long runs of zeros, as guided backprop makes them, and channels last in memory."""
@@ -218,11 +207,9 @@ TIED = {  # maps of one image of 2 x 2 pixels and 3 channels, with the share of 
 }
 
 
-@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.usefixtures("either_code_path")
 @pytest.mark.parametrize("case", TIED)
-def test_rank_to_bit_planes_reports_largest_share_of_tied_features(case, gpu, request):
-    if gpu:
-        request.getfixturevalue("gpu_code_path")
+def test_rank_to_bit_planes_reports_largest_share_of_tied_features(case):
     maps, shares = TIED[case]
     ties = {d: draw_tie_order(np.arange(2), d) for d in (4, 12)}
     for unit, share in shares.items():

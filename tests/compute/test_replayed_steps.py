@@ -21,18 +21,8 @@ from tests.helpers.eager_graph import stand_in_for_graphs
 from tests.helpers.streamed import seeded
 from tests.helpers.trainings import NORM, RECIPE, network
 
-ON_GPU = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
-]
 GPU = torch.device("cuda")
 BATCH = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)
-
-
-def on_gpu(gpu_test):
-    for mark in ON_GPU:
-        gpu_test = mark(gpu_test)
-    return gpu_test
 
 
 class Choosing(nn.Module):
@@ -192,7 +182,7 @@ def train_on_gpu(make, recipe, replaying, monkeypatch, stops=()):
     return [*model.state_dict().values(), *training.losses], training
 
 
-@on_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("make", [network, make_network_with_dropout])
 @pytest.mark.parametrize("sides", [(1.0,), (0.5, 1.0)])
 @pytest.mark.parametrize("optimiser", Optimiser)
@@ -208,7 +198,7 @@ def test_replayed_steps_give_weights_of_eager_steps(precision, optimiser, sides,
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-@on_gpu
+@pytest.mark.gpu
 def test_resumed_training_gives_weights_of_uninterrupted_training(monkeypatch):
     recipe = replace(RECIPE, precision=Precision.FLOAT32)
     expected, _ = train_on_gpu(network, recipe, True, monkeypatch)
@@ -216,7 +206,7 @@ def test_resumed_training_gives_weights_of_uninterrupted_training(monkeypatch):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
-@on_gpu
+@pytest.mark.gpu
 def test_step_that_waits_for_gpu_runs_without_graph(caplog, monkeypatch):
     monkeypatch.setattr("roarbench.compute.replayed_steps._CAPTURE_FAILURES", [])
     weights = torch.zeros(2, device=GPU)

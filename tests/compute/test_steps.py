@@ -40,6 +40,13 @@ def train_and_get_weights(training):
     return training.get_state()["model"]
 
 
+def assert_same_weights_as_without_limit(training, **options):
+    """Training ends with the weights of one that has memory for a whole batch."""
+    whole = make_limited_training(make_network_without_batch_norm(), 8, **options)
+    found, expected = train_and_get_weights(training), train_and_get_weights(whole)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
+
+
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
@@ -51,12 +58,8 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize(("images", "parts"), [(7, 4), (3, 2), (1, 1)])
 def test_step_without_batch_norm_is_split_until_it_fits_with_same_weights(images, parts):
     training = make_limited_training(make_network_without_batch_norm(), images)
-    found, expected = (
-        train_and_get_weights(training),
-        train_and_get_weights(make_limited_training(make_network_without_batch_norm(), 8)),
-    )
+    assert_same_weights_as_without_limit(training)
     assert training._model.seen[-1] == parts
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
 @pytest.mark.parametrize("micro_batch", [0, 3])
@@ -74,12 +77,8 @@ def test_repeated_step_reads_and_draws_same_images(micro_batch):
         lambda: StreamedChangingImages(redrawn(), pixels, torch.device("cpu")),
     ):
         halved = make_limited_training(make_network_without_batch_norm(), 2, inputs=make(), micro_batch=micro_batch)
-        found = train_and_get_weights(halved)
+        assert_same_weights_as_without_limit(halved, inputs=make(), micro_batch=micro_batch)
         assert halved.images_per_pass == (2 if micro_batch == 0 else 1)
-        expected = train_and_get_weights(
-            make_limited_training(make_network_without_batch_norm(), 8, inputs=make(), micro_batch=micro_batch)
-        )
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
 @pytest.mark.parametrize("changing", [False, True])
@@ -88,16 +87,13 @@ def test_step_reads_batches_of_next_steps_ahead(changing, monkeypatch):
     fixed, labels = pictures(24)
     inputs = StreamedImages(fixed.pixels.numpy(), None, fixed.fill, fixed.unit, torch.device("cpu"))
     recipe, begun, counts = replace(RECIPE, epochs=2, micro_batch=3), [], []
-    monkeypatch.setattr(
-        inputs, "_start_reading", lambda index, real=inputs._start_reading: begun.append(index) or real(index)
-    )
+    read = inputs._start_reading
+    monkeypatch.setattr(inputs, "_start_reading", lambda index: begun.append(index) or read(index))
     if changing:
         drawn = RandomlyDegradedImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator())
         changing_images = StreamedChangingImages(drawn, fixed.pixels.numpy(), torch.device("cpu"))
-        changing_images._pixels = inputs
-    training = Training(
-        make_network_without_batch_norm(), changing_images if changing else inputs, labels, NORM, recipe, seed=3
-    )
+        changing_images._pixels, inputs = inputs, changing_images
+    training = Training(make_network_without_batch_norm(), inputs, labels, NORM, recipe, seed=3)
     while training.step < training.steps:
         training.do_optimiser_step()
         counts.append(len(begun))
@@ -142,9 +138,11 @@ def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, c
         return make_boxed_func(graph.forward)
 
     counts = {"compiled": 0}
-    backend = aot_autograd(
-        fw_compiler=lambda graph, examples: make_boxed_func(graph.forward), bw_compiler=compile_backward
-    )
+
+    def compile_forward(graph, examples):
+        return make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     torch.compiler.reset()
     states = []

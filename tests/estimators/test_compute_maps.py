@@ -200,7 +200,6 @@ def test_compilation_resumes_when_last_exact_eager_block_exits():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
     model, images = (

@@ -231,7 +231,6 @@ def test_rise_matches_slow_sum(model, batch, black):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", NAMES)
 def test_maps_on_gpu_match_cpu(name, model, batch, black):
     short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())

@@ -1,6 +1,5 @@
 """Made-up stores for the pages: their numbers mean nothing, their shape is that of real ones."""
 
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
+from tests.helpers.made_up import make_rng_of_run
 from tests.helpers.store_rows import ORIGIN
 
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
@@ -39,12 +39,7 @@ def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> di
     shared, made = np.random.default_rng(0).random(images), {}
     data = "da7a" * 8 if limit else PINNED_FINGERPRINTS.get(suite.dataset, "da7a" * 8)
     for point in list_planned_runs(suite):
-        own, true = (
-            np.random.default_rng(
-                zlib.crc32(repr(point).replace("PlannedRun", "Point").replace("ScoredNetwork", "Retrain").encode())
-            ),
-            accuracy(point),
-        )
+        own, true = make_rng_of_run(point), accuracy(point)
         answers = 0.7 * shared + 0.3 * own.random(images) < true + 0.01 * own.normal()
         chances = pack_probabilities((0.5 + 0.5 * shared) * true) if point.cell.retrain is ScoredNetwork.NONE else None
         of = (int(answers.sum()), images, pack_correctness(answers), 2.5, ORIGIN, chances)

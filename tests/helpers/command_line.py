@@ -35,6 +35,13 @@ def record(call: Call, *words: object) -> Any:
     return json.loads(answer.out)
 
 
+def read_refusal(call: Call, *words: object) -> str:
+    """The one line by which a command says why it does nothing."""
+    code, out, err = call(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    return err
+
+
 def publish(patch: pytest.MonkeyPatch, suite: SuiteSpec) -> None:
     """Let every command find this suite by its name, and by its name with its version."""
     patch.setitem(SUITES, suite.name, suite)

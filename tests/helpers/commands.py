@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from roarbench.store.results import ResultsStore
+from roarbench.store.run_result import RunResult
 
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
@@ -24,10 +25,15 @@ def rows(store: Path) -> int:
         return 0
 
 
+def read_results(url: str) -> dict[str, RunResult]:
+    """Return every finished run of a store by its key."""
+    with ResultsStore.open(url, read_only=True) as store:
+        return store.read_results(store.list_result_keys(""))
+
+
 def read_outcomes(url: str) -> dict[str, tuple[bytes, str]]:
     """Return the answers of every finished run, and the checksum of the rankings that it removed by."""
-    with ResultsStore.open(url, read_only=True) as store:
-        return {key: (row.bits, row.rankings) for key, row in store.read_results(store.list_result_keys("")).items()}
+    return {key: (row.bits, row.rankings) for key, row in read_results(url).items()}
 
 
 def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:

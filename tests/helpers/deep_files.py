@@ -12,12 +12,10 @@ def deep_png(values, exif=b""):
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
     header = struct.pack(">IIBBBBB", width, height, 16, _CHANNELS[channels], 0, 0, 0)
     parts = ((b"IHDR", header), *([(b"eXIf", exif)] if exif else []), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    chunks = (struct.pack(">I", len(data)) + name + data + _sum(name + data) for name, data in parts)
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-
-
-def _sum(data):
-    return struct.pack(">I", zlib.crc32(data))
+    file = b"\x89PNG\r\n\x1a\n"
+    for name, data in parts:
+        file += struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return file
 
 
 def deep_tiff(values, order="<", packed=False, planes=False):
@@ -45,7 +43,5 @@ def deep_tiff(values, order="<", packed=False, planes=False):
 
 
 def _tag(order, number, kind, count, value):
-    short = kind == 3 and count == 1
-    return struct.pack(
-        f"{order}HHI" + ("HH" if short else "I"), number, kind, count, *([value, 0] if short else [value])
-    )
+    form, values = ("HHIHH", (value, 0)) if kind == 3 and count == 1 else ("HHII", (value,))
+    return struct.pack(order + form, number, kind, count, *values)

@@ -8,8 +8,7 @@ from operator import add, truediv
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.plan.suites import find_suite
-
-PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
+from tests.helpers.commands import PATIENCE
 
 
 def collect(engine: Engine, count: int) -> dict[str, JobOutcome]:

@@ -48,11 +48,15 @@ def choose_accuracy(cell: Cell) -> float:
     return 0.9 - cell.t * falls
 
 
+def make_rng_of_run(point: PlannedRun) -> np.random.Generator:
+    """The chance of one run: the same at every call, also when a class of its record gets another name."""
+    text = repr(point).replace("PlannedRun", "Point").replace("ScoredNetwork", "Retrain")
+    return np.random.default_rng(zlib.crc32(text.encode()))
+
+
 def answers(point: PlannedRun, accuracy: float) -> np.ndarray:
     """Bits of a training with this true accuracy, up to its own luck of half a point."""
-    own = np.random.default_rng(
-        zlib.crc32(repr(point).replace("PlannedRun", "Point").replace("ScoredNetwork", "Retrain").encode())
-    )
+    own = make_rng_of_run(point)
     hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
     return ndtr(hidden) < accuracy + 0.005 * own.normal()
 
@@ -67,11 +71,8 @@ def make_suite_results(suite: SuiteSpec = SUITE, accuracy: Accuracy = choose_acc
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in list_planned_runs(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    scored = {
-        number: results[point]
-        for number, point in enumerate(list_planned_runs_on_untouched_images(suite))
-        if point in results
-    }
+    untouched = enumerate(list_planned_runs_on_untouched_images(suite))
+    scored = {number: results[point] for number, point in untouched if point in results}
     return SuiteResults(suite, DATA, None, results, references=scored)
 
 

@@ -1,5 +1,7 @@
 """A small network with random weights, and images that are smooth like photographs."""
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -57,16 +59,11 @@ def randomise_weights(model: nn.Module, generator: torch.Generator) -> nn.Module
 
 
 def make_smooth_images(n: int, dtype: torch.dtype) -> Batch:
-    generator = torch.Generator().manual_seed(2)
-    coarse = torch.randn(n, 3, SIDE // 4, SIDE // 4, generator=generator, dtype=torch.float64)
-    smooth = nn.functional.interpolate(coarse, size=SIDE, mode="bilinear")
-    images = smooth + 0.2 * torch.randn(n, 3, SIDE, SIDE, generator=generator, dtype=torch.float64)
-    truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
-    targets = torch.arange(n) % CLASSES
-    class_images = ClassImages(
-        *torch.randn(2, CLASSES, 3, SIDE, SIDE, generator=generator, dtype=torch.float64).to(dtype)
-    )
-    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), class_images)
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    smooth = nn.functional.interpolate(draw(n, 3, SIDE // 4, SIDE // 4), size=SIDE, mode="bilinear")
+    images = smooth + 0.2 * draw(n, 3, SIDE, SIDE)
+    truth, class_images = draw(n, 3, SIDE, SIDE), ClassImages(*draw(2, CLASSES, 3, SIDE, SIDE).to(dtype))
+    return Batch(images.to(dtype), torch.arange(n) % CLASSES, torch.arange(n) * 7 + 3, truth.to(dtype), class_images)
 
 
 class CountingPasses(nn.Module):
