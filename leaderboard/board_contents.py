@@ -1,6 +1,6 @@
 """Contents of a board as frozen records, which `build_board_contents` builds and templates lay out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
@@ -106,6 +106,11 @@ def make_linear_axis(values: list[float]) -> Axis:
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if span / (m * power) <= 7)
     low, high = low - 0.03 * span, high + 0.03 * span
     return Axis(low, high, tuple(round(step * n, 10) + 0.0 for n in range(ceil(low / step), floor(high / step) + 1)))
+
+
+def make_gain_axis(gains: Iterable[Estimate]) -> Axis:
+    """Return a linear scale that contains these gains with their intervals."""
+    return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
 def make_cost_axis(seconds: list[float]) -> Axis | None:

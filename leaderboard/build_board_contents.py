@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_linear_axis
+from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
@@ -60,13 +60,14 @@ def make_board_contents(
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
+    network_headline = write_own_network_headline(table.rows, results.suite.added)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_write_network_headline(table) or write_beats_controls_headline(rows, board.one_network),
+        headline=f"{network_headline}." if network_headline else write_beats_controls_headline(rows, board.one_network),
         facts=(
             *list_facts(table, table.names, f"{measure} {table.incomplete_levels_text}".rstrip(), board.images),
             *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
@@ -79,16 +80,11 @@ def make_board_contents(
         best_control=controls[0]
         if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs
         else None,
-        axis=make_linear_axis([end for row in rows for end in row.value if end is not None]),
+        axis=make_gain_axis(row.value for row in rows),
         cost_axis=make_cost_axis([row.seconds for row in rows if row.seconds]),
         roar_source=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         has_gains=table.has_gains_and_ranks,
     )
-
-
-def _write_network_headline(table: SuiteTable) -> str:
-    headline = write_own_network_headline(table.rows, table.suite_results.suite.added)
-    return f"{headline}." if headline and table.board.protocol.scores_all_network_pairs else ""
 
 
 def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:

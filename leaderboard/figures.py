@@ -2,13 +2,12 @@
 
 import io
 import warnings
-from collections.abc import Iterable
 from textwrap import wrap
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_linear_axis
+from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_gain_axis, make_linear_axis
 from leaderboard.roar_and_own_network_board import CombinedBoard
 from roarbench.common.text import format_count, format_interval, format_signed
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -154,17 +153,13 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
     plot = Scatter(
         retrained.title,
         dots,
-        _make_axis(dot.roar for dot in dots),
-        _make_axis(dot.own for dot in dots),
+        make_gain_axis(dot.roar for dot in dots),
+        make_gain_axis(dot.own for dot in dots),
         f"{retrained.title} and own-network gain in points: {values}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
     return plot._replace(dots=_place_labels(plot))
-
-
-def _make_axis(gains: Iterable[Estimate]) -> Axis:
-    return make_linear_axis([end for gain in gains for end in gain if end is not None])
 
 
 def _place_labels(plot: Scatter) -> list[Dot]:

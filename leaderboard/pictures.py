@@ -6,7 +6,7 @@ finished pictures instead.
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -148,7 +148,9 @@ def make_pictures(
     @cache  # the app renders an open page repeatedly
     def sheet(name: str) -> bytes:
         rgb = maker.convert_to_channels_last_rgb
-        lines = maker.draw_row(ranked[name], kinds, siblings.get(name)) if name else [rgb(maker.pixels)]
+        lines = (
+            [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds] if name else [rgb(maker.pixels)]
+        )
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
@@ -173,11 +175,8 @@ class PictureMaker:
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
-    def draw_row(self, rankings: Rankings, kinds: Iterable[Kind], sibling: Rankings | None = None) -> list[Bytes]:
-        """Return a row's pictures, uint8 (n, h, w, 3) for each kind; `sibling` has its rankings for another network."""
-        return [self._draw_line(kind, rankings, sibling) for kind in kinds]
-
-    def _draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None) -> Bytes:
+    def draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None = None) -> Bytes:
+        """Return a row's pictures, uint8 (n, h, w, 3); `sibling` has the row's rankings for another network."""
         if kind == "map":
             return self._draw_heat_maps(rankings)
         if kind == "sibling":

@@ -17,7 +17,7 @@ from leaderboard.board_contents import (
     Axis,
     BoardContents,
     choose_colour_class,
-    make_linear_axis,
+    make_gain_axis,
 )
 from leaderboard.build_board_contents import describe_estimator, list_facts
 from leaderboard.headline import write_combined_headline
@@ -76,7 +76,7 @@ class Question:
     @cached_property
     def gain_axis(self) -> Axis:
         """Return a scale that contains all gains and their intervals."""
-        return make_linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
+        return make_gain_axis(answer.gain for answer in self.answers.values())
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

@@ -52,9 +52,8 @@ def install_made_up_suites(estimators: int) -> list[SuiteSpec]:
         replace(SUITES["cifar10"], name=f"time-{i}", model=f"time-{i}", blocks=(block,)) for i in range(SUITE_COUNT)
     ]
     SUITES.update({suite.name: suite for suite in suites})
-    SUITE_VERSIONS.update(
-        {(suite.name, suite.version): suite for suite in suites}
-    )  # the board looks suites up in SUITE_VERSIONS
+    # the board looks suites up in SUITE_VERSIONS
+    SUITE_VERSIONS.update({(suite.name, suite.version): suite for suite in suites})
     return suites
 
 

@@ -12,6 +12,7 @@ from roarbench.common.text import SAME, format_interval
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board, Row
+from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, make_default_url
 
@@ -66,6 +67,12 @@ def format_verdict(comparison: Comparison | None) -> str:
 def format_gain_and_verdict(row: Row) -> str:
     """Format a gain with its interval and the verdict against Random: `+3.6 [+2.1, +5.1] better`."""
     return f"{format_interval(row.gain)} {format_verdict(row.vs_random)}".strip()
+
+
+def format_agreement(agreement: Agreement) -> tuple[str, str]:
+    """Format Kendall's tau of two orders with its interval, and the number of settled pairs."""
+    tau = format_interval(agreement.tau, "{:+.2f}".format)
+    return tau, f"{agreement.settled}, {agreement.opposed} opposed"
 
 
 def fill_table(page: str, name: str, table: str) -> str:

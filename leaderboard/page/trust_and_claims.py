@@ -58,7 +58,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         ]
         for view, records in records_by_view.items()
         for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
-        if any(row.get(name, {}).get("cells") for row in records)
+        if any(name in row and row[name].cells for row in records)
     }
     rows = zip(list_claim_verdicts(None), *ours.values(), strict=True)
     return {

@@ -44,6 +44,8 @@ class ClaimFinding(NamedTuple):
     agree: int
     cells: int
     exceptions: tuple[str, ...]
+    # numbers of significant cells that `agree` and that `differ`; None without cells, and if all differences decide
+    significant: Mapping[str, int] | None = None
 
     def __str__(self) -> str:
         if not self.cells:
@@ -115,7 +117,9 @@ class Claim:
             verdict = ClaimOutcome.NO
         elif counts and not against:
             verdict = ClaimOutcome.YES
-        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against)
+        known = bool(checks) and significant is not None
+        clear = {"agree": sum(counts), "differ": len(counts) - sum(counts)} if known else None
+        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against, clear)
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:

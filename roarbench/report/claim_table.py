@@ -12,7 +12,6 @@ from roarbench.analysis.paper_claims import (
     RANDOM_UNRETRAINED,
     UNRETRAINED,
     AccuracyTables,
-    Claim,
     ClaimFinding,
     ClaimOutcome,
     ComparedPair,
@@ -92,13 +91,13 @@ def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
 
 
 def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers (`published`) and, if given, on a suite's results.
+    """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's results.
 
-    The key `ours` has the verdict on the suite's ROAR results, and `own_network` that on its own-network gains.
+    The key `ours` has the finding on the suite's ROAR results, and `own_network` that on its own-network gains.
     """
     published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
-        {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)._asdict()}
+        {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)}
         for claim in CLAIMS
     ]
     if not draws:
@@ -109,12 +108,9 @@ def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     for name, measured in measures.items():
         significant = find_significant_claim_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
-            if name == "ours" or claim.own_network_testable:
-                finding = claim.test(measured.tables, significant)
-                cells = count_significant_cells(claim, measured, significant)
-            else:
-                finding, cells = ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ()), None
-            record[name] = finding._asdict() | {"significant": cells}
+            testable = name == "ours" or claim.own_network_testable
+            unasked = ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())
+            record[name] = claim.test(measured.tables, significant) if testable else unasked
     return records
 
 
@@ -123,15 +119,6 @@ def make_results_title(draws: SuiteDraws) -> str:
     has_one_network = len(draws.roar.scores.explained_networks) == 1
     title = draws.suite_results.title + (f", {ONE_NETWORK}" if has_one_network else "")
     return ". ".join(filter(None, (title, draws.suite_results.at_chance_warning)))
-
-
-def count_significant_cells(
-    claim: Claim, measured: ClaimNumbers, significant: set[ComparedPair]
-) -> dict[str, int] | None:
-    """Count a claim's cells with significant differences, by `agree` and `differ`; None without cells."""
-    checks = list(claim.checks(measured.tables))
-    agree = [check.agrees for check in checks if check.is_clear(significant)]
-    return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if checks else None
 
 
 def find_significant_claim_pairs(measured: ClaimNumbers) -> set[ComparedPair]:
@@ -153,14 +140,13 @@ def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str
     width = max(map(len, kinds), default=0)
     for record in records:
         lines.append(f"{record['text']} ({record['where']})")
-        lines += [f"  {kind.replace('_', '-'):{width}}  {_describe_verdict(record[kind])}" for kind in kinds]
+        lines += [f"  {kind.replace('_', '-'):{width}}  {_describe_finding(record[kind])}" for kind in kinds]
     return "\n".join(lines)
 
 
-def _describe_verdict(record: dict[str, Any]) -> str:
-    finding = ClaimFinding(**{name: value for name, value in record.items() if name != "significant"})
+def _describe_finding(finding: ClaimFinding) -> str:
     text = f"{finding}; exceptions: {list_some(finding.exceptions)}" if finding.exceptions else str(finding)
-    if not (cells := record.get("significant")):
+    if not (cells := finding.significant):
         return text
     counts = f"{cells['agree']} agree with the claim, {cells['differ']} contradict it"
     return f"{text}; significant cells (adjusted for all cells): {counts}"

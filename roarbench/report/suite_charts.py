@@ -19,11 +19,8 @@ from roarbench.stats.bootstrap_intervals import Estimate
 # sizes of a figure of bars, in inches
 _ROW_HEIGHT, _MARGINS = 0.26, 0.75
 _FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
-_ABOVE, _BELOW, _OPEN = (
-    COLOURS[4],
-    COLOURS[5],
-    "#999999",
-)  # of bars above 0, below 0, and with 0 in the interval
+# colours of bars above 0, below 0, and with 0 in the interval
+_ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:

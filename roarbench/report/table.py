@@ -85,15 +85,10 @@ class SuiteTable:
         return tuple(None if value is None else POINTS * value for value in values)
 
     @property
-    def controls_using_predictions(self) -> tuple[str, ...]:
-        """Return the controls that use the explained network's predicted class."""
-        estimators = [find_estimator(row.estimator) for row in self.board.rows]
-        return tuple(one.id for one in estimators if one.is_control_to_beat and one.uses_prediction)
-
-    @property
     def control_inputs_text(self) -> str:
         """Describe the controls' use of the explained network, as the predicate of a sentence."""
-        controls = self.controls_using_predictions
+        estimators = [find_estimator(row.estimator) for row in self.board.rows]
+        controls = [one.id for one in estimators if one.is_control_to_beat and one.uses_prediction]
         verb = "uses" if len(controls) == 1 else "use"
         exception = f", except that {' and '.join(controls)} {verb} its predicted class" if controls else ""
         return f"do not use the network{exception}"

@@ -1,6 +1,7 @@
 """Write the notes below a table: scope of its intervals, doubts about it, and the meaning of its signs."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
@@ -148,14 +149,22 @@ def _describe_several_machines(table: SuiteTable) -> str:
 
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
     """Describe the doubts about single rows that hold for every protocol, each reason once."""
-    names_by_reason = defaultdict[str, list[str]](list)
-    for row in table.board.rows:
-        shared = table.self_reported and table.suite_results.doubts.get(row.estimator)
-        for reason in list_general_doubts(table.suite_results, row.estimator):
-            if reason != shared:
-                names_by_reason[reason].append(row.estimator)
-    doubts = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
+    shared = table.suite_results.doubts if table.self_reported else {}
+    doubts = _join_names_by_reason(
+        (row.estimator, reason)
+        for row in table.board.rows
+        for reason in list_general_doubts(table.suite_results, row.estimator)
+        if reason != shared.get(row.estimator)
+    )
     return f"(!) {doubts}." if doubts else ""
+
+
+def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
+    """Join pairs of a name and a reason to `a, b: reason; c: other reason`."""
+    names_by_reason = defaultdict[str, list[str]](list)
+    for name, reason in reasons:
+        names_by_reason[reason].append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
 
 
 def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
@@ -169,10 +178,7 @@ def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
 
 
 def _describe_left_out_estimators(table: SuiteTable) -> str:
-    names_by_reason = defaultdict(list)
-    for name, reason in table.suite_results.suite.left_out.items():
-        names_by_reason[reason].append(name)
-    left_out = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
+    left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     return f"Left out: {left_out}." if left_out else ""
 
 

@@ -133,9 +133,8 @@ def validate_submission(
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
     fresh = repeated if same else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered)
-    if _are_equal_up_to_rounding(
-        maps, other_model
-    ):  # a fresh sandbox cannot return maps that were cached for the first model
+    if _are_equal_up_to_rounding(maps, other_model):
+        # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
     warnings = _find_warnings(maps, other_target, other_model)

@@ -18,15 +18,7 @@ NETWORK_MAPS = ("ig-mean", "class-evidence", "half-images", "input-x-grad", "abs
 # mask whose correct predictions count for a map, by protocol
 MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits", "augmented": None}
 COMPARED = ("class-evidence", "half-images", "ig-mean", "input-x-grad", "class-mean-centre-entropy", "own-product")
-FITTED_KINDS = (
-    "linear",
-    "ridge",
-    "logistic",
-    "gaussian",
-    "kernel",
-    "colours",
-    "words",
-)  # prefixes of ids
+FITTED_KINDS = ("linear", "ridge", "logistic", "gaussian", "kernel", "colours", "words")  # prefixes of ids
 FITTED_HEADS = ("map", "asks a network", "matched gain", "over linear-classifier")
 CLEAR = 1.96  # standard errors
 HEADS = (

@@ -20,15 +20,14 @@ from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import ROAR
 from roarbench.stats import resampling
 from roarbench.stats.board import Board, Row
-from roarbench.stats.board_agreement import compare_boards
+from roarbench.stats.board_agreement import compare_boards, compute_agreement
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample, compute_half_width
 from roarbench.stats.compute_board import compute_board_from_draws
-from roarbench.stats.curves import Correctness
+from roarbench.stats.curves import Correctness, Floats
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Verdict
-from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import (
     CONTROLS,
     DESIGNS,
@@ -57,6 +56,7 @@ TAU_HEADS = (
     "estimators, spread of true gains in standard errors, correlation of true gains",
     *("this interval: holds, width", "percentiles of draws: holds, width"),
 )
+TAU_OUTCOME = ("held", "width", "held_by_percentiles", "width_of_percentiles")
 Shares = dict[str, float]  # shares in [0, 1] by name
 Summary = dict[str, dict[str, tuple[float, float]]]  # mean and standard error by group and name
 
@@ -193,6 +193,42 @@ def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> Summ
 
 def _compute_mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return round(float(np.mean(values)), 5), round(float(np.std(values) / np.sqrt(len(values))), 5)
+
+
+def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, seed: int = 0) -> dict[str, float]:
+    """Simulate the share of intervals that contain the true Kendall's tau of two boards, and their mean width.
+
+    The gains of both boards are normal.
+
+    Args:
+        rows: Number of estimators.
+        spread: Standard deviation of the true gains, in standard errors of a gain.
+        likeness: Correlation of the true gains of both boards.
+        repeats: Number of pairs of boards.
+        seed: Seed of the random numbers.
+    """
+    generator = np.random.default_rng([seed, rows, round(spread * 100), round(likeness * 100)])
+    outcomes = []
+    for _ in range(repeats):
+        true = generator.standard_normal((2, rows)) * spread
+        true[1] = likeness * true[0] + np.sqrt(1 - likeness**2) * true[1]
+        seen = true + generator.standard_normal((2, rows))
+        draws = seen[:, :, None] + generator.standard_normal((2, rows, 200))
+        boards = [{str(row): Sample(float(seen[b, row]), draws[b, row]) for row in range(rows)} for b in (0, 1)]
+        agreement = compute_agreement(boards[0], boards[1], 0.95)
+        assert agreement is not None and agreement.tau.low is not None and agreement.tau.high is not None
+        tau = float(_compute_tau(true[0], true[1]))
+        percentiles = np.quantile(_compute_tau(draws[0], draws[1]), (0.025, 0.975))
+        for low, high in ((agreement.tau.low, agreement.tau.high), percentiles):
+            outcomes += [low - 1e-9 <= tau <= high + 1e-9, high - low]
+    means = np.reshape(outcomes, (repeats, len(TAU_OUTCOME))).mean(0)
+    return dict(zip(TAU_OUTCOME, means.tolist(), strict=True))
+
+
+def _compute_tau(one: Floats, other: Floats) -> Floats:
+    """Compute Kendall's tau of arrays (rows, ...) without ties."""
+    first, second = np.triu_indices(len(one), 1)
+    return np.asarray(np.mean(np.sign(one[first] - one[second]) * np.sign(other[first] - other[second]), axis=0))
 
 
 def make_tables_of_record(record: dict[str, Any]) -> dict[str, str]:

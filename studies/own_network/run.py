@@ -22,7 +22,7 @@ from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import compute_own_network_gain
-from studies.page import Tables, write_shipped_tables
+from studies.page import Tables, format_agreement, write_shipped_tables
 from studies.paper.published import draw_own_network_gains
 
 Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
@@ -141,10 +141,8 @@ def compute_gains(rows: Mapping[str, Kept], order: Order = Order.MORF) -> dict[s
 def _make_agreement_row(name: str, one: Mapping[str, Sample], other: Mapping[str, Sample]) -> list[str]:
     agreement = compute_agreement(one, other, CONFIDENCE)
     assert agreement is not None, "there are at least three rows"
-    tau = agreement.tau
-    settled = "" if agreement.settled is None else f"{agreement.settled}, {agreement.opposed} opposed"
-    holds = "yes" if (tau.value or 0.0) >= 0.6 else "no"
-    return [name, str(agreement.rows), f"{tau.value:+.2f} [{tau.low:+.2f}, {tau.high:+.2f}]", settled, holds]
+    holds = "yes" if (agreement.tau.value or 0.0) >= 0.6 else "no"
+    return [name, str(agreement.rows), *format_agreement(agreement), holds]
 
 
 def make_order_table() -> str:

@@ -3,14 +3,13 @@
 python -m studies.paper
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
-from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
+from roarbench.analysis.paper_claims import CLAIMS, Curve, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
@@ -71,12 +70,8 @@ def claims(sets: list[DataSet]) -> str:
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
         published = found[0]["published"] if found else list_claim_verdicts(None)[number]["published"]
-        rows.append([claim.text, str(ClaimFinding(**published)), *(_ours(dataset["ours"]) for dataset in found)])
+        rows.append([claim.text, str(published), *(str(dataset["ours"]) for dataset in found)])
     return format_markdown_table(("claim", "the paper", *(dataset.name for dataset in shown)), rows)
-
-
-def _ours(record: Mapping[str, Any]) -> str:
-    return str(ClaimFinding(**{name: value for name, value in record.items() if name != "significant"}))
 
 
 def accuracies(sets: list[DataSet]) -> str:
@@ -94,14 +89,9 @@ def accuracies_at_50(sets: list[DataSet]) -> str:
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
     published = read_hooker2019(Order.MORF)
     tables = [_compute_accuracies(keep_level(results, level)) for results in by_set.values()]
-    rows = [
-        [
-            "nothing removed",
-            *(format_accuracy(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables)),
-        ]
-    ]
-    for name in ROWS:
-        rows.append([f"`{name}`", *(format_accuracy(of.get(name, {}), level) for of in (*published.values(), *tables))])
+    columns = [*published.values(), *tables]
+    rows = [["nothing removed", *(format_accuracy(next(iter(column.values()), {}), 0.0) for column in columns)]]
+    rows += [[f"`{name}`", *(format_accuracy(column.get(name, {}), level) for column in columns)] for name in ROWS]
     return format_markdown_table(("removed first", *(f"{name}, paper" for name in published), *by_set), rows)
 
 
@@ -113,16 +103,24 @@ def _compute_accuracies(results: SuiteResults) -> Mapping[str, Curve]:
 def estimators(sets: list[DataSet]) -> str:
     """Make a table of all estimators with their passes, and their own-network and ROAR gains on each data set."""
     names = dict.fromkeys(name for dataset in sets for name in (*dataset.own, *dataset.samples(ROAR)))
-    order = sorted(names, key=lambda name: -max(value_of(dataset.own.get(name)) for dataset in sets))
     heads = ["estimator", "passes"]
     heads += [f"own-network, {dataset.name}" for dataset in sets if dataset.own]
     heads += [f"ROAR at .9, {dataset.name}" for dataset in sets if dataset.samples(ROAR)]
     rows = []
-    for name in order:
+    for name in _sort_by_largest_gain(names, [dataset.own for dataset in sets]):
         own = [_gain(dataset.own.get(name)) for dataset in sets if dataset.own]
         roar = [_judged(dataset.roar.get(name)) for dataset in sets if dataset.samples(ROAR)]
-        rows.append([f"`{format_id_with_samples(name)}`", f"{cost(name):,}", *own, *roar])
+        rows.append([_quote(name), f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
+
+
+def _sort_by_largest_gain(names: Iterable[str], tables: Sequence[Mapping[str, Row]]) -> list[str]:
+    """Sort names by their largest gain in any of the tables."""
+    return sorted(names, key=lambda name: -max(value_of(rows.get(name)) for rows in tables))
+
+
+def _quote(name: str) -> str:
+    return f"`{format_id_with_samples(name)}`"
 
 
 def _gain(row: Row | None) -> str:
@@ -139,14 +137,10 @@ def kar(sets: list[DataSet]) -> str:
     """Make a table of gains under KAR and ROAR at the level `HIGH`, with their verdicts against Random."""
     shown = [dataset for dataset in sets if dataset.kar]
     names = dict.fromkeys(name for dataset in shown for name in dataset.kar)
-    order = sorted(names, key=lambda name: -max(value_of(dataset.kar.get(name)) for dataset in shown))
     heads = [f"{protocol} at .9, {dataset.name}" for dataset in shown for protocol in ("KAR", "ROAR")]
     rows = [
-        [
-            f"`{format_id_with_samples(name)}`",
-            *(_judged(of.get(name)) for dataset in shown for of in (dataset.kar, dataset.roar)),
-        ]
-        for name in order
+        [_quote(name), *(_judged(of.get(name)) for dataset in shown for of in (dataset.kar, dataset.roar))]
+        for name in _sort_by_largest_gain(names, [dataset.kar for dataset in shown])
     ]
     return format_markdown_table(("estimator", *heads), rows)
 
@@ -177,17 +171,10 @@ def matched(sets: list[DataSet]) -> str:
     """Make a table of matched gains with their verdicts against Random; **all** means better than every control."""
     shown = {dataset.name: dataset.matched for dataset in sets if dataset.matched}
     names = dict.fromkeys(name for rows in shown.values() for name in rows)
-    order = sorted(names, key=lambda name: -max(value_of(rows.get(name)) for rows in shown.values()))
     table = []
-    for name in order:
+    for name in _sort_by_largest_gain(names, list(shown.values())):
         kind = "control" if find_estimator(name).control else ""
-        table.append(
-            [
-                f"`{format_id_with_samples(name)}`",
-                kind,
-                *(_compared(rows.get(name)) for rows in shown.values()),
-            ]
-        )
+        table.append([_quote(name), kind, *(_compared(rows.get(name)) for rows in shown.values())])
     return format_markdown_table(("estimator", "", *shown), table)
 
 
@@ -212,7 +199,7 @@ def fronts(sets: list[DataSet]) -> str:
     rows = [
         [
             dataset.name,
-            f"`{format_id_with_samples(name)}`",
+            _quote(name),
             f"{cost(name):,}",
             format_interval(dataset.own[name].gain),
             "yes" if sure else "no",
@@ -236,7 +223,7 @@ def best(sets: list[DataSet]) -> str:
 
 def _first(samples: Mapping[str, Sample]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
-    return ", ".join(f"`{format_id_with_samples(name)}` {samples[name].value:+.1f}" for name in names)
+    return ", ".join(f"{_quote(name)} {samples[name].value:+.1f}" for name in names)
 
 
 _TABLES = (

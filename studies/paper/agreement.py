@@ -10,11 +10,12 @@ from scipy.stats import kendalltau
 from roarbench.analysis.paper_claims import read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order
-from roarbench.common.text import MISSING, format_interval, format_markdown_table
+from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.replication_comparison import compare_under_protocol
-from roarbench.stats.board_agreement import Agreement, Replication, compute_agreement
+from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from studies.page import format_agreement
 from studies.paper.published import (
     HALF,
     HIGH,
@@ -94,13 +95,8 @@ def _order(
     agreement = compute_agreement(one, other, CONFIDENCE)
     if agreement is None:
         return []
-    return [name, *_format_agreement(agreement), judged(agreement.tau) if whole else "not yet whole"]
-
-
-def _format_agreement(agreement: Agreement) -> tuple[str, str, str]:
-    """Format the number of rows, Kendall's tau and the settled pairs of two orders."""
-    settled = MISSING if agreement.settled is None else f"{agreement.settled}, {agreement.opposed} opposed"
-    return str(agreement.rows), format_interval(agreement.tau, lambda value: f"{value:+.2f}"), settled
+    verdict = judged(agreement.tau) if whole else "not yet whole"
+    return [name, str(agreement.rows), *format_agreement(agreement), verdict]
 
 
 def _same_question(tau: Estimate) -> str:
@@ -136,7 +132,7 @@ def machines(sets: list[DataSet]) -> str:
                 gain = f"{other.protocol.title} at {other.level:g}" if other.level else "own-network gain"
                 rows.append(
                     [
-                        *(dataset.name, gain, other.machine, *_format_agreement(found)),
+                        *(dataset.name, gain, other.machine, str(found.rows), *format_agreement(found)),
                         f"{inside} of {len(gaps)}",
                         f"{max(gap.points for gap in gaps):.1f}",
                         judge_machine(found.tau, found.opposed or 0, inside / len(gaps)),

@@ -7,7 +7,6 @@ hours. The folder of --cifar10 has the hub's parquet files, and the folder of --
 the files that it names. Without these options, the steps of these data sets are left out.
 """
 
-import argparse
 import resource
 import time
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
+from studies.page import make_parser
 
 SUBMISSIONS = Path(__file__).parents[2] / "submissions"
 SETS, TABLES = ("imagenette64", "fashion-mnist", "cifar10"), ("breast-cancer", "digits")
@@ -94,7 +94,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
 
 def main() -> None:
     """Run all steps whose images are there; log each result, and continue after an error."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("stores", type=Path)
     parser.add_argument("--cifar10", type=Path)
     parser.add_argument("--imagenet", type=Path)

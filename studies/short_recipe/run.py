@@ -10,14 +10,21 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
-from roarbench.common.text import MISSING, format_interval, format_markdown_table
+from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.stats.board_agreement import Agreement, compute_agreement
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.store.results import ResultsStore
-from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
+from studies.page import (
+    Tables,
+    format_agreement,
+    format_gain_and_verdict,
+    make_board,
+    sort_rows_by_gain,
+    write_store_tables,
+)
 
 HERE = Path(__file__).parent
 NAMES = ("short", "long")
@@ -56,12 +63,9 @@ def _make_gains_table(results: Mapping[str, SuiteResults]) -> str:
 
 
 def _make_agreement_table(agreement: Agreement | None) -> str:
-    settled, tau = MISSING, MISSING
-    if agreement:
-        tau = format_interval(agreement.tau, lambda value: f"{value:+.2f}")
-        settled = settled if agreement.settled is None else f"{agreement.settled}, {agreement.opposed} opposed"
+    cells = format_agreement(agreement) if agreement else (MISSING, MISSING)
     heads = ("Kendall's tau [95 %]", "settled pairs", "verdict")
-    return format_markdown_table(heads, [[tau, settled, judge(agreement)]])
+    return format_markdown_table(heads, [[*cells, judge(agreement)]])
 
 
 def judge(agreement: Agreement | None) -> str:

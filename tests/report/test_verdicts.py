@@ -44,7 +44,7 @@ def make_draws(truth=choose_accuracy, suite=SUITE):
 
 
 def count_significant_cells(draws):
-    found = {row["claim"]: row["ours"]["significant"] for row in list_claim_verdicts(draws)}
+    found = {row["claim"]: row["ours"].significant for row in list_claim_verdicts(draws)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
@@ -54,14 +54,8 @@ def test_claim_table_shows_measured_beside_published_verdicts():
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
     records = list_claim_verdicts(make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
-    assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
-    assert row["ours"] == {
-        "verdict": "open",
-        "agree": 1,
-        "cells": 2,
-        "exceptions": ("grad at t = 0.9 on planted",),
-        "significant": {"agree": 0, "differ": 0},
-    }
+    assert row["published"] == ("holds", 15, 15, (), None)
+    assert row["ours"] == ("open", 1, 2, ("grad at t = 0.9 on planted",), {"agree": 0, "differ": 0})
     text = format_claims(records, "quick v1")
     assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
@@ -74,11 +68,11 @@ def test_claim_cells_are_significant_when_interval_excludes_0():
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
     row = next(row for row in list_claim_verdicts(made) if row["claim"] == "grad-worse-than-random")
-    assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
+    assert row["ours"].significant == {"agree": 2, "differ": 0} and row["published"].significant is None
     against = make_draws(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert count_significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     verdicts = [
-        next(row["ours"]["verdict"] for row in list_claim_verdicts(each) if row["claim"] == "grad-worse-than-random")
+        next(row["ours"].verdict for row in list_claim_verdicts(each) if row["claim"] == "grad-worse-than-random")
         for each in (made, against, make_draws(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
     ]
     assert verdicts == ["holds", "fails", "open"]  # the last differs by .05 points
@@ -104,7 +98,7 @@ def test_own_network_gain_gives_claim_verdicts(monkeypatch):
     monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
     records = list_claim_verdicts(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
-    found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}
+    found = {row["claim"]: (row["own_network"].verdict, row["own_network"].agree) for row in records}
     assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
         "grad-worse-than-random": ("fails", 0),
         "ig-worse-than-random": ("holds", 1),
@@ -114,7 +108,7 @@ def test_own_network_gain_gives_claim_verdicts(monkeypatch):
         "sobel-worse-than-random": ("cannot say", 0),
         "retraining-matters": ("cannot say", 0),
     }
-    assert all(row["ours"]["verdict"] == "no data" for row in records)
+    assert all(row["ours"].verdict == "no data" for row in records)
     assert "  own-network  cannot say" in format_claims(records)
 
 
@@ -127,8 +121,8 @@ def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, ver
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = make_draws(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
     record = next(row for row in list_claim_verdicts(made) if row["claim"] == "retraining-matters")
-    assert record["ours"]["verdict"] == verdict
-    assert sum(record["ours"]["significant"].values()) == (verdict != "open")
+    assert record["ours"].verdict == verdict
+    assert sum(record["ours"].significant.values()) == (verdict != "open")
 
 
 def test_compare_replication_counts_equal_verdicts():

@@ -11,9 +11,7 @@ SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
     title = {Learning Important Features Through Propagating Activation Differences},
     author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
     booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
-_SUM_TOLERANCE = (
-    1e-3  # allowed error of the contributions' sum, as a share of the contributions; rounding is below 1e-5
-)
+_SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
 _LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
 BACH = Paper("""@article{bach2015pixelwise,
     title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
