@@ -134,6 +134,12 @@ def list_addresses(views: Views) -> list[Address]:
     ]
 
 
+_FORWARD_PAGE = """<!doctype html>
+<html lang="en"><title>roarbench</title><meta http-equiv="refresh" content="0; url={link}">
+<a href="{link}">roarbench</a></html>
+"""
+
+
 def export_site(views: Views, folder: Path) -> int:
     """Write all pages, or a page that says that there are no results; other files in the folder stay.
 
@@ -149,9 +155,10 @@ def export_site(views: Views, folder: Path) -> int:
         if not views:
             (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
-            html = render_page(site, at).html
-            for name in {site.get_link(at), make_file_name(at)}:  # the first page has two file names
-                (folder / name).write_text(html, encoding="utf-8")
+            (folder / site.get_link(at)).write_text(render_page(site, at).html, encoding="utf-8")
+        for first in site.known[:1]:  # links to its own name stay valid when another page becomes the index
+            forward = _FORWARD_PAGE.format(link=site.get_link(first))
+            (folder / make_file_name(first)).write_text(forward, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():
             (folder / name).write_bytes(content)
