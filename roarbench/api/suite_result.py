@@ -232,7 +232,8 @@ class SuiteResult:
 
         drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_rank)
         if not (protocol or unit or published) and self._has_combined_table:
-            figure = plot_gains(make_combined_table(self.stored, drawn.rows).gains_by_axis_label)
+            gains = make_combined_table(self.stored, drawn.rows).gains_by_axis_label
+            figure = plot_gains(gains, self.stored.title)
         else:
             figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
         if file is not None:

@@ -11,7 +11,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, Chart, PanelCurve, XLabel
+from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, Chart, PanelCurve, XLabel
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
@@ -80,7 +80,7 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), values, lows, highs)
 
 
-def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
+def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str = "") -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom.
 
     Bars are blue above 0, orange below 0, and grey if the interval includes 0. None stands for a row that was not
@@ -94,6 +94,8 @@ def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]]) -> Figure:
     rows = max(map(len, panels.values()))
     size = (_FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1), _MARGINS + _ROW_HEIGHT * rows)
     figure = Figure(figsize=size, facecolor="white", layout="constrained")
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for panel, (label, gains) in zip(axes, panels.items(), strict=True):
         draw_gain_bars(panel, gains, label)

@@ -27,6 +27,7 @@ def test_load_published_results_joins_files_of_suite():
 def test_compare_uses_protocols_run_for_both_rows():
     """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of 0.0 and -4.1 points for the last two."""
     found = roarbench.load_published_results("quick@7")
+    assert found.plot().get_suptitle() == "quick v7"
     assert str(found).count("All rows are self-reported") == 1 and "(!)" not in str(found)
     assert str(found).count("†") == 3 + 1 and str(found).count("sobel (!!) ") == 1  # with the notes' signs
     with pytest.raises(roarbench.CallerError, match="roar is not run for ig; .* both rows: own-network$"):
