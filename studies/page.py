@@ -2,15 +2,13 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import SAME, format_interval
 from roarbench.plan.protocols import Protocol
-from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.verdicts import Comparison, Verdict
@@ -42,14 +40,8 @@ def open_store(folder: Path) -> ResultsStore:
     return ResultsStore.open(make_default_url(folder), read_only=True)
 
 
-def collect_replications(suite: SuiteSpec, store: ResultsStore, count: int = 10) -> list[SuiteResults]:
-    """Collect the results of a suite (number 0) and of its replications with numbers below `count`."""
-    replications = (collect_results(replace(suite, replication=number), store) for number in range(count))
-    return [results for results in replications if results.results]
-
-
 def make_board(results: SuiteResults, protocol: Protocol) -> Board:
-    board = results.make_board(protocol, Unit.SCALAR)
+    board = SuiteDraws(results, Unit.SCALAR).make_board(protocol, Unit.SCALAR)
     assert board is not None, "the suite has this protocol"
     return board
 

@@ -122,9 +122,9 @@ class SuiteDraws:
         return self._draws[key]
 
     def make_board(
-        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
+        self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()
     ) -> Board | None:
-        """Return the board with these rows and levels (all levels if empty); None if the suite lacks the protocol."""
+        """Return the board with these rows and levels, by default with all; None if the suite lacks the protocol."""
         if protocol.scores_all_network_pairs:
             return make_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.draw_gains(protocol, unit)

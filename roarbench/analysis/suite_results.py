@@ -25,8 +25,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board import RANDOM, Board, drop_ranks_and_verdicts
-from roarbench.stats.compute_board import compute_board
+from roarbench.stats.board import RANDOM
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
@@ -320,14 +319,6 @@ class SuiteResults:
                 for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
                     used += seeds.values()
         return used
-
-    def make_board(self, protocol: Protocol, unit: Unit) -> Board | None:
-        """Judge all rows of one protocol; return None if the suite lacks the protocol."""
-        scores = self.collect_correctness(protocol, unit)
-        if scores is None:
-            return None
-        judged = compute_board(scores, protocol, variances=self.estimate_variance(protocol))
-        return drop_ranks_and_verdicts(judged) if self.at_chance_warning else judged
 
     def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
         """Estimate the variance between explained networks and training runs under a protocol, over all units.

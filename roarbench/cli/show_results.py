@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
@@ -83,8 +83,8 @@ def table(
     from roarbench.report.status import format_failures
 
     shown = result.table(board.protocol)
-    if format not in ("json", "csv") and not (result.stored.has_rows or result.failures):
-        _raise_no_results(result.stored, "table")
+    if format not in ("json", "csv") and not result.failures:
+        _require_rows(result.stored, "table")
     print_table(shown, format, notes)
     names = set(shown.names)
     for line in format_failures(failure for failure in result.failures if failure["estimator"] in names):
@@ -103,8 +103,7 @@ def compare(
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result_or_empty(None)
-    if not result.stored.has_rows:
-        _raise_no_results(result.stored, "compare", first, second)
+    _require_rows(result.stored, "compare", first, second)
     from roarbench.api.suite_result import TwoDifferences
 
     compared, names = result.compare(first, second, protocol), (first, second)
@@ -163,8 +162,7 @@ def diagnose(
         load_suite_results(other.plan, adapt_query(loaded.query, loaded.plan, other.plan)) for other in other_suites
     ]
     suite_results = load_suite_results(loaded.plan, loaded.query)
-    if not suite_results.has_rows:
-        _raise_no_results(suite_results, "diagnose")
+    _require_rows(suite_results, "diagnose")
     panel = compute_validity_panel(suite_results, other_results=compared)
     out.print(validity_panel.format_text(panel, out.width), crop=False)
     _print_other_results(suite_results, "diagnose")
@@ -187,8 +185,7 @@ def plot(
     loaded = source.load(suite)
     check_picture_path(output)
     result = loaded.read_result_or_empty(board.estimators)
-    if not result.stored.has_rows:
-        _raise_no_results(result.stored, "plot")
+    _require_rows(result.stored, "plot")
     result.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
     _print_other_results(result.stored, "plot")
@@ -231,8 +228,7 @@ def report(
 
     loaded = source.load(suite)
     suite_results = load_suite_results(loaded.plan, loaded.query)
-    if not suite_results.has_rows:
-        _raise_no_results(suite_results, "report")
+    _require_rows(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
@@ -267,8 +263,10 @@ def leaderboard(
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
 
 
-def _raise_no_results(suite_results: "SuiteResults", command: str, *words: str) -> NoReturn:
-    """Raise CallerError for a store without results of a suite; name its other results or the command to run."""
+def _require_rows(suite_results: "SuiteResults", command: str, *words: str) -> None:
+    """Raise CallerError for a store without rows of a suite; name its other results or the command to run."""
+    if suite_results.has_rows:
+        return
     if other_results := describe_other_results(suite_results, command, *words):
         raise CallerError(other_results)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))

@@ -71,16 +71,16 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
 
 def propose_third_training(results: "SuiteResults") -> list[str]:
     """Propose to train a third seed of ROAR for rows that do not differ significantly from Random after two seeds."""
+    from roarbench.analysis.bootstrap_draws import SuiteDraws
     from roarbench.stats.board import RANDOM
     from roarbench.stats.verdicts import Verdict
 
     if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
         return []
-    board = results.make_board(ROAR, results.list_units(ROAR)[0])
-    compared = (
-        {row.estimator: row.against[RANDOM].verdict for row in board.rows if RANDOM in row.against} if board else {}
-    )
-    undecided = [name for name, verdict in compared.items() if verdict is Verdict.SAME]
+    unit = results.list_units(ROAR)[0]
+    board = SuiteDraws(results, unit).make_board(ROAR, unit)
+    rows = [row for row in board.rows if RANDOM in row.against] if board else []
+    undecided = [row.estimator for row in rows if row.against[RANDOM].verdict is Verdict.SAME]
     command = propose_command("run", "--seeds", 3, "--estimators", ",".join(undecided))
     return [f"{command}  # a third training run for rows not significantly different from Random"] if undecided else []
 

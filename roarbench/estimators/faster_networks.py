@@ -9,6 +9,7 @@ forward and a backward pass for every point.
 import copy
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -173,12 +174,10 @@ def _count_calls_and_pair_batchnorms(model: nn.Module, images: Tensor) -> _Layer
         elif type(module) is nn.BatchNorm2d and module.running_mean is not None:
             observed.pairs.update((names[module], before) for before, made in outputs if inputs and made is inputs[0])
 
-    hooks = [layer.register_forward_hook(observe) for layer in names]
-    try:
+    with ExitStack() as hooks:
+        for layer in names:
+            hooks.enter_context(layer.register_forward_hook(observe))
         model(images.clone())
-    finally:
-        for hook in hooks:
-            hook.remove()
     return observed
 
 

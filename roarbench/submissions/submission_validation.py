@@ -174,13 +174,8 @@ def _build_model(seed: int) -> nn.Module:
 def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
     """Return three variants of a part: with the next class as target, with another model, and with more images."""
     copies = _LARGE_BATCH // _IMAGES
-    large_batch = ExplainedPart(
-        case.model,
-        case.images.repeat(copies, 1, 1, 1),
-        case.targets.repeat(copies),
-        case.ids.repeat(copies),
-        _LARGE_BATCH,
-    )
+    images, targets, ids = case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies)
+    large_batch = ExplainedPart(case.model, images, targets, ids, _LARGE_BATCH)
     next_class = (case.targets + 1) % _NETWORK.classes
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch
 

@@ -50,7 +50,7 @@ def draw_readme_picture(dataset: DataSet) -> None:
     """Draw the two panels of README.md's picture: ROAR curves, and own-network gains of the same rows."""
     figure = Figure(figsize=(9.4, 4.2), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
-    board = SuiteDraws.of(dataset.results).make_board(ROAR, Unit.SCALAR, dataset.results.suite.estimators)
+    board = SuiteDraws.of(dataset.results).make_board(ROAR, Unit.SCALAR)
     assert board, "ROAR was not run"
     rows = {row.estimator: row for row in board.rows if row.estimator in _PICTURED}
     curves = [make_panel_curve(name, board.make_accuracy_or_gain_curve(row)) for name, row in rows.items()]

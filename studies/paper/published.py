@@ -198,7 +198,7 @@ def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
 
 def find_measured_rows(draws: SuiteDraws, protocol: Protocol) -> dict[str, Row]:
     """Return the rows of a board that have a gain, by estimator; empty without published results."""
-    found = draws.make_board(protocol, Unit.SCALAR, draws.suite_results.suite.estimators)
+    found = draws.make_board(protocol, Unit.SCALAR)
     return {row.estimator: row for row in (found.rows if found else ()) if row.gain.value is not None}
 
 

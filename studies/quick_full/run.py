@@ -5,16 +5,12 @@ Run: python -m studies.quick_full.run --store DIR
 
 from pathlib import Path
 
-from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import Board
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore
 from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
@@ -39,20 +35,12 @@ def make_runs_table(results: SuiteResults) -> str:
 
 def make_gains_table(results: SuiteResults) -> str:
     """Make a table of gains with verdicts, one column per protocol, largest own-network gain first."""
-    boards = {protocol: sort_rows_by_gain(_make_board(results, protocol)) for protocol in SHOWN}
+    boards = {protocol: sort_rows_by_gain(make_board(results, protocol)) for protocol in SHOWN}
     lines = [
         [f"`{name}`", *(format_gain_and_verdict(rows[name]) if name in rows else MISSING for rows in boards.values())]
         for name in boards[OWN_NETWORK]
     ]
     return format_markdown_table(("row", *(f"`{protocol.name}`" for protocol in SHOWN)), lines)
-
-
-def _make_board(results: SuiteResults, protocol: Protocol) -> Board:
-    if not protocol.scores_all_network_pairs:
-        return make_board(results, protocol)
-    board = make_own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
-    assert board is not None, "the suite has this protocol"
-    return board
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from roarbench.stats.curves import Correctness
 from studies.page import make_parser, open_store, write_tables
 from studies.replication.run import (
     collect_common_rows,
-    collect_replications_with_submissions,
+    collect_replications,
     describe_all_pairs,
     describe_pairs,
     make_boards,
@@ -66,7 +66,7 @@ def main() -> None:
     for machine, folder in enumerate(arguments.store, 1):
         with open_store(folder) as store:
             suite = find_suite_spec(arguments.suite, folder)
-            replications = collect_replications_with_submissions(suite, store)
+            replications = collect_replications(suite, store)
             runs_by_name += [(name_run(run, machine), run) for run in replications]
     names, runs = [name for name, _ in runs_by_name], [run for _, run in runs_by_name]
     suite = runs[0].suite

@@ -4,10 +4,12 @@ Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.results_by_images_and_weights import add_stored_estimators
+from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval, format_markdown_table
@@ -18,19 +20,21 @@ from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.results import ResultsStore
-from studies.page import collect_replications, format_verdict, sort_rows_by_gain, write_store_tables
+from studies.page import format_verdict, sort_rows_by_gain, write_store_tables
 
 SUITE = read_suite(Path(__file__).with_name("quick-2.toml"))
 
 
-def collect_replications_with_submissions(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
-    """Collect the results of a suite, then of its replications, including submissions."""
-    return collect_replications(add_stored_estimators(suite, store), store)
+def collect_replications(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
+    """Collect the results of a suite (number 0) and of its first nine replications, including submissions."""
+    extended = add_stored_estimators(suite, store)
+    replications = (collect_results(replace(extended, replication=number), store) for number in range(10))
+    return [results for results in replications if results.results]
 
 
 def make_boards(runs: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
     """Make the boards of these runs that have verdicts under a protocol."""
-    boards = [board for run in runs if (board := run.make_board(protocol, Unit.SCALAR))]
+    boards = [board for run in runs if (board := SuiteDraws(run, Unit.SCALAR).make_board(protocol, Unit.SCALAR))]
     return [board for board in boards if any(row.vs_random for row in board.rows)]
 
 
@@ -75,7 +79,7 @@ def describe_pairs(pairs: Sequence[Replication]) -> str:
 
 
 def make_tables(store: ResultsStore) -> dict[str, str]:
-    boards = make_boards(collect_replications_with_submissions(SUITE, store), ROAR)
+    boards = make_boards(collect_replications(SUITE, store), ROAR)
     return {"roar": f"{make_gains_table(boards)}\n\n{describe_all_pairs(boards)}"}
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.analysis.results_by_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
@@ -55,7 +56,7 @@ def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
 def test_collect_results_returns_only_rows_of_suite_points(store):
     found = collect_results(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
-    assert {row.gain.value for row in found.make_board(ROAR, Unit.SCALAR).rows} == {None}
+    assert {row.gain.value for row in SuiteDraws.of(found).make_board(ROAR, Unit.SCALAR).rows} == {None}
     *held, last = make_rows()
     store.add_results(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):

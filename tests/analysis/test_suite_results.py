@@ -35,6 +35,11 @@ def whole():
     return make_suite_results()
 
 
+@pytest.fixture(scope="module")
+def draws(whole):
+    return SuiteDraws(whole, Unit.SCALAR)
+
+
 @pytest.mark.parametrize(
     "protocol, unit, rows, levels, untouched",
     [
@@ -59,8 +64,8 @@ def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit,
             np.testing.assert_array_equal(row, whole.results[PlannedRun(cell, seed)].correctness)
 
 
-def test_collect_correctness_names_explained_networks(whole):
-    assert whole.collect_correctness(KAR, Unit.PIXEL) is whole.make_board(KAR, Unit.PIXEL) is None
+def test_collect_correctness_names_explained_networks(whole, draws):
+    assert whole.collect_correctness(KAR, Unit.PIXEL) is draws.make_board(KAR, Unit.PIXEL) is None
     assert whole.collect_correctness(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
     assert whole.collect_correctness(ROAR, Unit.SCALAR, fill="blur") is None
     scores = whole.collect_correctness(ROAR, Unit.SCALAR)
@@ -68,27 +73,27 @@ def test_collect_correctness_names_explained_networks(whole):
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
     runs = [r.run for p, r in whole.results.items() if (p.cell.estimator, p.cell.t) == ("grad", 0.9)]
     assert set(scores.references["grad", 0.9]) == {run.reference for run in runs}
-    assert whole.make_board(ROAR, Unit.SCALAR).one_network
+    assert draws.make_board(ROAR, Unit.SCALAR).one_network
     assert {name for name, _ in whole.collect_correctness(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
-def test_board_has_ranks_controls_and_interval_scopes(whole):
-    board, kar = whole.make_board(ROAR, Unit.SCALAR), whole.make_board(KAR, Unit.SCALAR)
+def test_board_has_ranks_controls_and_interval_scopes(draws):
+    board, kar = draws.make_board(ROAR, Unit.SCALAR), draws.make_board(KAR, Unit.SCALAR)
     rows = {row.estimator: row for row in board.rows}
     placed = {name for name, row in rows.items() if row.place}
     assert placed == {*MAIN, "random-blurred"}
     assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
     assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
     assert all(rows[name].vs_random_blurred for name in MAIN)
-    pixels = whole.make_board(ROAR, Unit.PIXEL).rows  # the pixel unit has no blurred random map
+    pixels = draws.make_board(ROAR, Unit.PIXEL).rows  # the pixel unit has no blurred random map
     assert all(row.place and row.vs_random_blurred is None for row in pixels)
     assert board.covers is IntervalScope.BOTH
     # KAR's single seeds have no estimate of training noise
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
     assert (
-        whole.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH
+        draws.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH
     )  # but one seed of the pixel unit uses that of scalars
-    assert whole.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
+    assert draws.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
 
 
 def set_checksums(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
@@ -203,10 +208,9 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     void, sound = make_leaky_results(0.255), make_leaky_results(0.9)
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
-        plain = void.make_board(protocol, Unit.SCALAR)
-        judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR, MAIN)
-        assert {(row.place, row.vs_random, row.vs_sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
-        assert all(row.gain.value is not None for row in plain.rows)  # measured gains are still shown
+        judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR)
+        assert {(row.place, row.vs_random, row.vs_sobel) for row in judged.rows} == {(None, None, None)}
+        assert all(row.gain.value is not None for row in judged.rows)  # measured gains are still shown
         assert judged.detectable is None
     assert all(row.place for row in SuiteDraws(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
     assert find_warnings_by_row(SuiteDraws(void, Unit.SCALAR, Bootstrap(200))) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from roarbench.common.errors import CallerError, RunError
@@ -138,13 +139,10 @@ def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str
             outputs.append((module, output))
 
     modules = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
-    hooks = [module.register_forward_hook(collect_output) for module in modules]
-    try:
-        with torch.enable_grad():
-            logits: Tensor = model(images.detach().clone().requires_grad_())
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with torch.enable_grad(), ExitStack() as hooks:
+        for module in modules:
+            hooks.enter_context(module.register_forward_hook(collect_output))
+        logits: Tensor = model(images.detach().clone().requires_grad_())
     nodes = _find_nodes_with_ungated_path_to_logits(logits)
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in nodes]), logits
 

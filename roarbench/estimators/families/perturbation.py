@@ -54,9 +54,8 @@ def occlusion(inputs: MapInput) -> Tensor:
     """
     down, across = (_mark_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
-    return sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(())) / torch.stack(pixel_sets).sum(
-        0
-    )
+    drops = sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(()))
+    return drops / torch.stack(pixel_sets).sum(0)
 
 
 def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
