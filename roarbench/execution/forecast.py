@@ -85,9 +85,8 @@ class Plan:
         if self.suite.name not in FAST_SUITES:
             return []
         steps, rates = [], self.estimates[-1]
-        for change, suite in _list_suites_from_full_to_fast(
-            find_suite(FAST_SUITES[self.suite.name].full_suite), self.suite
-        ):
+        full = find_suite(FAST_SUITES[self.suite.name].full_suite)
+        for change, suite in _list_suites_from_full_to_fast(full, self.suite):
             work = count_work(suite, list_planned_runs(suite))
             # recipes may have other image sizes
             area = suite.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area

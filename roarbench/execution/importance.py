@@ -201,12 +201,12 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
     numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
     variant = estimator.explained_variant
+    networks = [part.explained for part in parts]
     models = [
-        None
-        if estimator.control
-        else _load_and_speed_up_network(explained, variant, numerics, explained.store.read_checksum())
-        for explained, _, _ in parts
+        None if estimator.control else _load_and_speed_up_network(each, variant, numerics, each.store.read_checksum())
+        for each in networks
     ]
+    blacks = [_choose_normalisation(each, estimator).black for each in networks]
     precision = choose_precision(numerics.precision, device)
     n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
     size = choose_map_batch_size(first.work.suite, estimator_count)
@@ -215,10 +215,8 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     maps_of_batches: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         tasks = [
-            MapTask(
-                estimators, model, batch.select_rows(rows).to(device), _choose_normalisation(explained, estimator).black
-            )
-            for (explained, estimators, batch), model in zip(parts, models, strict=True)
+            MapTask(estimators, model, batch.select_rows(rows).to(device), black)
+            for (_, estimators, batch), model, black in zip(parts, models, blacks, strict=True)
         ]
         maps_of_batches.append(compute_maps_of_tasks(tasks, precision, reports_of_batches.append))
     passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
@@ -240,9 +238,8 @@ def _join_maps_of_batches(
 ) -> dict[str, MapWithProvenance]:
     """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
     device = name_device(choose_device())
-    batches = merge_batch_records(
-        ExplainedBatches(report.images, report.images, numerics, device) for report in reports
-    )
+    sizes = [report.images for report in reports]
+    batches = merge_batch_records(ExplainedBatches(size, size, numerics, device) for size in sizes)
     # prediction stability is defined for the trained network's own predictions only
     names = reports[0].stable_copies if variant == "trained" else ()
     stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
@@ -266,11 +263,8 @@ def _load_and_speed_up_network(
     """
     model = load_explained_variant(explained, variant)
     if numerics is not MapNumerics.FLOAT32:
-        model = (
-            split_after_first_convolution(fold_batchnorm(model))
-            if numerics.passes_path_through_stem_at_once
-            else fold_batchnorm(model)
-        )
+        folded = fold_batchnorm(model)
+        model = split_after_first_convolution(folded) if numerics.passes_path_through_stem_at_once else folded
     return model.to(choose_device())
 
 

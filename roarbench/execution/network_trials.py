@@ -70,12 +70,11 @@ def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
             raise CallerError(f'maps is "{suite.maps}", but {seen}; write maps = "float32"') from error
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # every requested estimator
     reasons = {
-        row.id: suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1])
+        row.id: reason
         for row in map(find_estimator, names)
+        if (reason := suite.explain_inapplicable(row.id) or _explain_inapplicable(row, model, images[:1]))
     }
-    return ApplicableSuite(
-        drop_estimators_of_user_suite(suite, {name: why for name, why in reasons.items() if why}), warnings
-    )
+    return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), warnings)
 
 
 def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:

@@ -112,14 +112,14 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     missing_work = count_missing_work(suite_results, workspace)
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    Checksums(store.database, workspace).record_compare_or_reserve(
-        list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
-    )
+    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
+    Checksums(store.database, workspace).record_compare_or_reserve(artifacts, recorded)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
     options = request.start, request.check_files
-    with schedule_runs_on_workers(work, todo, store, measure, workers, console, *options) as (display, events):
+    schedule = schedule_runs_on_workers(work, todo, store, measure, workers, console, *options)
+    with schedule as (display, events):
         for event in events:
             display.show_event(event)
             failed += len(event.step.runs) if event.failure else 0
@@ -146,7 +146,6 @@ def _is_needed_for_roar(run: Run) -> bool:
 def _measure_rates_and_print_plan(
     request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine
 ) -> Rates:
-    """Measure rates, print the plan of the missing runs, and return the rates."""
     measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
@@ -177,10 +176,8 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
         return
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
     measure = partial(measure_rates, suite=request.suite, work=missing_work, say=partial(console.print, soft_wrap=True))
-    with schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start) as (
-        display,
-        events,
-    ):
+    schedule = schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
+    with schedule as (display, events):
         for event in events:
             display.show_event(event)
             if event.failure:

@@ -221,7 +221,6 @@ class _Runner:
             self._engine.start_job(step.job)
 
     def _record_output_and_release_leases(self, step: Step) -> None:
-        """Record the output of a finished step without runs, and delete its leases."""
         self._checksums.record_new_files(list_output_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
@@ -316,9 +315,8 @@ class _Runner:
         if step.runs:
             self._store.failures.record_runs_failed_until_retry(step.runs, reason, self._lease_numbers[step.job.name])
         else:
-            self._store.failures.record_step_failed_until_retry(
-                step.make_lease_request(self._data), reason, self._owner
-            )
+            request = step.make_lease_request(self._data)
+            self._store.failures.record_step_failed_until_retry(request, reason, self._owner)
         self._remove_running(step)
         self._schedule.record_end(step, reason)
         yield FinishedStep(step, reason)

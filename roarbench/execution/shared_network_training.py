@@ -101,9 +101,8 @@ def fine_tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:
     """Load the common network that scores a run: the network tuned on `rankings`, or the untuned network for None."""
-    return _load_stored_network(
-        work, hash_fine_tuned_network(run.network, rankings.checksum) if rankings else run.network
-    )
+    key = hash_fine_tuned_network(run.network, rankings.checksum) if rankings else run.network
+    return _load_stored_network(work, key)
 
 
 def _list_masks_at_all_levels(rankings: Rankings, order: Order, split: Split) -> list[RankingMask]:

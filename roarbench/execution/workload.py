@@ -112,21 +112,21 @@ def count_work(
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
     images = train + test if points else 0
-    pixels = images * prod(record.shape)
+    features = prod(record.shape)
+    pixels = images * features
     trainings = retrained + (0 if suite.given else reference)
+    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * express_fine_tuning_in_epochs(recipe)
+    rankings_per_pass = max(sum(map(len, chain(*groups))) for _, *groups in parts)
     return Work(
         trainings=trainings,
         references=trainings - retrained,
         scorings=len(points) - own,
         images_decoded=images,
         images_reference=reference * find_epochs_per_reference(suite) * train,
-        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * express_fine_tuning_in_epochs(recipe))
-        * train,
+        images_retrained=retraining_epochs * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(
-            n * count_passes(shared, prod(record.shape)).forward
-            for n, shared_sets, _ in parts
-            for shared in shared_sets
+            n * count_passes(estimators, features).forward for n, explained, _ in parts for estimators in explained
         ),
         copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
         images_submitted=sum(
@@ -137,9 +137,7 @@ def count_work(
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_SEALING_COPIES * max(made, default=0),
         extracted=_count_mask_file_bytes(suite, points, train, test),
-        memory=_count_memory_bytes(
-            suite, train, max(sum(map(len, chain(*groups))) for _, *groups in parts), trains=trainings > 0
-        ),
+        memory=_count_memory_bytes(suite, train, rankings_per_pass, trains=trainings > 0),
         images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
@@ -242,9 +240,8 @@ def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: 
     """Return the bytes to train with one level's masks or to explain one batch of images, whichever needs more."""
     cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
-    step = (
-        compute_micro_batch_size(recipe, train_images) * (cost.activations + features) + _PER_WEIGHT * cost.parameters
-    )
+    batch = compute_micro_batch_size(recipe, train_images)
+    step = batch * (cost.activations + features) + _PER_WEIGHT * cost.parameters
     explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8

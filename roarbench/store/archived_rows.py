@@ -56,10 +56,8 @@ def list_keys_of_estimator_and_twins(database: Database, estimator: str) -> list
 
 def list_submission_ids_with_rows(database: Database, prefix: str) -> list[str]:
     """Return the ids, without twins, of submissions that begin with this string and have results or failures."""
-    estimators = set(_map_keys_by_estimator_prefix(database, prefix).values())
-    return sorted(
-        {_strip_twin(name) for name in estimators if EstimatorId.parse(name).submitted and name.startswith(prefix)}
-    )
+    names = {name for name in _map_keys_by_estimator_prefix(database, prefix).values() if name.startswith(prefix)}
+    return sorted({_strip_twin(name) for name in names if EstimatorId.parse(name).submitted})
 
 
 def _map_keys_by_estimator_prefix(database: Database, prefix: str) -> dict[str, str]:
@@ -68,9 +66,8 @@ def _map_keys_by_estimator_prefix(database: Database, prefix: str) -> dict[str, 
     failed = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
     with database.begin_read() as connection:
         estimators = {row.key: row.estimator for row in connection.execute(done)}
-        return estimators | {
-            row.key: read_run_record(json.loads(row.record)).cell.estimator for row in connection.execute(failed)
-        }
+        records = {row.key: json.loads(row.record) for row in connection.execute(failed)}
+        return estimators | {key: read_run_record(record).cell.estimator for key, record in records.items()}
 
 
 def _strip_twin(name: str) -> str:

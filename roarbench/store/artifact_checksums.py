@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, select, update
 
 from roarbench.common.errors import StoreError
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
@@ -72,23 +72,20 @@ class Checksums:
     ) -> None:
         by_key = {artifact.key: artifact for artifact in artifacts}
         place = f"{socket.gethostname()}:{self.workspace.root.resolve()}"
-        this_folder = {"folder": self.workspace.identity, "place": place}
+        identity = self.workspace.identity
 
         def work(connection: Connection) -> None:
             new = [artifact for artifact in sorted(by_key.values()) if artifact.checksum or not made_here]
             rows = [{"key": artifact.key, "what": artifact.name, "checksum": artifact.checksum} for artifact in new]
-            insert_new(connection, checksums, rows, {**this_folder, "created": make_clock_expression(connection)})
+            here = {"folder": identity, "place": place, "created": make_clock_expression(connection)}
+            insert_new(connection, checksums, rows, here)
             with_time = select(checksums, make_clock_expression(connection).label("now"))
             stored = with_time.order_by(checksums.c.key).with_for_update()
             there = {row.key: row for row in select_matching(connection, stored, checksums.c.key, by_key)}
             for row, artifact in ((there[key], artifact) for key, artifact in by_key.items() if key in there):
-                own = row.folder == this_folder["folder"]
+                own = row.folder == identity
                 if _may_replace_checksum(connection, row, artifact, own, made_here):
-                    values = {
-                        **this_folder,
-                        "checksum": artifact.checksum,
-                        "created": make_clock_expression(connection),
-                    }
+                    values = here | {"checksum": artifact.checksum}
                     connection.execute(update(checksums).where(checksums.c.key == row.key).values(values))
                 else:
                     self._refuse_different_checksum(row, artifact, own)
@@ -137,8 +134,6 @@ def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, 
 def _has_dependent_result(connection: Connection, row: Any, artifact: Artifact) -> bool:
     """Return whether a result of this store depends on the earlier file; imported results do not count."""
     rankings = artifact.rankings or ("" if artifact.key_in_runs else row.checksum)
-    on_rankings = [results.c.rankings == rankings] if rankings else []
-    used = and_(
-        results.c.record.contains(artifact.key_in_runs), *on_rankings, results.c.key.not_in(select(imports.c.key))
-    )
-    return connection.execute(select(results.c.key).where(used).limit(1)).first() is not None
+    conditions = [results.c.record.contains(artifact.key_in_runs), results.c.key.not_in(select(imports.c.key))]
+    conditions += [results.c.rankings == rankings] if rankings else []
+    return connection.execute(select(results.c.key).where(*conditions).limit(1)).first() is not None

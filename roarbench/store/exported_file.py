@@ -144,9 +144,8 @@ class ExportedFile:
         rows = [footer.num_rows, *(group.num_rows for group in groups), *(chunk.num_values for chunk in chunks)]
         if not all(0 <= count <= _MAX_ROWS for count in rows):
             raise self._make_too_large_error(f"{max(rows, key=abs):,} rows, expected at most {_MAX_ROWS:,}")
-        self._check_unpacked_size(
-            sum(max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks)
-        )
+        sizes = (max(chunk.total_uncompressed_size, chunk.total_compressed_size) for chunk in chunks)
+        self._check_unpacked_size(sum(sizes))
         unexpected = {chunk.compression for chunk in chunks} - _CODECS
         unexpected |= {encoding for chunk in chunks for encoding in chunk.encodings} - _ENCODINGS
         if unexpected:
@@ -195,7 +194,6 @@ class ExportedFile:
             raise StoreError(f"{seen}, so nothing was added; export the results again")
 
     def _read_rows(self) -> Iterator[dict[str, Any]]:
-        """Yield each row as a dict from column names to values."""
         unpacked = 0
         with self._convert_read_errors():
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_VARIABLE_SIZE)

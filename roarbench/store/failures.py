@@ -8,7 +8,7 @@ interruptions are counted until the step is done or fails.
 import socket
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, delete, func, insert, inspect, select
+from sqlalchemy import Connection, and_, delete, func, insert, inspect, select
 
 from roarbench.common.errors import LostLease
 from roarbench.common.identity import encode_canonically, make_json_record
@@ -52,11 +52,10 @@ class Failures:
 
     def record_step_failed_until_retry(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
         """Record that a step that is no run failed, and delete its leases; only a user's request retries the step."""
+        reason = fit_on_one_line(reason, MAX_REASON_LENGTH)
 
         def work(connection: Connection) -> None:
-            _replace_stopped_rows(
-                connection, step.keys, step.step_name, step.data, fit_on_one_line(reason, MAX_REASON_LENGTH)
-            )
+            _replace_stopped_rows(connection, step.keys, step.step_name, step.data, reason)
             delete_leases(connection, step.keys, owner)
 
         self._database.run_write(work)
@@ -65,10 +64,10 @@ class Failures:
         """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
 
         def work(connection: Connection) -> dict[str, str]:
+            table, statement = stopped, select(stopped)
             if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
-                newest = select(failures).order_by(failures.c.id)
-                return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
-            return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
+                table, statement = failures, select(failures).order_by(failures.c.id)
+            return {row.key: row.reason for row in select_matching(connection, statement, table.c.key, keys)}
 
         return self._database.run_read(work)
 
@@ -78,9 +77,9 @@ class Failures:
         def work(connection: Connection) -> set[str]:
             failed = find_stored_keys(connection, stopped, keys)
             mark_not_failed_or_interrupted(connection, failed)
-            steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
-            connection.execute(delete(tries).where(tries.c.key.in_(steps)))
-            connection.execute(delete(stopped).where(stopped.c.what != "", stopped.c.data == data))
+            is_failed_step = and_(stopped.c.what != "", stopped.c.data == data)
+            connection.execute(delete(tries).where(tries.c.key.in_(select(stopped.c.key).where(is_failed_step))))
+            connection.execute(delete(stopped).where(is_failed_step))
             return failed
 
         return self._database.run_write(work)

@@ -124,9 +124,8 @@ def claim_leases(connection: Connection, requests: Sequence[LeaseRequest], owner
     keys = {key for request in requests for key in request.keys}
     done = find_stored_keys(connection, results, keys)
     reasons = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
-    rows = list(
-        select_matching(connection, select(leases, *_make_now_and_startup_columns(connection)), leases.c.key, keys)
-    )
+    statement = select(leases, *_make_now_and_startup_columns(connection))
+    rows = list(select_matching(connection, statement, leases.c.key, keys))
     living = _find_living_owners(rows)
     leased = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}

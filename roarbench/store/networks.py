@@ -72,9 +72,8 @@ class StoredNetwork:
             buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
             torch.save(weights, buffer)
             (partial / "weights.pt").write_bytes(buffer.getbuffer())
-            (partial / "manifest.json").write_text(
-                json.dumps({**about, "weights": compute_weights_checksum(weights)}, indent=1)
-            )
+            manifest = {**about, "weights": compute_weights_checksum(weights)}
+            (partial / "manifest.json").write_text(json.dumps(manifest, indent=1))
             for path in (*partial.iterdir(), partial):
                 flush_to_disk(path)
             partial.replace(self.folder)
@@ -133,11 +132,8 @@ class StoredReference(StoredNetwork):
         """Write the predictions on a split, after the weights; the caller holds the lock."""
         path = self.folder / f"{split}.npz"
         with convert_write_errors(path):
-            write_atomically(
-                path,
-                lambda temporary: np.savez(temporary, **predictions._asdict()),
-                path.with_name(f".{path.name}"),  # np.savez appends `.npz` to other names
-            )
+            temporary = path.with_name(f".{path.name}")  # np.savez appends `.npz` to other names
+            write_atomically(path, lambda target: np.savez(target, **predictions._asdict()), temporary)
 
     def load_predictions(self, split: Split) -> Predictions:
         """Return the predictions on the untouched images of a split."""
@@ -186,9 +182,8 @@ class CheckpointFile:
         except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
-            self.note = (
-                f"the checkpoint {self._path} was damaged and has been removed; its training starts from the beginning"
-            )
+            damaged = f"the checkpoint {self._path} was damaged and has been removed"
+            self.note = f"{damaged}; its training starts from the beginning"
             return None
         return state if state.pop("rankings", "") == self._rankings else None
 

@@ -69,9 +69,8 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
         if data.setdefault(file.versioned_suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
     if earlier_folder:
-        _refuse_lost_or_changed_rows(
-            {key: result for key, (_, result) in seen.items()}, read_checked_folder(earlier_folder)
-        )
+        results = {key: result for key, (_, result) in seen.items()}
+        _refuse_lost_or_changed_rows(results, read_checked_folder(earlier_folder))
     return results_by_file
 
 
@@ -148,12 +147,9 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         suite = find_published_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
-    suites = {
-        number: replace(suite, replication=number)
-        for number in {one.run.seed // SEEDS_PER_REPLICATION for one in results}
-    }
     for result in results:
-        if reason := _explain_foreign_row(result, suites[result.run.seed // SEEDS_PER_REPLICATION]):
+        replication = replace(suite, replication=result.run.seed // SEEDS_PER_REPLICATION)
+        if reason := _explain_foreign_row(result, replication):
             raise StoreError(f"{file.path}, run {result.run.key}: {reason}")
     return results
 

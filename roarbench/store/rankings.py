@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -197,9 +198,8 @@ class RankingsStore:
                 descriptions = [read_planes(path).metadata for path in used]
                 weights = find_common_weights_checksum(parts, descriptions)
                 refuse_mixed_devices(parts, descriptions)
-                files = {
-                    str(split): self._join_parts_into_split_file(spec, split, count) for split, count in counts.items()
-                }
+                join = partial(self._join_parts_into_split_file, spec)
+                files = {str(split): join(split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = {"format": FORMAT, **make_spec_record(spec), "weights": weights}
                 manifest |= {"files": files, "versions": versions}
@@ -242,9 +242,8 @@ class RankingsStore:
         for sibling in find_rankings_with_other_levels(self.get_folder(spec), spec):
             with suppress(StoreError):  # damage of other rankings does not concern these rankings
                 other = self.open(sibling)
-                if other.weights == weights and are_rankings_equal_at_shared_levels(
-                    planes, spec.layout, other.splits, other.layout
-                ):
+                rankings = planes, spec.layout, other.splits, other.layout
+                if other.weights == weights and are_rankings_equal_at_shared_levels(*rankings):
                     return other.checksum
         return ""
 

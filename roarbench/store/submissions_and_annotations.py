@@ -122,9 +122,8 @@ def read_annotations(database: Database, kind: AnnotationKind, subjects: Collect
 
 def describe_validation_findings(database: Database, estimators: Collection[str]) -> dict[str, str]:
     """Return a dict from submissions, and twins of submissions, to a text with the findings of `validate`."""
-    ids = {
-        name: parts.id_without_marks_and_twins for name in estimators if (parts := EstimatorId.parse(name)).submitted
-    }
+    parsed = {name: EstimatorId.parse(name) for name in estimators}
+    ids = {name: id_.id_without_marks_and_twins for name, id_ in parsed.items() if id_.submitted}
     findings = read_annotations(database, AnnotationKind.VALIDATE, set(ids.values()))
     return {name: f"`validate` found: {', '.join(findings[id_])}" for name, id_ in ids.items() if findings.get(id_)}
 
@@ -143,9 +142,8 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
         for kind, wanted in subjects.items()
         for subject, value in read_annotations(database, kind, wanted).items()
     }
-    annotations |= {
-        f"{AnnotationKind.STABILITY} {checksum}": share for checksum, share in stability.items() if checksum in rankings
-    }
+    own_stability = {checksum: share for checksum, share in stability.items() if checksum in rankings}
+    annotations |= {f"{AnnotationKind.STABILITY} {checksum}": share for checksum, share in own_stability.items()}
     return json.dumps(annotations, sort_keys=True).encode()
 
 

@@ -79,9 +79,8 @@ class Workspace:
         try:
             source = path.read_bytes()
         except OSError as error:
-            raise StoreError(
-                f"cannot read {path}: {error.strerror or error}; name the file with --submission again"
-            ) from error
+            seen = f"cannot read {path}: {error.strerror or error}"
+            raise StoreError(f"{seen}; name the file with --submission again") from error
         if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
             seen = f"{path} was altered: its name has another hash"
             raise StoreError(f"{seen}; delete it and name your file with --submission")
