@@ -14,10 +14,8 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted
 
-AREA = (
-    0.08,
-    1.0,
-)  # range of a random-resized crop's area as a share of the image (Szegedy et al. 2015; protocol section 5)
+# range of a random-resized crop's area as a share of the image (Szegedy et al. 2015; protocol section 5)
+AREA = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)  # range of the crop's width / height, which is log-uniform
 NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of SmoothGrad's noisy copies
 CLASSES = 10  # classes of `planted-corners`

@@ -73,9 +73,8 @@ def encode_planes(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
     """Encode keys as `encode_planes` does, given `ordered`, a sorted copy; no boundary may separate equal keys."""
     planes = np.zeros((len(keys), layout.planes, layout.bytes_per_plane), np.uint8)
-    for flipped, threshold in zip(
-        find_planes_changing_at_boundaries(layout), ordered[:, _find_positions_before_boundaries(layout)].T, strict=True
-    ):
+    thresholds = ordered[:, _find_positions_before_boundaries(layout)].T
+    for flipped, threshold in zip(find_planes_changing_at_boundaries(layout), thresholds, strict=True):
         beyond = np.packbits(keys < threshold[:, None], axis=1)  # features after the boundary
         for plane in flipped:
             planes[:, plane] ^= beyond
@@ -95,9 +94,8 @@ def _find_positions_before_boundaries(layout: Layout) -> list[int]:
 
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return, for each boundary, the planes whose bits differ between the bins on its two sides, highest first."""
-    return [
-        _list_planes_of_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.boundary_codes))
-    ]
+    neighbours = pairwise((0, *layout.boundary_codes))
+    return [_list_planes_of_set_bits(before ^ after, layout.planes) for before, after in neighbours]
 
 
 def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
@@ -156,9 +154,8 @@ def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading
     if boundary not in layout.bin_boundaries:
         stored = ", ".join(f"{level:g}" for level in layout.levels)
         raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
-    *upper, lowest = _list_planes_of_set_bits(
-        layout.boundary_codes[layout.bin_boundaries.index(boundary)], layout.planes
-    )
+    code = layout.boundary_codes[layout.bin_boundaries.index(boundary)]
+    *upper, lowest = _list_planes_of_set_bits(code, layout.planes)
     above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
     return _PlaneReading(lowest, tuple(above))
 

@@ -118,9 +118,8 @@ def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) ->
 
     kept = images.flatten(0, 1)[:, None] * known
     weights = sum_neighbours(torch.ones_like(kept[:1]))
-    interpolated = _solve_by_conjugate_gradients(
-        _estimate_coarse_to_fine(kept, known) * unknown, sum_neighbours(kept), sum_neighbours, weights, unknown
-    )
+    start = _estimate_coarse_to_fine(kept, known) * unknown
+    interpolated = _solve_by_conjugate_gradients(start, sum_neighbours(kept), sum_neighbours, weights, unknown)
     all_removed = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
     return torch.where(all_removed, mean, interpolated.view(images.shape))
 

@@ -128,13 +128,13 @@ class ImagesWithExchangedMasks:
     def apply_new_masks(self, images: Tensor, index: Tensor) -> Tensor:
         """Degrade pixels (b, c, h, w) that have been read already; the result equals the result of `batch`."""
         lenders, mask_numbers = self._draw_lenders_and_masks(index)
-        packed = np.empty((len(index), self.ranking_masks[0].layout.bytes_per_plane), np.uint8)
+        layout = self.ranking_masks[0].layout
+        packed = np.empty((len(index), layout.bytes_per_plane), np.uint8)
         for number in np.unique(mask_numbers):
             rows, mask = np.flatnonzero(mask_numbers == number), self.ranking_masks[number]
             packed[rows] = find_removed_bits(mask.planes[lenders[rows]], mask.t, mask.order, mask.layout)
-        removed = unpack_removal_masks(
-            send_to_device(torch.from_numpy(packed), images.device), self.ranking_masks[0].layout.shape, self.unit
-        )
+        bits = send_to_device(torch.from_numpy(packed), images.device)
+        removed = unpack_removal_masks(bits, layout.shape, self.unit)
         return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw_lenders_and_masks(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -86,11 +86,8 @@ def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[floa
 
 def _can_rank_on_gpu(importance: Tensor, layout: Layout) -> bool:
     """Return whether maps are on a GPU, have the right shape, and have channels that NumPy would sum in order."""
-    channels, height, width = layout.shape
-    is_order_known = layout.unit is Unit.SCALAR or channels <= _MAX_CHANNELS
-    return (
-        importance.is_cuda and is_order_known and importance.shape[1:] in ((channels, height, width), (height, width))
-    )
+    is_order_known = layout.unit is Unit.SCALAR or layout.shape[0] <= _MAX_CHANNELS
+    return importance.is_cuda and is_order_known and importance.shape[1:] in (layout.shape, layout.shape[1:])
 
 
 def _flatten_features(importance: Tensor, layout: Layout) -> Tensor:

@@ -23,7 +23,7 @@ from roarbench.datasets.open_decoded import ImageData
 FixedInputs = DegradedImages | RemovalMasks
 MAX_CACHE_BYTES = 2e9  # maximum bytes of prepared inputs at full size on a CPU, as float32
 MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
-_INPUTS_PER_PART = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core
+INPUTS_PER_PART = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 PIXEL_MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations that only move pixels
@@ -134,10 +134,9 @@ class InputCache:
 
     def _prepare_all(self, size: int) -> Tensor:
         n, prepared = len(self._inputs), torch.empty(0)
-        for start in range(0, n, _INPUTS_PER_PART):
-            part = self._prepare(
-                shrink_images(self._inputs.batch(torch.arange(start, min(start + _INPUTS_PER_PART, n))), size)
-            )
+        for start in range(0, n, INPUTS_PER_PART):
+            index = torch.arange(start, min(start + INPUTS_PER_PART, n))
+            part = self._prepare(shrink_images(self._inputs.batch(index), size))
             if not start:
                 prepared = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
             prepared[start : start + len(part)] = part

@@ -47,14 +47,13 @@ def has_weights_only_on_padding(
     The gradient of such weights is 0. With a stride, in bfloat16 and channels last, oneDNN returns uninitialised memory
     for these gradients; we saw the fault for strides larger than the image.
     """
-    return any(
-        not any(0 <= position * step + tap * apart - pad < side for position in range(outputs))
-        for side, kernel, step, pad, apart in zip(
-            images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
-        )
-        for outputs in [(side + 2 * pad - apart * (kernel - 1) - 1) // step + 1]
-        for tap in range(kernel)
-    )
+    dimensions = zip(images.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    for side, kernel, step, pad, apart in dimensions:
+        outputs = (side + 2 * pad - apart * (kernel - 1) - 1) // step + 1
+        for tap in range(kernel):
+            if not any(0 <= position * step + tap * apart - pad < side for position in range(outputs)):
+                return True
+    return False
 
 
 def _overruns_workspace(images: Tensor, weight: Tensor, padding: Sequence[int], groups: int) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from roarbench.common.device_settings import choose_fastest_float32_layout, find_device
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute.normalised_inputs import (
+    INPUTS_PER_PART,
     DeviceNormalisation,
     FixedInputs,
     Inputs,
@@ -17,8 +18,6 @@ from roarbench.compute.normalised_inputs import (
     normalise_on_device,
 )
 from roarbench.compute.streamed_degraded_images import Streamed
-
-_INPUTS_PER_PART = 32  # inputs that are prepared together on a CPU
 
 
 def choose_scoring_batch_size(size: int) -> int:
@@ -83,8 +82,7 @@ def _normalise_batches(
 
 def _normalise_in_parts(inputs: FixedInputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
     normalised = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
-    for part, target in zip(
-        torch.split(index, _INPUTS_PER_PART), torch.split(normalised, _INPUTS_PER_PART), strict=True
-    ):
+    parts, targets = (torch.split(tensor, INPUTS_PER_PART) for tensor in (index, normalised))
+    for part, target in zip(parts, targets, strict=True):
         target.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))
     return normalised

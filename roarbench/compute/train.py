@@ -145,9 +145,7 @@ class Training:
         self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
         self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
         self._replayed = self._make_replayed_steps()
-        self._needs_correction: dict[
-            torch.Size, bool
-        ] = {}  # for each image shape: whether oneDNN's gradients are wrong
+        self._needs_correction: dict[torch.Size, bool] = {}  # by image shape: whether oneDNN's gradients are wrong
         self._batches = BatchIndices(len(inputs), self._batch, self._generator)
         self._prefetched: Iterator[Tensor] = iter(())  # streamed images of the next parts of batches
         self._prefetched_batches = 0
@@ -376,9 +374,8 @@ class Training:
         dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
         # GPU memory also holds the inputs themselves, with at most one byte per number
         bytes_per_number = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
-        if not is_cacheable(
-            inputs, bytes_per_number, MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES
-        ):
+        max_bytes = MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES
+        if not is_cacheable(inputs, bytes_per_number, max_bytes):
             return None
         return InputCache(inputs, self._make_normalise_and_pad() if moving else methodcaller("to", self._device))
 

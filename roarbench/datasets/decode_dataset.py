@@ -78,14 +78,14 @@ def _find_decoded_folder(folder: Path, record: DatasetRecord, data: Path | None,
     """Return the folder of a decoded data set; its name ends in a hash of all settings that change the content."""
     check_image_limit(record, limit)
     source = make_source_identity(record, data)
-    identity_values = {
-        "format": FORMAT,
-        "record": identity.make_json_record(record.without_location),
-        "source": source,
-        "limit": limit,
-    }
     limited = [] if limit is None else [f"limit{limit}"]
-    return folder / "-".join([record.name, str(source["kind"]), *limited, identity.hash_value(identity_values)[:8]])
+    digits = identity.hash_value(_make_content_settings(record, source, limit))[:8]
+    return folder / "-".join([record.name, str(source["kind"]), *limited, digits])
+
+
+def _make_content_settings(record: DatasetRecord, source: dict[str, object], limit: int | None) -> dict[str, Any]:
+    own_record = identity.make_json_record(record.without_location)
+    return {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
 
 
 def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
@@ -122,11 +122,7 @@ def _decode_and_write_manifest(
     fingerprinted: dict[str, object] = {"splits": entries, "limit": limit}
     if record.mean:  # controls read normalised images, so the normalisation changes results
         fingerprinted["normalised"] = [record.mean, record.std]
-    manifest = {
-        "format": FORMAT,
-        "record": identity.make_json_record(record.without_location),
-        "source": source,
-        "limit": limit,
+    manifest = _make_content_settings(record, source, limit) | {
         "splits": entries,
         "mean": mean,
         "std": std,

@@ -176,10 +176,9 @@ def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[st
     if pairs:
         warn(f"warning: {problem}; test images are drawn from '{train}'")
         return train, ""
-    if train_folders := [
-        name for name in names if is_train_name(name) and image_folders.list_class_names(folder / name)
-    ]:
-        return train_folders[0], ""
+    for name in filter(is_train_name, names):
+        if image_folders.list_class_names(folder / name):
+            return name, ""
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
         advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
@@ -207,9 +206,8 @@ def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -
     if foreign:
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
-    shaped = _add_image_shape(
-        record, (file.read_bytes() for file in _select_evenly_spaced_files(files, _MAX_INSPECTED))
-    )
+    inspected = _select_evenly_spaced_files(files, _MAX_INSPECTED)
+    shaped = _add_image_shape(record, (file.read_bytes() for file in inspected))
     checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         images = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
@@ -283,12 +281,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     schema = parquet_files.read_schema(file)
     images = [field.name for field in schema if _is_image_type(field.type)]
-    labels = [
-        field.name for field in schema if parquet_files.has_class_type(field.type) or field.name in LABEL_COLUMN_NAMES
-    ]
-    return _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES), _choose_column(
-        file, "labels", labels, LABEL_COLUMN_NAMES
-    )
+    classes = {field.name for field in schema if parquet_files.has_class_type(field.type)}
+    labels = [name for name in schema.names if name in classes or name in LABEL_COLUMN_NAMES]
+    image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
+    return image, _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:

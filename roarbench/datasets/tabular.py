@@ -159,9 +159,8 @@ def number_classes(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
         raise DataError(f"{path.name}: all rows have the label '{classes[0]}'; expected two classes or more")
     if counts.min() < _MIN_ROWS_PER_CLASS:
         few = f"the class '{classes[counts.argmin()]}' of '{name}' has only {counts.min()} row"
-        raise DataError(
-            f"{path.name}: {few}, expected {_MIN_ROWS_PER_CLASS} or more: one for training, one for testing"
-        )
+        wanted = f"expected {_MIN_ROWS_PER_CLASS} or more: one for training, one for testing"
+        raise DataError(f"{path.name}: {few}, {wanted}")
     return labels.astype(np.int64)
 
 

@@ -76,9 +76,8 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
 
 
 def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSplit:
-    photographs = replace(
-        find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
-    )
+    source = find_dataset("imagenette64")
+    photographs = replace(source, train_images=record.train_images, test_images=record.test_images)
     groups, labels = list_images_and_labels(photographs, None)[split]
     rows = select_rows_of_split(photographs, split, labels)
     first, decoded = 0, []
@@ -88,9 +87,8 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
         for contents in parquet_files.read_parquet_images(group, photographs.image_column, rows_in_group):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    return _make_raw_split(
-        record, planted.stamp_patterns(np.stack(decoded), labels[rows], record.classes), labels[rows]
-    )
+    stamped = planted.stamp_patterns(np.stack(decoded), labels[rows], record.classes)
+    return _make_raw_split(record, stamped, labels[rows])
 
 
 def check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
@@ -237,10 +235,8 @@ def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
         return
     fewest = record.classes if record.classes < MANY_CLASSES else 2
     if limit < fewest:
-        classes = f"{fewest} classes " + (
-            f"of {record.name}" if fewest == record.classes else f"that {record.name} needs"
-        )
-        raise DataError(f"--max-images {limit} is below the {classes}; use {fewest} or more")
+        owner = f"of {record.name}" if fewest == record.classes else f"that {record.name} needs"
+        raise DataError(f"--max-images {limit} is below the {fewest} classes {owner}; use {fewest} or more")
     if limit > (most := max(record.image_counts.values())):
         seen = f"--max-images {limit} is more than the {most:,} images of the larger split of {record.name}"
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")

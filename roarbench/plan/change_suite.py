@@ -116,12 +116,10 @@ def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec
     # the id of a twin, or of a twin's twin, stands for its estimator; the estimator's twins are added below
     roots = (replace(EstimatorId.parse(name), twins=()) for name in ids)
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
-    blocks = (
-        replace(
-            block, estimators=tuple(dict.fromkeys((*block.estimators, *_list_added_ids_and_twins(block, names, suite))))
-        )
-        for block in suite.blocks
-    )
+    blocks = []
+    for block in suite.blocks:
+        rows = dict.fromkeys((*block.estimators, *_list_added_ids_and_twins(block, names, suite)))
+        blocks.append(replace(block, estimators=tuple(rows)))
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, added=suite.added | (set(joined.estimators) - set(suite.estimators)))
 

@@ -177,10 +177,8 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     if "crop" in section:
         why = "size is the side of the square that is cut out after resizing"
         raise section.make_error(f"has crop and resize; leave crop out, because {why}")
-    resize, interpolation = (
-        section.read_integer("resize", 8, _MAX_RESIZE),
-        section.read_text("interpolation", "bilinear"),
-    )
+    resize = section.read_integer("resize", 8, _MAX_RESIZE)
+    interpolation = section.read_text("interpolation", "bilinear")
     with section.add_location_to_errors():
         check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)

@@ -64,9 +64,8 @@ def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str
     estimators = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = zip(compose_recipe_lines(record.train_images), _RECIPE_COMMENTS, strict=True)
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines)
-    depth = (
-        f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
-    )
+    comment = f"bits that the values use: white is 2^{record.depth} - 1"
+    depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
@@ -155,9 +154,8 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     features = "; every other column is a feature"
     if record.columns:
-        features = (
-            f"\ncolumns = {format_toml(record.columns)}  # the features; text, gaps and row numbers were left out"
-        )
+        comment = "the features; text, gaps and row numbers were left out"
+        features = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"

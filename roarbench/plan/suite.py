@@ -167,9 +167,8 @@ class SuiteSpec:
 
     def find_fill(self, protocol: Protocol) -> str:
         """Return the fill of a protocol's tables: the fill of its first block, or the mean if it has no block."""
-        return next(
-            (block.fill for block in self.blocks if block.protocol in (protocol, *protocol.computed_from)), "mean"
-        )
+        protocols = (protocol, *protocol.computed_from)
+        return next((block.fill for block in self.blocks if block.protocol in protocols), "mean")
 
     def list_protocol_rows_and_levels(
         self, protocol: Protocol, unit: Unit, fill: str = ""
@@ -279,9 +278,8 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
         return ""
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}
-    present = {
-        name for name in names if find_estimator(name).is_control_to_beat and not suite.explain_inapplicable(name)
-    }
+    controls = {name for name in names if find_estimator(name).is_control_to_beat}
+    present = {name for name in controls if not suite.explain_inapplicable(name)}
     usual = list_controls_to_beat(record.channels, record.tabular)
     missing = [name for name in usual if name not in present and not suite.explain_inapplicable(name)]
     if not present or not missing:

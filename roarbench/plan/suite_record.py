@@ -52,12 +52,8 @@ def drop_estimators_of_user_suite(suite: SuiteSpec, reasons: Mapping[str, str]) 
 def convert_user_suite_to_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a user's suite as JSON values, without the local path of its data."""
     assert suite.own is not None, "only suites from users' files have records"
-    return {
-        "name": suite.name,
-        "about": suite.about,
-        **_make_content_record(suite),
-        "left_out": dict(suite.own.left_out),
-    }
+    left_out = dict(suite.own.left_out)
+    return {"name": suite.name, "about": suite.about, **_make_content_record(suite), "left_out": left_out}
 
 
 def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
