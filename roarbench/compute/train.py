@@ -289,9 +289,8 @@ class Training:
             return [self._generator, self._inputs.generator]
         return [self._generator]
 
-    def _split_batch(self, index: Tensor) -> list[Tensor]:
-        size = self._recipe.micro_batch or self._batch
-        return [index[start : start + size] for start in range(0, len(index), size)]
+    def _split_batch(self, index: Tensor) -> tuple[Tensor, ...]:
+        return torch.split(index, self._recipe.micro_batch or self._batch)
 
     def _load_images_and_labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return the augmented images and the labels, int64 (b,), of a part of the batch, on the device."""

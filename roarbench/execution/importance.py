@@ -318,11 +318,8 @@ def _fit_classifier_weights(images: ImageData) -> Tensor:
     """Fit the linear classifier by ridge regression on thumbnails of the training images and of their mirror images."""
     train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
     side = (min(_THUMBNAIL_SIDE, height), min(_THUMBNAIL_SIDE, width))
-    parts = [
-        F.interpolate(normalise(torch.from_numpy(train.pixels[start : start + _BATCH]), norm), side, mode="area")
-        for start in range(0, len(train.labels), _BATCH)
-    ]
-    small = torch.cat(parts).double()
+    parts = torch.split(torch.from_numpy(train.pixels), _BATCH)
+    small = torch.cat([F.interpolate(normalise(part, norm), side, mode="area") for part in parts]).double()
     x = torch.cat([small, small.flip(3)]).flatten(1)
     x -= x.mean(0)
     labels, class_sums = torch.from_numpy(train.labels).repeat(2), x.new_zeros(images.record.classes, x.shape[1])

@@ -7,7 +7,7 @@ same amount.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from tempfile import TemporaryFile
@@ -141,9 +141,13 @@ def _write_masks_to_temporary_file(rankings: Rankings, split: Split, cell: Cell)
     """
     planes, layout = rankings.splits[split], rankings.layout
     with convert_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
-        for start in range(0, len(planes), _BATCH):
-            find_removed_bits(planes[start : start + _BATCH], cell.t, cell.order, layout).tofile(file)
+        for rows in _divide_into_batches(len(planes)):
+            find_removed_bits(planes[rows], cell.t, cell.order, layout).tofile(file)
         return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.bytes_per_plane))
+
+
+def _divide_into_batches(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BATCH, n)) for start in range(0, n, _BATCH))
 
 
 def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], cell: Cell) -> DegradedImages:
@@ -154,8 +158,7 @@ def remove_features(images: ImageData, split: Split, masks: NDArray[np.uint8], c
     if cell.fill == "mean":
         return DegradedImages(pixels, bits, mean, cell.unit)
     filled = torch.empty_like(pixels)
-    for start in range(0, len(pixels), _BATCH):
-        rows = slice(start, min(start + _BATCH, len(pixels)))
+    for rows in _divide_into_batches(len(pixels)):
         removed = unpack_removal_masks(bits[rows], images.record.shape, cell.unit)
         ids = make_image_ids(split, rows.start, rows.stop)
         filled[rows] = apply_non_mean_fill(pixels[rows], removed, cell.fill, mean, ids)
@@ -241,8 +244,7 @@ def make_packed_other_image_masks(
     """
     d, packed, cell = rankings.layout.features, np.empty_like(own_masks), run.cell
     planes = rankings.splits[Split.TEST]
-    for start in range(0, len(own_masks), _BATCH):
-        rows = slice(start, min(start + _BATCH, len(own_masks)))
+    for rows in _divide_into_batches(len(own_masks)):
         own = np.unpackbits(own_masks[rows], axis=1, count=d).view(bool)
         ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
@@ -257,7 +259,7 @@ def make_packed_other_image_masks(
 
 @lru_cache(maxsize=1)
 def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
-    batches = (slice(start, start + _BATCH) for start in range(0, len(images.test.pixels), _BATCH))
+    batches = _divide_into_batches(len(images.test.pixels))
     return np.concatenate([_compute_pixel_change_strata_of_rows(images, unit, fill, rows) for rows in batches])
 
 
@@ -265,6 +267,6 @@ def _compute_pixel_change_strata_of_rows(
     images: ImageData, unit: Unit, fill: str, rows: slice
 ) -> NDArray[np.unsignedinteger[Any]]:
     pixels = torch.from_numpy(images.test.pixels[rows])
-    ids = make_image_ids(Split.TEST, rows.start, rows.start + len(pixels))
+    ids = make_image_ids(Split.TEST, rows.start, rows.stop)
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
     return assign_strata(compute_removal_magnitudes(pixels, changed, unit))

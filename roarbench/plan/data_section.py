@@ -38,10 +38,8 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
     kinds = [key for key in ("images", "parquet", "table", "hub", "known") if key in section]
     if len(kinds) != 1:
         seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
-        raise section.make_error(
-            f'{seen}; write one of images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", '
-            'known = "cifar10"'
-        )
+        ways = 'images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", known = "cifar10"'
+        raise section.make_error(f"{seen}; write one of {ways}")
     if kinds == ["known"]:
         with section.add_location_to_errors():
             known = find_dataset(section.read_text("known"))

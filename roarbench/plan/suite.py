@@ -284,7 +284,5 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     missing = [name for name in usual if name not in present and not suite.explain_inapplicable(name)]
     if not present or not missing:
         return ""
-    return (
-        f"only {format_count(len(present), 'control')} for {protocol.name}, and fewer controls are easier to beat; "
-        f"add {', '.join(missing)} to `estimators`, as in a file that `new-suite` writes"
-    )
+    seen = f"only {format_count(len(present), 'control')} for {protocol.name}, and fewer controls are easier to beat"
+    return f"{seen}; add {', '.join(missing)} to `estimators`, as in a file that `new-suite` writes"

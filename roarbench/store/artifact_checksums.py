@@ -96,10 +96,9 @@ class Checksums:
 
     def _refuse_different_checksum(self, row: Any, artifact: Artifact, own_folder: bool) -> None:
         if not row.checksum:
-            raise StoreError(
-                f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made; "
-                f"use that folder as --store instead of {self.workspace.root}, or use another --db"
-            )
+            seen = f"{self.database.where} belongs to the store {row.place}, where the {row.what} is being made"
+            remedy = f"use that folder as --store instead of {self.workspace.root}, or use another --db"
+            raise StoreError(f"{seen}; {remedy}")
         elsewhere = not (own_folder or self.database.is_sqlite)
         if artifact.checksum == row.checksum or not (artifact.checksum or elsewhere):
             return
@@ -116,11 +115,9 @@ class Checksums:
                 self._raise_wrong_folder(f"has a different {recorded.name} than the one of the run {recorded.run_key}")
 
     def _raise_wrong_folder(self, problem: str) -> NoReturn:
-        raise StoreError(
-            f"{self.workspace.root} {problem}, on which results in {self.database.where} depend; use that store's "
-            "folder as --store, copy its references, rankings and networks to this folder, or use a new "
-            "--store and --db"
-        )
+        copying = "copy its references, rankings and networks to this folder"
+        ways = f"use that store's folder as --store, {copying}, or use a new --store and --db"
+        raise StoreError(f"{self.workspace.root} {problem}, on which results in {self.database.where} depend; {ways}")
 
 
 def _may_replace_checksum(connection: Connection, row: Any, artifact: Artifact, own: bool, made_here: bool) -> bool:

@@ -135,10 +135,8 @@ def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
     with database.begin_read() as connection:
         version = _read_version(connection, database.where)
     if version > NEWEST_VERSION:
-        raise StoreError(
-            f"results store {database.where} has schema {version}, this version supports up to {NEWEST_VERSION}; "
-            "run `pip install --upgrade roarbench`"
-        )
+        seen = f"results store {database.where} has schema {version}, this version supports up to {NEWEST_VERSION}"
+        raise StoreError(f"{seen}; run `pip install --upgrade roarbench`")
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
     if read_only and version < _OLDEST_READABLE_VERSION:

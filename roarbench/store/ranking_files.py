@@ -109,11 +109,8 @@ def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str
     records = (batches for metadata in part_metadata for batches in metadata.get("made", []))
     kinds = {ExplainedBatches(*batches).device for batches in records} - {""}
     if len(kinds) > 1:
-        names = " and ".join(sorted(kinds))
-        raise StoreError(
-            f"{parts_folder} has maps computed on {names}, expected one kind of device; "
-            f"{advise_to_delete(parts_folder)} on either kind"
-        )
+        seen = f"{parts_folder} has maps computed on {' and '.join(sorted(kinds))}, expected one kind of device"
+        raise StoreError(f"{seen}; {advise_to_delete(parts_folder)} on either kind")
 
 
 def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> str:
