@@ -7,7 +7,6 @@ rows, and values outside of these percentiles are clipped. The fill `mean` is th
 import re
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,20 +35,16 @@ _ROW_NUMBER_NAMES = ("", "id", "index", "unnamed: 0")  # names of columns of row
 _MAX_CLASSES = 100
 
 
-class LabelledRows(NamedTuple):
-    """Features and classes of the rows of a table."""
+def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Read features, finite float64 (n, d), and class numbers, int64 (n,), from a parquet or CSV file with a header.
 
-    values: NDArray[np.float64]  # float64 (n, d), finite
-    labels: NDArray[np.int64]  # int64 (n,), class numbers
-
-
-def read_features_and_labels(path: Path, record: DatasetRecord) -> LabelledRows:
-    """Read features and classes from a parquet or CSV file with a header; raise DataError for an unsuitable table."""
+    Raises DataError for an unsuitable table.
+    """
     table = read_table(path)
     names = list_feature_names(table, record.label_column, record.columns, path)
     labels = number_classes(table, record.label_column, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
-    return LabelledRows(values, labels)
+    return values, labels
 
 
 def read_table(path: Path) -> pa.Table:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from roarbench.common.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName
@@ -149,23 +149,20 @@ def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
     return GivenNetwork(model, make_weights_title(file), source, file)
 
 
-class NetworkSection(NamedTuple):
-    """The network that a suite's file names."""
+def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]:
+    """Read section `[network]`; the path of the network's file is relative to `base`.
 
-    name: str  # one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`
-    source: str  # Python source of the user's file; empty for other networks
-    start: str  # torchvision's weights at the start of training, `NAME/IMAGENET1K_V1`; empty for random weights
-
-
-def read_network_section(section: TomlTable, base: Path) -> NetworkSection:
-    """Read section `[network]`; the path of the network's file is relative to `base`."""
+    Returns:
+        The network's name; the Python source of a user's file, empty for other networks; and torchvision's weights at
+            the start of training, such as `torchvision:NAME/IMAGENET1K_V1`, empty for random weights.
+    """
     name, weights = section.read_text("name"), section.read_text("weights", "")
     section.refuse_unread_keys()
     if weights and not name.startswith(_TORCHVISION):
         raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.add_location_to_errors():
         model, source = _find_network_and_source(name, base, "name is")
-    return NetworkSection(model, source, f"{name}/{weights}" if weights else "")
+    return model, source, f"{name}/{weights}" if weights else ""
 
 
 def _find_network_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
