@@ -19,6 +19,7 @@ from roarbench.estimators.estimator import BLUR
 BINS = 8  # quantile bins of each removal magnitude
 _TURN = 7919  # distance between the starts of two images' tie orders, in features
 _VALUES = 256  # possible values of a uint8 magnitude
+Unsigned = NDArray[np.unsignedinteger[Any]]  # unsigned integers of the smallest sufficient dtype
 
 
 def compute_removal_magnitudes_in_numpy(
@@ -35,7 +36,7 @@ def compute_removal_magnitudes_in_numpy(
     return [magnitude.reshape(len(magnitude), -1).round().astype(np.uint8) for magnitude in magnitudes]
 
 
-def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
+def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> Unsigned:
     """Assign each feature to a stratum: a quantile bin of the first magnitude, divided into bins of the next magnitude.
 
     Features with equal magnitudes are in the same stratum, so strata differ in size and may be empty. `magnitudes` are
@@ -54,11 +55,7 @@ def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> 
 
 
 def make_other_image_masks(
-    own_masks: NDArray[np.bool_],
-    other_bins: NDArray[np.unsignedinteger[Any]],
-    strata: NDArray[np.unsignedinteger[Any]],
-    order: Order,
-    ties: NDArray[np.integer],
+    own_masks: NDArray[np.bool_], other_bins: Unsigned, strata: Unsigned, order: Order, ties: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
     """Make masks, bool (n, d), that remove as many features of each stratum as the own masks, in another image's order.
 
@@ -79,10 +76,7 @@ def make_other_image_masks(
 
 
 def _make_matched_mask(
-    own_mask: NDArray[np.bool_],
-    cells: NDArray[np.unsignedinteger[Any]],
-    ties: NDArray[np.integer],
-    shape: tuple[int, int],
+    own_mask: NDArray[np.bool_], cells: Unsigned, ties: NDArray[np.integer], shape: tuple[int, int]
 ) -> NDArray[np.bool_]:
     """Return the matched mask of one image, bool (d,).
 

@@ -20,6 +20,7 @@ from roarbench.common.enums import Unit
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
 
+ByteArray = NDArray[np.uint8]
 PREFETCHED_PARTS = 4  # parts of batches that are read ahead
 READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster
 
@@ -32,12 +33,7 @@ class StreamedImages:
     """
 
     def __init__(
-        self,
-        pixels: NDArray[np.uint8],
-        removed: NDArray[np.uint8] | None,
-        fill: Tensor,
-        unit: Unit,
-        device: torch.device,
+        self, pixels: ByteArray, removed: ByteArray | None, fill: Tensor, unit: Unit, device: torch.device
     ) -> None:
         self._pixels, self._removed, self._unit = pixels, removed, unit
         self._fill, self._device = fill.to(device), device
@@ -94,7 +90,7 @@ class StreamedChangingImages:
     """
 
     def __init__(
-        self, images: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: NDArray[np.uint8], device: torch.device
+        self, images: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: ByteArray, device: torch.device
     ) -> None:
         self._images, self.generator = images, images.generator
         self._pixels = StreamedImages(pixels, None, torch.empty(0), images.unit, device)
@@ -123,7 +119,7 @@ class _Part(NamedTuple):
     futures: list[Future[None]]
 
 
-def _copy_rows(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
+def _copy_rows(source: ByteArray, rows: NDArray[np.int64], target: ByteArray) -> None:
     """Copy rows of a memory-mapped array; all rows are requested from the disk before the first one is copied."""
     if (mapped := _find_memory_map(source)) is not None:
         length = source[0].nbytes

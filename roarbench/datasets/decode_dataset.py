@@ -8,7 +8,6 @@ never decode the same data set.
 import errno
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_r
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.parallel_decoding import JOURNAL, DecodingProgress, decode_splits
+from roarbench.datasets.parallel_decoding import JOURNAL, ReportProgress, decode_splits
 from roarbench.datasets.undecoded_splits import RawSplit, check_image_limit, open_undecoded_splits
 
 
@@ -33,7 +32,7 @@ def decode_dataset(
     data: Path | None = None,
     limit: int | None = None,
     workers: int = 1,
-    report_progress: Callable[[DecodingProgress], object] = lambda progress: None,
+    report_progress: ReportProgress = lambda progress: None,
 ) -> ImageData:
     """Open a data set in the decoded store; decode the data set first if the store lacks it.
 
@@ -97,12 +96,7 @@ def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> St
 
 
 def _decode_and_write_manifest(
-    target: Path,
-    record: DatasetRecord,
-    data: Path | None,
-    limit: int | None,
-    workers: int,
-    report_progress: Callable[[DecodingProgress], object],
+    target: Path, record: DatasetRecord, data: Path | None, limit: int | None, workers: int, report: ReportProgress
 ) -> None:
     source, raw = make_source_identity(record, data), open_undecoded_splits(record, data, limit is not None)
     splits = {split: raw[split].select_subset(limit) for split in Split}
@@ -110,7 +104,7 @@ def _decode_and_write_manifest(
     shutil.rmtree(target, ignore_errors=True)  # a folder without a manifest was left by an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
-        tallies = decode_splits(partial, record, splits, workers, report_progress)
+        tallies = decode_splits(partial, record, splits, workers, report)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             raise DataError(f"{seen}; run again when no program changes them")

@@ -47,6 +47,9 @@ class DecodingProgress(NamedTuple):
     free: int  # free bytes on the store's disk
 
 
+ReportProgress = Callable[[DecodingProgress], object]
+
+
 @dataclass(frozen=True)
 class DecodingTally:
     """Counts of decoded images, pixel values and repairs."""
@@ -80,11 +83,7 @@ class RowGroupPart(NamedTuple):
 
 
 def decode_splits(
-    folder: Path,
-    record: DatasetRecord,
-    splits: dict[Split, RawSplit],
-    workers: int,
-    report_progress: Callable[[DecodingProgress], object],
+    folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report_progress: ReportProgress
 ) -> dict[Split, DecodingTally]:
     """Decode the missing pixels of both splits into a folder.
 

@@ -24,6 +24,7 @@ from roarbench.datasets.file_locations_and_downloads import (
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
 Groups = tuple[parquet_files.RowGroup | image_folders.FileGroup, ...]
+Labels = NDArray[np.int64]  # class number of each image, (n,)
 MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set has at least this many
 
 
@@ -31,7 +32,7 @@ MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set h
 class RawSplit:
     """A split before decoding."""
 
-    labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
+    labels: Labels  # in [0, classes)
     rows: NDArray[np.int64]  # positions of the images among all rows of `groups`, ascending, int64 (n,)
     # row groups of parquet files, or image files; empty if `pixels` is given
     groups: Groups = ()
@@ -91,7 +92,7 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     return _make_raw_split(record, stamped, labels[rows])
 
 
-def check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
+def check_labels(labels: Labels, count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
     """Raise DataError for another number of images than `count`, or for a label that is no class of the record."""
     if len(labels) != count and not (allow_fewer and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
@@ -103,10 +104,7 @@ def check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, s
 
 
 def _make_raw_split(
-    record: DatasetRecord,
-    pixels: NDArray[np.uint8],
-    labels: NDArray[np.int64],
-    truth: NDArray[np.float32] | None = None,
+    record: DatasetRecord, pixels: NDArray[np.uint8], labels: Labels, truth: NDArray[np.float32] | None = None
 ) -> RawSplit:
     expected = (len(labels), *record.shape)
     if pixels.shape != expected:
@@ -122,7 +120,7 @@ def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     return {split: _make_raw_split(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
-def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, Labels]]:
     """Return the stored images and labels, int64 (n,), of each split; `data` replaces the record's location."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
@@ -137,9 +135,7 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
         raise make_read_error(error, source, record) from error
 
 
-def _list_folder_images(
-    folders: dict[Split, Path], record: DatasetRecord
-) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _list_folder_images(folders: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, Labels]]:
     if record.numbered:
         return {split: _list_numbered_folder_images(parent, record.classes) for split, parent in folders.items()}
     classes = image_folders.list_class_names(folders[Split.TRAIN])
@@ -154,7 +150,7 @@ def _list_folder_images(
     return {split: image_folders.list_labelled_images(parent, classes) for split, parent in folders.items()}
 
 
-def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
+def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, Labels]:
     names = image_folders.list_class_names(parent)
     if unexpected := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{parent} has the folder '{unexpected[0]}', but classes is {classes}"
@@ -205,7 +201,7 @@ def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Pa
     return needed
 
 
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, NDArray[np.int64]]:
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, Labels]:
     """Read the labels of both splits; class names are numbered in alphabetical order."""
     values = {split: parquet_files.read_parquet_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
@@ -242,7 +238,7 @@ def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")
 
 
-def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
+def mark_balanced_subset(labels: Labels, limit: int | None) -> NDArray[np.bool_]:
     """Mark `limit` images, bool (n,): the first images of each class, as balanced over the classes as possible.
 
     `labels` are int64 (n,). If `limit` is None or at least n, all images are marked. If `limit` is below the number of
@@ -260,7 +256,7 @@ def mark_balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArra
     return marked
 
 
-def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_rows_of_split(record: DatasetRecord, split: Split, labels: Labels) -> NDArray[np.int64]:
     """Return the indices of the stored images that form a split of the data set, ascending; `labels` are int64 (n,).
 
     According to the record, test images may be drawn from the only stored split, and only some classes, or only the
@@ -276,7 +272,7 @@ def select_rows_of_split(record: DatasetRecord, split: Split, labels: NDArray[np
     return rows
 
 
-def mark_held_out_images(labels: NDArray[np.int64], per_class: float, seed: int) -> NDArray[np.bool_]:
+def mark_held_out_images(labels: Labels, per_class: float, seed: int) -> NDArray[np.bool_]:
     """Mark random test images of each class, bool (n,).
 
     If `per_class` is 1 or more, it is the number of images of each class; if it is below 1, it is their share, rounded

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from tempfile import TemporaryFile
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +35,12 @@ from roarbench.compute.degraded_images import (
     RankingMask,
     RemovalMasks,
 )
-from roarbench.compute.matched_other_image_masks import assign_strata, draw_matching_ties, make_other_image_masks
+from roarbench.compute.matched_other_image_masks import (
+    Unsigned,
+    assign_strata,
+    draw_matching_ties,
+    make_other_image_masks,
+)
 from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.open_decoded import ImageData
@@ -258,14 +262,12 @@ def make_packed_other_image_masks(
 
 
 @lru_cache(maxsize=1)
-def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
+def _compute_pixel_change_strata(images: ImageData, unit: Unit, fill: str) -> Unsigned:
     batches = _divide_into_batches(len(images.test.pixels))
     return np.concatenate([_compute_pixel_change_strata_of_rows(images, unit, fill, rows) for rows in batches])
 
 
-def _compute_pixel_change_strata_of_rows(
-    images: ImageData, unit: Unit, fill: str, rows: slice
-) -> NDArray[np.unsignedinteger[Any]]:
+def _compute_pixel_change_strata_of_rows(images: ImageData, unit: Unit, fill: str, rows: slice) -> Unsigned:
     pixels = torch.from_numpy(images.test.pixels[rows])
     ids = make_image_ids(Split.TEST, rows.start, rows.stop)
     changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine, Select, Table, delete, select
@@ -222,10 +221,7 @@ def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]
 
 
 def insert_new(
-    connection: Connection,
-    table: Table,
-    rows: Sequence[dict[str, Any]],
-    shared: Mapping[str, Any] = MappingProxyType({}),
+    connection: Connection, table: Table, rows: Sequence[dict[str, Any]], shared: Mapping[str, Any] = {}
 ) -> set[str]:
     """Insert the rows whose keys are new, in order; return the new keys.
 

@@ -21,6 +21,7 @@ from roarbench.common.identity import hash_value
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.store.ranking_spec import RankingSpec, make_spec_record
 
+Planes = NDArray[np.uint8]  # bit-planes of images, (n, planes, width)
 _COLUMN = "planes"
 FORMAT = 1  # increases when older versions of roarbench cannot read the files
 MANIFEST = "manifest.json"
@@ -130,11 +131,11 @@ def advise_to_delete(path: Path) -> str:
 class PlanesFile(NamedTuple):
     """Content of an Arrow file."""
 
-    planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only view of the memory-mapped file
+    planes: Planes  # uint8 (n, planes, width), read-only view of the memory-mapped file
     metadata: dict[str, Any]
 
 
-def write_planes(path: Path, planes: NDArray[np.uint8], metadata: Mapping[str, Any]) -> None:
+def write_planes(path: Path, planes: Planes, metadata: Mapping[str, Any]) -> None:
     """Write bit-planes, uint8 (n, planes, width), to a file with JSON values as metadata."""
     import pyarrow as pa
 
@@ -218,10 +219,7 @@ def find_rankings_with_other_levels(folder: Path, spec: RankingSpec) -> Iterator
 
 
 def are_rankings_equal_at_shared_levels(
-    planes: Mapping[Split, NDArray[np.uint8]],
-    layout: Layout,
-    other_planes: Mapping[Split, NDArray[np.uint8]],
-    other_layout: Layout,
+    planes: Mapping[Split, Planes], layout: Layout, other_planes: Mapping[Split, Planes], other_layout: Layout
 ) -> bool:
     """Return whether two rankings of the same images remove the same features, in both orders at all shared levels."""
     levels = {*layout.levels} & {*other_layout.levels}

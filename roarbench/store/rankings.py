@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import StoreError
@@ -43,6 +42,7 @@ from roarbench.store.ranking_files import (
     MANIFEST,
     ExplainedBatches,
     MapProvenance,
+    Planes,
     advise_to_delete,
     are_rankings_equal_at_shared_levels,
     choose_parts_and_first_images,
@@ -69,7 +69,7 @@ class Rankings:
 
     folder: Path
     layout: Layout
-    splits: Mapping[Split, NDArray[np.uint8]]  # bit-planes of each split, uint8 (n, planes, width), read-only
+    splits: Mapping[Split, Planes]  # bit-planes of each split, uint8 (n, planes, width), read-only
     files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each split's file, from the manifest
     seconds: float  # processor seconds that computed the maps, summed over all workers
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
@@ -150,13 +150,7 @@ class RankingsStore:
         return done
 
     def write_part(
-        self,
-        spec: RankingSpec,
-        split: Split,
-        start: int,
-        stop: int,
-        planes: NDArray[np.uint8],
-        provenance: MapProvenance,
+        self, spec: RankingSpec, split: Split, start: int, stop: int, planes: Planes, provenance: MapProvenance
     ) -> None:
         """Store, or replace, the bit-planes of images `start` to `stop - 1`, uint8 (stop - start, planes, width)."""
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
@@ -284,7 +278,7 @@ class RankingsStore:
         return entry | {"made": [record._asdict() for record in merge_batch_records(batches)]}
 
 
-def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:
+def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> Planes:
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
         raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {advise_to_delete(path.parent)}")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Self
 
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select
@@ -119,7 +118,7 @@ class ResultsStore:
             self.close()
 
     def add_results(
-        self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = MappingProxyType({})
+        self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = {}
     ) -> set[str]:
         """Store results in one transaction, and delete their leases with the number `lease`; return the new keys.
 
@@ -156,9 +155,7 @@ class ResultsStore:
         with self.database.begin_read() as connection:
             return list(connection.scalars(statement.order_by(results.c.key)))
 
-    def read_results(
-        self, keys: Collection[str], parsed_runs: Mapping[str, Run] = MappingProxyType({})
-    ) -> dict[str, RunResult]:
+    def read_results(self, keys: Collection[str], parsed_runs: Mapping[str, Run] = {}) -> dict[str, RunResult]:
         """Return a dict from these keys to results; runs in `parsed_runs` are not parsed again."""
         with self.database.begin_read() as connection:
             rows = select_matching(connection, select(results), results.c.key, keys)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -85,14 +84,14 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
     return probabilities.astype("<f4").tobytes()
 
 
-def read_run(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> Run:
+def read_run(row: Any, parsed_runs: Mapping[str, Run] = {}) -> Run:
     """Return the run of a row of `results` or `failures`; raise ValueError if the stored record was altered."""
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
         raise ValueError(f"the record of {row.key} was altered: its hash is not the key")
     return parsed_runs.get(row.key) or read_run_record(json.loads(row.record))
 
 
-def read_result(row: Any, parsed_runs: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
+def read_result(row: Any, parsed_runs: Mapping[str, Run] = {}) -> RunResult:
     """Return the result in a row of `results`; raise ValueError for a damaged row."""
     provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, parsed_runs)
     try:

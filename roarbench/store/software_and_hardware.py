@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import MappingProxyType
 
 LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
 
@@ -45,9 +44,7 @@ class Provenance:
 _USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 
-def read_provenance(
-    device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
-) -> Provenance:
+def read_provenance(device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = {}) -> Provenance:
     """Return the provenance of this process's results; `device` is `cpu` or a GPU's name, `libraries` adds versions."""
     versions = {"python": platform.python_version()}
     versions |= {name: version for name in LIBRARIES if (version := read_package_version(name))}

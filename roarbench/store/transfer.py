@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
@@ -37,7 +36,7 @@ _CSV_COLUMNS = (
 def export_results(
     store: ResultsStore,
     path: Path,
-    stability_by_rankings: Mapping[str, float] = MappingProxyType({}),
+    stability_by_rankings: Mapping[str, float] = {},
     keys: Collection[str] | None = None,
 ) -> int:
     """Write all results of a store, or the results with these keys, to a new Parquet file; return the number of rows.
