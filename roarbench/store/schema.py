@@ -9,19 +9,7 @@ A change of an existing table increases `NEWEST_VERSION`, and `open_database` ma
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 NEWEST_VERSION = "0010"  # versions of the schema have four digits, so alphabetical order is order in time
