@@ -53,43 +53,34 @@ hand v1: 12 runs, 3 done, 9 to do
  epoch reads them from disk
   1.8e+21 floating-point operations"""
 
-
 BRIEF = """\
 hand v1: 9 of 12 runs to do
   time about 64 min of wall time with 2 workers, measured just now
   8 trainings, 1 reference; disk 5 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
 
 
+def compute_extra_seconds(plan, other):
+    """Compute how much longer a plan takes than another, by HERE and by GUESS."""
+    return [plan.estimate_wall_seconds(rates) - other.estimate_wall_seconds(rates) for rates in (HERE, GUESS)]
+
+
 def test_plan_text_and_record_match_hand_computed_values():
     assert PLAN.format_text() == TEXT
     assert PLAN.format_brief() == BRIEF
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
-    assert (
-        "noise" not in quiet.format_text()
-        and PLAN.estimate_wall_seconds(GUESS) - quiet.estimate_wall_seconds(GUESS) == 150 * 2.0 / 2
-    )  # CPU cores draw noise
+    assert "noise" not in quiet.format_text()
+    assert compute_extra_seconds(PLAN, quiet)[1] == 150 * 2.0 / 2, "CPU cores draw noise"
     more = replace(PLAN, workers=8)
     unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, if present
-    assert [more.estimate_wall_seconds(rates) - unranked.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
-        20 * 4.0 / 8,
-        20 * 4.0 / 4,
-    ]
+    assert compute_extra_seconds(more, unranked) == [20 * 4.0 / 8, 20 * 4.0 / 4]
     idle = replace(PLAN, work=WORK._replace(jobs=0))  # one process dispatches all jobs
-    assert [PLAN.estimate_wall_seconds(rates) - idle.estimate_wall_seconds(rates) for rates in (HERE, GUESS)] == [
-        20,
-        20,
-    ]
+    assert compute_extra_seconds(PLAN, idle) == [20, 20]
     # at load 2, other programs leave half of a core to a worker
     assert PLAN.estimate_wall_seconds(replace(HERE, load=2.0)) == 2 * PLAN.estimate_wall_seconds(HERE)
     found = json.loads(json.dumps(PLAN.make_json_record()))
-    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == (
-        "hand v1",
-        12,
-        3,
-        3860,
-    )  # a core does 3840 each
-    work = found["work"]
-    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7700)
+    expected = {"suite": "hand v1", "runs": 12, "done": 3, "seconds": 3860}  # a core does 3840 each
+    assert found.items() >= expected.items()
+    assert found["work"].items() >= {"trainings": 9, "images_trained": 3660, "core_seconds": 7700}.items()
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 

@@ -76,11 +76,8 @@ def path(tmp_path):
 
 def test_read_suite_reads_networks_and_record_round_trips(path):
     suite = read_suite(path)
-    assert [suite.find_architecture(number)[0].partition("@")[0] for number in range(3)] == [
-        "resnet-planted",
-        "resnet-planted",
-        "net.make",
-    ]
+    names = [suite.find_architecture(number)[0].partition("@")[0] for number in range(3)]
+    assert names == ["resnet-planted", "resnet-planted", "net.make"]
     assert suite.given.count("file@") == suite.references == 3
     kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
     assert kept == suite
@@ -91,11 +88,9 @@ def test_read_suite_reads_networks_and_record_round_trips(path):
 
 
 def test_network_that_modifies_images_in_place_is_rejected(path):
-    path.with_name("net.py").write_text(FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), "))
-    torch.save(
-        build_network("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
-        path.with_name("three.pt"),
-    )
+    source = FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), ")
+    path.with_name("net.py").write_text(source)
+    save(path.with_name("three.pt"), "net.make@0", 2, source)
     with pytest.raises(CallerError, match=r"^net.make@\S+ modifies its input images in place"):
         drop_inapplicable_estimators(read_suite(path))
 
@@ -182,10 +177,8 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
         assert ran.again(rows[row], *needed) is ReproductionOutcome.EQUAL, row
     lent = rows["grad~other-reference", 0.3, 2]  # network 2 scored under the maps of network 0
     assert ran.again(lent, *files) is ReproductionOutcome.EQUAL
-    with pytest.raises(
-        CallerError,
-        match="this run has maps of {0} and scores {1}; for {1} add ".format(*map(make_weights_title, (one, four))),
-    ):
+    explained, scored = map(make_weights_title, (one, four))
+    with pytest.raises(CallerError, match=f"this run has maps of {explained} and scores {scored}; for {scored} add "):
         ran.again(lent, one)
     with ResultsStore.open(make_default_url(path.parent / "other")) as store:
         store.add_results([lent])
@@ -194,11 +187,7 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
 
 
 WRONG = (
-    (
-        '"net.py:make@three.pt"',
-        '"net.py:make"',
-        "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE",
-    ),
+    ("make@three.pt", "make", "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE"),
     ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', but lost.pt is not a file; write NETWORK@FILE"),
     ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other; use 3 to"),
     ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),

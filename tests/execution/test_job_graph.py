@@ -173,9 +173,8 @@ def test_estimate_step_seconds_matches_plan_and_hand_computed_cases(tmp_path, mo
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
     seconds = estimate_step_seconds(work, submitted, replace(RATES, submission=7.0))
     assert seconds == pytest.approx(TEST * (7.0 + 0.01) + JOB_OVERHEAD)
-    assert estimate_step_seconds(work, submitted, RATES) == pytest.approx(
-        TEST * (0.5 + 0.01) + JOB_OVERHEAD
-    )  # as a gradient: nothing is known
+    seconds = estimate_step_seconds(work, submitted, RATES)  # as a gradient: nothing is known
+    assert seconds == pytest.approx(TEST * (0.5 + 0.01) + JOB_OVERHEAD)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
     planned = sum(RATES.estimate_seconds(count_work(SUITE, list_planned_runs(SUITE))).values())
     assert sum(estimate_step_seconds(work, step, RATES) for step in made) == pytest.approx(planned)

@@ -43,9 +43,8 @@ def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
     assert re.match(r"peak = 0\.05 \(three trials of at most 100 steps on 54 training images; correct on ", found.line)
     assert tune_peak_learning_rate(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
-    assert tune_peak_learning_rate(lower, images).peak == 0.013, (
-        "of 0.05, 0.013 and 0.0031, which all train, the second"
-    )
+    found = tune_peak_learning_rate(lower, images)
+    assert found.peak == 0.013, "of 0.05, 0.013 and 0.0031, which all train, the second"
 
 
 def write_suite_for_network(tmp_path, network, said):
@@ -88,9 +87,8 @@ def test_peak_search_message_counts_rows_for_tables(tmp_path, monkeypatch):
 def test_run_stops_when_explained_network_is_near_chance(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
-    assert "so maps of the reference are meaningless; the run stopped before training networks on them; " in (
-        answer.err
-    )
+    said = "so maps of the reference are meaningless; the run stopped before training networks on them; "
+    assert said in answer.err
     assert "; write peak = 0.05 (three trials" in answer.err
     assert "under [recipe]" in answer.err
     assert "1 run" not in call("table", "--suite", steep, "--store", tmp_path / "store").err

@@ -75,6 +75,11 @@ def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=Fal
     return model
 
 
+def assert_same_weights(found, expected):
+    """Assert that two state dicts are equal to the last bit."""
+    assert compute_weights_checksum(found) == compute_weights_checksum(expected)
+
+
 @pytest.fixture(scope="module")
 def lent(tmp_path_factory):
     """The suite's rows on common networks tuned on masks of test images."""
@@ -91,13 +96,11 @@ def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_o
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = train_on_exchanged_masks(work, 1, make_ranking_masks(work, CONTROLS))
     key = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    weights = work.get_stored_network(key).load_weights()
-    assert compute_weights_checksum(weights) == compute_weights_checksum(common.state_dict())
-    tuned = train_on_exchanged_masks(
-        work, 1_000_001, make_ranking_masks(work, ["grad"], 1, tuned_on), common, lent=is_lent
-    )
+    assert_same_weights(work.get_stored_network(key).load_weights(), common.state_dict())
+    masks = make_ranking_masks(work, ["grad"], 1, tuned_on)
+    tuned = train_on_exchanged_masks(work, 1_000_001, masks, common, lent=is_lent)
     judge = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
-    assert compute_weights_checksum(judge.state_dict()) == compute_weights_checksum(tuned.state_dict())
+    assert_same_weights(judge.state_dict(), tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # jobs of the splits whose masks are used
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
 
@@ -129,21 +132,13 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         common, untouched = train_on_exchanged_masks(work, 0, make_ranking_masks(work, CONTROLS), mean=black), runs[0]
         assert (untouched.cell.estimator, untouched.cell.fill) == (CLEAN, "zero")
-        assert compute_weights_checksum(
-            work.get_stored_network(untouched.network).load_weights()
-        ) == compute_weights_checksum(common.state_dict())
-        tuned, norm = (
-            train_on_exchanged_masks(work, 1_000_000, make_ranking_masks(work, ["grad"]), common, black),
-            Normalisation.of(work.images),
-        )
-        blackened = replace(work, images=replace(work.images, mean=black))
-        for run in (
-            run
-            for run in runs
-            if (run.cell.fill, run.cell.estimator_of_stored_ranking) == ("zero", find_estimator("grad"))
-        ):
+        assert_same_weights(work.get_stored_network(untouched.network).load_weights(), common.state_dict())
+        tuned = train_on_exchanged_masks(work, 1_000_000, make_ranking_masks(work, ["grad"]), common, black)
+        blackened, norm = replace(work, images=replace(work.images, mean=black)), Normalisation.of(work.images)
+        filled = [run for run in runs if run.cell.fill == "zero"]
+        for run in (run for run in filled if run.cell.estimator_of_stored_ranking == find_estimator("grad")):
             own = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
-            assert compute_weights_checksum(own.state_dict()) == compute_weights_checksum(tuned.state_dict())
+            assert_same_weights(own.state_dict(), tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(train_and_score_runs, "load_stored_common_network", lambda *_, own=own: own)
@@ -156,9 +151,8 @@ def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, mon
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = open_rankings_of_run(work, run)
-    model = train_on_exchanged_masks(
-        work, 0, (RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF),)
-    )
+    mask = RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF)
+    model = train_on_exchanged_masks(work, 0, (mask,))
     monkeypatch.setattr(networks, "load_stored_common_network", lambda *_: model)
     np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, compute_correctness(work, run))
 

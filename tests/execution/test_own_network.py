@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -76,9 +77,8 @@ def compute_slow_gains(work, name, order):
         for explained, scored in product(range(3), repeat=2):
             rankings = open_rankings(work, name, 0 if name in CONTROLS[:2] else explained)
             gone = torch.from_numpy(removed(rankings, Split.TEST, t, order)).view(pixels.shape)
-            kept[explained, scored] = (
-                predict_classes(work, scored, torch.where(gone, mean, pixels)) == untouched[scored]
-            )
+            said = predict_classes(work, scored, torch.where(gone, mean, pixels))
+            kept[explained, scored] = said == untouched[scored]
         sign = 1 if order is Order.MORF else -1
         each = [
             sign * (int(kept[i, j][x]) + int(kept[j, i][x]) - int(kept[i, i][x]) - int(kept[j, j][x])) / 2
@@ -177,9 +177,8 @@ def test_run_missing_resumes_interrupted_suite_without_rescoring(tmp_path, done)
         found = store.read_results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
-    assert sorted(run.key for step in build_job_graph(work, left) for run in step.runs) == sorted(
-        run.key for run in left
-    )
+    grouped = [run.key for step in build_job_graph(work, left) for run in step.runs]
+    assert sorted(grouped) == sorted(run.key for run in left)
 
 
 def test_run_missing_skips_runs_stored_meanwhile_by_another_command(tmp_path, done):
@@ -240,13 +239,11 @@ def test_compare_rows_with_control_returns_gain_of_row(done):
     work, *_, results = done
     held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     gains = {row.estimator: row.gain for row in held.rows}
-    draws = SuiteDraws(results, Unit.SCALAR, Bootstrap())
-    one, turned = (
-        compare_rows(draws, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad"))
-    )
+    compare = partial(compare_rows, SuiteDraws(results, Unit.SCALAR, Bootstrap()), OWN_NETWORK, Unit.SCALAR)
+    one, turned = compare("grad", "random"), compare("random", "grad")
     assert one.gain == pytest.approx(gains["grad"]) and one.comparison is None
     assert turned.gain == pytest.approx(gains["grad"].negative)
-    both = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
+    both = compare(*ASKING[:2]).gain
     assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
     (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
     found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")

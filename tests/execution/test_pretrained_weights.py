@@ -6,6 +6,7 @@ import math
 import pickle
 import warnings
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -52,10 +53,15 @@ def weights(published):
     return torch.load(published)
 
 
+def load(path, model=None, name="resnet8"):
+    """Load a file's weights into a network, and return the normalisation."""
+    return load_given_weights(str(path), model or network(), 3, name)
+
+
 def test_published_weights_have_torchvision_normalisation(weights):
     """torchvision documents 0.485 … and 0.229 … for IMAGENET1K_V1 and images in [0, 1]."""
     model = network()
-    norm = load_given_weights("torchvision:small", model, 3, "resnet8")
+    norm = load("torchvision:small", model)
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
     torch.testing.assert_close(torch.tensor(norm.mean) / 255, torch.tensor([0.485, 0.456, 0.406]))
     torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
@@ -90,7 +96,7 @@ def test_load_given_weights_rejects_files_without_state_dict(tmp_path, write, ca
     refused = pytest.raises(CallerError, match=r"^[^\n]*; [^\n]*save (its )?weights with torch.save\([^\n]*$")
     with warnings.catch_warnings(record=True) as said, refused:
         warnings.simplefilter("always")
-        load_given_weights(str(next(tmp_path.iterdir())), network(), 3, "resnet8")
+        load(next(tmp_path.iterdir()))
     assert (said, capsys.readouterr().out) == ([], "")
 
 
@@ -106,8 +112,16 @@ def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name
         save_file(weights, path, {part: json.dumps(numbers) for part, numbers in values.items()} | {"format": "pt"})
     else:
         torch.save({"state_dict": weights, **values} if carried else old, path)
-    assert load_given_weights(str(path), model, 3, "resnet8") == carried
+    assert load(path, model) == carried
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+
+
+SAVE = "save weights with torch.save(model.state_dict(), FILE)"
+
+
+def set_bias(values):
+    """Return a function that sets the last layer's bias in a state dict."""
+    return lambda weights: weights | {"linear.bias": values}
 
 
 @pytest.mark.parametrize(
@@ -115,29 +129,20 @@ def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name
     [
         (lambda w: {"extra": torch.zeros(1)}, " is missing and 32 more; use weights of resnet8, or specify your"),
         (lambda w: dict(list(w.items())[:-1]), "linear.bias is missing;"),
-        (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias has shape (5,), expected (4,);"),
+        (set_bias(torch.zeros(5)), "linear.bias has shape (5,), expected (4,);"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
-        (lambda w: w | {"linear.bias": torch.full((4,), math.nan)}, "linear.bias contains NaN or infinity;"),
-        (
-            lambda w: w | {"linear.bias": torch.full((4,), 1e300, dtype=torch.float64)},
-            "linear.bias contains NaN or infinity;",
-        ),
-        (
-            lambda w: w | {"linear.bias": torch.zeros(4, dtype=torch.int8)},
-            "linear.bias has type int8, expected float32;",
-        ),
-        (lambda w: w | {"linear.bias": torch.zeros(4, device="meta")}, "linear.bias has no values;"),
+        (set_bias(torch.full((4,), math.nan)), "linear.bias contains NaN or infinity;"),
+        (set_bias(torch.full((4,), 1e300, dtype=torch.float64)), "linear.bias contains NaN or infinity;"),
+        (set_bias(torch.zeros(4, dtype=torch.int8)), "linear.bias has type int8, expected float32;"),
+        (set_bias(torch.zeros(4, device="meta")), "linear.bias has no values;"),
         (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, " is missing"),
         (
             lambda w: {"student": w, "teacher": double_weights(w)},
             "different weights under 'student', 'teacher'; save one of them",
         ),
         (lambda w: {"generator": w, "discriminator": {"x": torch.zeros(1)}}, "weights under 'generator', 'discrim"),
-        (lambda w: [w], "contains no state dict; save weights with torch.save(model.state_dict(), FILE)"),
-        (
-            lambda w: network(),
-            "is never run; if you trust the file, load it and save weights with torch.save(model.state_dict(), FILE)",
-        ),
+        (lambda w: [w], f"contains no state dict; {SAVE}"),
+        (lambda w: network(), f"is never run; if you trust the file, load it and {SAVE}"),
         (lambda w: {"net": w, "mean": [0.5] * 3}, "has mean [0.5, 0.5, 0.5] and std None; expected 3 numbers each"),
         (lambda w: {"net": w, "mean": 120, "std": 30.0}, "has mean 120 and std 30.0; expected 3 numbers each"),
         (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "[1.0, 1.0, 1.0, 1.0]; expected 3 numbers"),
@@ -152,7 +157,7 @@ def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name
 def test_load_given_weights_rejects_mismatched_state_dicts(tmp_path, weights, make, seen):
     torch.save(make(weights), tmp_path / "w.pt")
     with pytest.raises(CallerError) as error:
-        load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+        load(tmp_path / "w.pt")
     assert seen in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -182,7 +187,7 @@ def test_load_given_weights_accepts_common_checkpoint_layouts(tmp_path, weights,
     """Layouts of torchvision's training script, Lightning, DataParallel, torch.compile, timm's EMA, and SWA."""
     path, model = tmp_path / "w.safetensors", network()  # a pickle despite its name
     torch.save(wrap(weights), path)
-    assert load_given_weights(str(path), model, 3, "resnet8") is None
+    assert load(path, model) is None
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
@@ -197,7 +202,7 @@ def test_load_given_weights_reads_16_bit_safetensors_by_content(tmp_path, weight
     rounded = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
     save_file(rounded, tmp_path / "w.bin")
     model = network()
-    load_given_weights(str(tmp_path / "w.bin"), model, 3, "resnet8")
+    load(tmp_path / "w.bin", model)
     for name, value in model.state_dict().items():
         assert torch.equal(value, rounded[name].to(value.dtype)), name
 
@@ -217,7 +222,7 @@ def test_load_given_weights_reads_16_bit_safetensors_by_content(tmp_path, weight
 )
 def test_load_given_weights_scales_normalisation_to_255(tmp_path, weights, said, mean, std):
     torch.save({"state_dict": weights, **said}, tmp_path / "w.pt")
-    norm = load_given_weights(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+    norm = load(tmp_path / "w.pt")
     assert norm == ((mean,) * 3, (std,) * 3)
     assert {type(number) for part in norm for number in part} == {float}
 
@@ -227,7 +232,7 @@ def test_mismatched_weights_error_suggests_own_network_or_its_weights(tmp_path, 
     said = "use weights of resnet50, or specify your own network in a suite's file"
     for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; use weights of that network")):
         with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
-            load_given_weights(str(tmp_path / "w.pt"), network(), 3, name)
+            load(tmp_path / "w.pt", name=name)
 
 
 def drop_batch_norm_statistics(state):
@@ -248,14 +253,12 @@ def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path,
         found = drop_batch_norm_statistics(work.get_stored_network(common.key).load_weights())
         torch.testing.assert_close(found, drop_batch_norm_statistics(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
-    run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
-    monkeypatch.setattr(
-        train_and_score_runs,
-        "fit",
-        lambda model, *_: begun.append(drop_batch_norm_statistics(model.state_dict())) or 0.0,
-    )
-    score(work, run)
-    torch.testing.assert_close(begun, [drop_batch_norm_statistics(weights)], rtol=0, atol=0)
+    fit = Mock(return_value=0.0)
+    monkeypatch.setattr(train_and_score_runs, "fit", fit)
+    score(work, next(run for run in runs if run.cell.estimator == CLEAN))
+    begun = drop_batch_norm_statistics(fit.call_args.args[0].state_dict())
+    torch.testing.assert_close(begun, drop_batch_norm_statistics(weights), rtol=0, atol=0)
+    fit.assert_called_once()
     record = PUBLISHED_WEIGHTS[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED_WEIGHTS, NAME, record)
     (suite_networks.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")

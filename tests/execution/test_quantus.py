@@ -48,10 +48,8 @@ def compute_pixel_flipping(explained):
 def compute_region_perturbation(explained):
     """Remove the 16 most important of 8 x 8 regions, here one pixel each, with all channels."""
     order = compute_ranks(explained.maps.astype(np.float64).sum(axis=1).reshape(TEST, -1))
-    return np.mean(
-        [compute_probability(explained) - compute_probability(explained, np.tile(order < n, 3)) for n in range(1, 17)],
-        axis=0,
-    )
+    left = [compute_probability(explained, np.tile(order < n, 3)) for n in range(1, 17)]
+    return np.mean(compute_probability(explained) - left, axis=0)
 
 
 def compute_faithfulness_correlation(explained):

@@ -83,10 +83,8 @@ def test_blocked_run_is_reported_only_after_its_lease_is_released(fresh, store, 
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release_leases([blocked[0].key], living))
     events = run_missing(work, blocked, store, InlineEngine())
-    assert [event.step.first_run for event in events if event.step.first_run and event.failure] == [
-        blocked[1],
-        blocked[0],
-    ]
+    failed = [event.step.first_run for event in events if event.step.first_run and event.failure]
+    assert failed == [blocked[1], blocked[0]]
     assert store.list_leases() == []
 
 
@@ -114,9 +112,8 @@ def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monk
     engine = Losing()
     events = list(run_missing(work, runs, store, engine))
     assert told == [runs[0].key]
-    assert engine.done == [runs[0].key, runs[1].key, runs[0].key], (
-        "the run is repeated once the other process releases it"
-    )
+    stopped, next_run = runs[0].key, runs[1].key
+    assert engine.done == [stopped, next_run, stopped], "the run is repeated once the other process releases it"
     assert [event.step.first_run for event in events] == [runs[1], runs[0]]
     assert store.failures.record_interruption(runs[0].key, "killed") == 1, "a stopped job does not count as interrupted"
 
@@ -202,10 +199,8 @@ def test_job_keeps_artifacts_made_meanwhile_by_another_machine(kind, tmp_path):
     known = set(tmp_path.rglob("*"))
     do_steps(last)  # on the other machine
     made, missing = stat_files(tmp_path), set(tmp_path.rglob("*")) - known
-    waiting = {
-        folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents
-    }  # created by the process that waits
-    with hide_until_listed(missing - waiting):
+    made_while_waiting = {folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents}
+    with hide_until_listed(missing - made_while_waiting):
         do_steps(last)
     assert stat_files(tmp_path) == made
 

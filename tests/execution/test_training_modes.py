@@ -20,6 +20,7 @@ from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Workspace, s
 
 QUICK = find_suite("quick")
 COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe="quick@2(compile=true)")
+COMPILED_EXPLAINED_NETWORKS = replace(COMPILED_QUICK, recipe=QUICK.recipe)
 
 
 @pytest.fixture(autouse=True)
@@ -117,13 +118,7 @@ def test_recipe_compiles_regardless_of_measured_speeds(seconds, tmp_path, monkey
         (QUICK, False, "local", (), False),
         (QUICK, True, "local", (), True),
         (COMPILED_QUICK, False, "local", (), True),
-        (
-            replace(COMPILED_QUICK, recipe=QUICK.recipe),
-            False,
-            "local",
-            (),
-            True,
-        ),  # the explained networks' recipe compiles
+        (COMPILED_EXPLAINED_NETWORKS, False, "local", (), True),
         (COMPILED_QUICK, False, "ray", (), False),  # other machines of the cluster may have GPUs
         (COMPILED_QUICK, False, "local", ("0",), False),
     ],
@@ -137,9 +132,6 @@ def test_run_warns_when_compiling_is_requested_without_gpu(suite, option, engine
 
 
 def test_doctor_measures_nothing_without_gpu_or_training(tmp_path):
-    assert "on GPUs only" in doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
-    assert (
-        "trains no networks"
-        in doctor.measure_and_store_training_speeds(find_suite("imagenet-networks"), tmp_path).found
-    )
+    for name, reason in (("quick", "on GPUs only"), ("imagenet-networks", "trains no networks")):
+        assert reason in doctor.measure_and_store_training_speeds(find_suite(name), tmp_path).found
     assert list(tmp_path.iterdir()) == []
