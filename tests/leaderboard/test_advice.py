@@ -22,8 +22,12 @@ ROWS = {  # passes, own-network gain with its interval
 }
 
 
+def make_board_of_both_gains():
+    return make_combined_board(CombinedTable(*make_tables_of_both_gains()))
+
+
 def make_board(*names):
-    made = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
+    made = make_board_of_both_gains()
     answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
     rows = tuple(NamedRow(name, name, "", "", False, ROWS[name][0]) for name in names)
     return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
@@ -31,11 +35,8 @@ def make_board(*names):
 
 def test_recommended_rows_match_manual_pareto_front():
     found = recommend_rows(make_board(*ROWS))
-    assert [(each.row.id, each.certain) for each in found.front] == [
-        ("lrp", True),
-        ("occlusion", True),
-        ("rise", False),
-    ]
+    front = [(each.row.id, each.certain) for each in found.front]
+    assert front == [("lrp", True), ("occlusion", True), ("rise", False)]
     assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
     assert found.front[0].roar is None, "not retrained for"
     assert [each.row.id for each in recommend_rows(make_board("grad", "lrp")).near] == ["grad"]
@@ -47,7 +48,8 @@ def test_recommend_rows_skips_rows_without_verdict_or_known_cost():
 
 
 def test_row_cost_is_counted_in_passes_per_image():
-    rows = {row.id: row.passes for row in make_combined_board(CombinedTable(*make_tables_of_both_gains())).rows}
+    board = make_board_of_both_gains()
+    rows = {row.id: row.passes for row in board.rows}
     assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
-    found = recommend_rows(make_combined_board(CombinedTable(*make_tables_of_both_gains())))
+    found = recommend_rows(board)
     assert [(each.row.id, each.gain.value) for each in found.front] == [("ig", 1.0)]

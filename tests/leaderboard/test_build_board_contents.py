@@ -27,9 +27,8 @@ from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_r
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
     draws = SuiteDraws.of(results, Bootstrap(200))
-    return make_board_contents(
-        draws, make_table(draws, protocol, results.suite.estimators_with_rank, levels=levels), **more
-    )
+    table = make_table(draws, protocol, results.suite.estimators_with_rank, levels=levels)
+    return make_board_contents(draws, table, **more)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +38,12 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
-    board = SuiteDraws.of(quick, Bootstrap(200)).make_board(
-        SHOWN[protocol], Unit.SCALAR, quick.suite.estimators_with_rank, levels
-    )
+    draws, rows = SuiteDraws.of(quick, Bootstrap(200)), quick.suite.estimators_with_rank
+    board = draws.make_board(SHOWN[protocol], Unit.SCALAR, rows, levels)
     shown = make_contents(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
-    assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {
-        row.estimator: (row.gain, row.place, row.beating) for row in board.rows
-    }
+    expected = {row.estimator: (row.gain, row.place, row.beating) for row in board.rows}
+    assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == expected
     gains = [row.value.value for row in shown.rows]
     assert gains == sorted(gains, reverse=True)
 
@@ -84,9 +81,8 @@ def test_board_states_changed_code_once_if_all_rows_have_changed_code():
     assert every.facts == (*own.facts, "by code with uncommitted changes")
     assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
     assert some.facts == own.facts
-    begun = change(
-        replace(found, results={p: r for p, r in found.results.items() if p.cell.estimator != "grad"}), names
-    )
+    runs = {p: run for p, run in found.results.items() if p.cell.estimator != "grad"}
+    begun = change(replace(found, results=runs), names)
     assert begun.facts[-1] == every.facts[-1], "a row without runs has no origin"
     marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
     assert marked == {row.id for row in some.rows if row.started} - {"grad"}
@@ -94,18 +90,15 @@ def test_board_states_changed_code_once_if_all_rows_have_changed_code():
 
 def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
     """Each estimator is compared with every control, not with Random alone."""
-    controls, roar = (
-        {"random", "sobel", "random-blurred"},
-        make_contents(quick, seconds={"grad": 1.5, "var-grad": 30.0}),
-    )
+    controls = {"random", "sobel", "random-blurred"}
+    roar = make_contents(quick, seconds={"grad": 1.5, "var-grad": 30.0})
     beating = {row.id: row.beating for row in roar.rows if not row.control}
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best_control and roar.best_control.id == "sobel" and roar.rows_by_id["sobel"].beating is None
-    assert all(
-        each.against.keys() == controls and each.against[each.hardest_control].difference == each.margin_over_hardest
-        for each in beating.values()
-    )
+    for each in beating.values():
+        assert each.against.keys() == controls
+        assert each.against[each.hardest_control].difference == each.margin_over_hardest
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
     assert roar.cost_axis and roar.cost_axis.ticks == (1.0, 10.0, 100.0)
@@ -141,10 +134,10 @@ def test_row_without_rank_states_reason(quick):
         assert {row.id for row in gone} == (names or {row.id for row in rows})
         assert find_reasons(gone) == {f"no result yet of {said}"}
         assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
-    rows = {
-        point: replace(row, weights=("b" if point.cell.estimator == "grad" else "a") * 64 if row.run.reference else "")
-        for point, row in quick.results.items()
-    }
+    explained = [point for point, row in quick.results.items() if row.run.reference]
+    rows = dict(quick.results)
+    for point in explained:
+        rows[point] = replace(rows[point], weights=("b" if point.cell.estimator == "grad" else "a") * 64)
     gone = [row for row in make_contents(replace(quick, results=rows)).rows if not row.place]
     said = "made from a different reference than the other rows; compute the row again in a new --store"
     assert [row.id for row in gone] == ["grad"] and find_reasons(gone) == {said}

@@ -2,6 +2,7 @@
 
 import re
 from base64 import b64encode
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,37 @@ from tests.helpers.two_questions import make_tables_of_both_gains
 
 IMAGES = 60
 SUITE = SUITES["quick"]
+BOTH = (ROAR, OWN_NETWORK)
 NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "sgsq-grad", "var-grad"}
+
+
+def make_suite(name, protocols, rows, levels, seeds=2):
+    """Return a suite of the images and network of `quick`."""
+    return replace(SUITE, name=name, blocks=tuple(Block(protocol, rows, levels, seeds) for protocol in protocols))
+
+
+@contextmanager
+def open_site(folder):
+    """Open the views of the store in a folder, and the site of them."""
+    with open_views(folder) as found:
+        views = dict(found)
+        yield views, Site(views, list_addresses(views))
+
+
+def render(views, address=None):
+    """Return the HTML of a page, by default of the first."""
+    known = list_addresses(views)
+    return render_page(Site(views, known), address or known[0]).html
+
+
+def cut(text, start, end):
+    return text.partition(start)[2].partition(end)[0]
+
+
+@pytest.fixture
+def combined_board():
+    """A board with handwritten gains under both protocols."""
+    return make_combined_board(CombinedTable(*make_tables_of_both_gains()))
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +91,9 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert sorted(ids) == sorted(views["quick-v7"].results.suite.estimators_with_rank) and len(ids) == 13
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
-        rows = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
-        assert {name: answer.gain for name, answer in question.answers.items() if name != "random"} == {
-            name: gain for name, gain in rows.items() if name != "random"
-        }
+        gains = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
+        shown = {name: answer.gain for name, answer in question.answers.items()}
+        assert shown.pop("random").value == gains.pop("random").value == 0 and shown == gains
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
 
 
@@ -75,57 +105,37 @@ def test_header_brand_links_to_first_page(views):
 
 
 def test_board_page_marks_cells_not_run_and_0_by_construction(views):
-    page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
-    table = page.partition("<tbody")[2].partition("</tbody>")[0]
+    page = render(views)
+    table = cut(page, "<tbody", "</tbody>")
     assert table.count("not run") == len(NOT_RETRAINED)
     assert table.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert set(re.findall(r'data-sort="([^"]+)"', page)) == {"name", "roar", "own-network"}
     assert len(re.findall(r'data-own-network="-?[0-9.e-]+"', table)) == 13
     assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
-    key = page.partition('class="find"')[2].partition("</form>")[0]
+    key = cut(page, 'class="find"', "</form>")
     assert "0 by construction" in key and "Random" in key and "every control" not in key
     assert views["quick-v7"].combined_board.headline in page
-    alone = render_page(
-        Site(views, list_addresses(views)), make_address("board", "quick-v7", protocol="own-network")
-    ).html
+    alone = render(views, make_address("board", "quick-v7", protocol="own-network"))
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
 
 
-def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch):
+def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
     for page in ("board", "verdicts_by_suite"):
-        monkeypatch.setattr(
-            f"leaderboard.page.{page}.recommend_rows",
-            lambda _: recommend_rows(make_combined_board(CombinedTable(*make_tables_of_both_gains()))),
-        )
-    site = Site(views, list_addresses(views))
-    first = (
-        render_page(site, list_addresses(views)[0])
-        .html.partition("Which one should I use?")[2]
-        .partition("</details>")[0]
-    )
+        monkeypatch.setattr(f"leaderboard.page.{page}.recommend_rows", lambda _: recommend_rows(combined_board))
+    first = cut(render(views), "Which one should I use?", "</details>")
     answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
-    assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])"
-    assert (
-        why.startswith("Of the estimators that explain their network, none with as few passes per image has a higher")
-        and answer in why
-    )
-    assert (
-        "Which one should I use?"
-        not in render_page(site, make_address("board", "quick-v7", protocol="own-network")).html
-    )
-    suites = (
-        render_page(site, make_address("suites"))
-        .html.partition("Which estimator should I use?")[2]
-        .partition("</table>")[0]
-    )
+    assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])" and answer in why
+    said = "Of the estimators that explain their network, none with as few passes per image has a higher"
+    assert why.startswith(said)
+    assert "Which one should I use?" not in render(views, make_address("board", "quick-v7", protocol="own-network"))
+    suites = cut(render(views, make_address("suites")), "Which estimator should I use?", "</table>")
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
-    assert "50 passes of an image" in render_page(site, make_address("estimator", estimator="ig")).html
+    assert "50 passes of an image" in render(views, make_address("estimator", estimator="ig"))
 
 
-def test_combined_board_answers_match_expected_verdicts():
-    paired = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
-    roar, own = paired.questions
+def test_combined_board_answers_match_expected_verdicts(combined_board):
+    roar, own = combined_board.questions
     assert {name: (answer.colour_class, answer.verdict_text) for name, answer in roar.answers.items()} == {
         "random": (CONTROL, "control"),
         "sobel": (CONTROL, "no significant difference"),
@@ -133,11 +143,8 @@ def test_combined_board_answers_match_expected_verdicts():
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict"),
     }
-    assert {name: answer.colour_class for name, answer in own.answers.items() if name not in CONTROLS} == {
-        "gb": BELOW,
-        "grad": OPEN,
-        "ig": BEATS,
-    }
+    colours = {name: answer.colour_class for name, answer in own.answers.items() if name not in CONTROLS}
+    assert colours == {"gb": BELOW, "grad": OPEN, "ig": BEATS}
     assert all(own.answers[name].verdict_text == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
     assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
     assert own.colour_legend == [
@@ -156,19 +163,17 @@ def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
     assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
-    page = render_page(Site(views, list_addresses(views)), list_addresses(views)[0]).html
-    assert "What can only a network know? · quick-matched v3" in page
+    assert "What can only a network know? · quick-matched v3" in render(views)
 
 
 def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypatch):
     """The column appears if the suite itself has matched gain, and other rows are marked as not run."""
-    rows, levels = ("random", "grad"), (0.5, 0.9)
-    blocks = [Block(protocol, rows, levels, seeds=1) for protocol in (ROAR, OWN_NETWORK)]
-    three = replace(SUITE, name="three", blocks=(*blocks, Block(MATCHED, ("random",), levels, seeds=1)))
+    levels = (0.5, 0.9)
+    three = make_suite("three", BOTH, ("random", "grad"), levels, seeds=1)
+    three = replace(three, blocks=(*three.blocks, Block(MATCHED, ("random",), levels, seeds=1)))
     publish(monkeypatch, three)
     make_store(tmp_path, three, images=20)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
+    with open_site(tmp_path) as (views, site):
         (view,) = views.values()
         titles = [question.title for question in view.combined_board.questions]
         page = render_page(site, site.known[0]).html
@@ -181,9 +186,7 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
 
 def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monkeypatch):
     """Matched gain was run at one of two levels and lacks a row."""
-    rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
-    blocks = tuple(Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, MATCHED))
-    publish(monkeypatch, suite := replace(SUITE, name="three", blocks=blocks))
+    publish(monkeypatch, suite := make_suite("three", (*BOTH, MATCHED), ("random", "grad", "ig"), (0.5, 0.9)))
 
     def keep(point):
         name = point.cell.estimator
@@ -191,18 +194,16 @@ def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monke
         return not matched or (point.cell.t == 0.9 and not name.startswith("ig"))
 
     make_store(tmp_path, suite, keep, images=40)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
+    with open_site(tmp_path) as (views, site):
         page = render_page(site, site.known[0]).html
         third = views["three-v7"].combined_board.questions[2]
     assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
     assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
 
 
-def test_scatter_draws_rows_with_both_gains_and_counts_others():
+def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
     """Dots are at their gains, and no name covers another name."""
-    board = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
-    found = make_scatter(board)
+    found = make_scatter(combined_board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
     assert found.x_label == "ROAR gain at 90 %"
     drawn = {dot.name: dot for dot in found.dots}
@@ -215,45 +216,39 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others():
     for number, (left, top, letters) in enumerate(labels):
         for x, y, more in labels[:number]:
             assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
-    nothing = replace(board, questions=(replace(board.questions[0], answers={}), board.questions[1]))
-    assert make_scatter(nothing) is None
+    roar, own = combined_board.questions
+    assert make_scatter(replace(combined_board, questions=(replace(roar, answers={}), own))) is None
 
 
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
     """The overview shows the larger of two suites on the same images and network."""
     few, many = ("random", "grad"), ("random", "grad", "ig")
     for name, rows in {"small": few, "large": many}.items():
-        blocks = tuple(Block(protocol, rows, (0.9,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
-        publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks, recipe=SUITE.recipe))
+        publish(monkeypatch, suite := make_suite(name, BOTH, rows, (0.9,)))
         make_store(tmp_path, suite, images=40)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
+    with open_site(tmp_path) as (views, site):
         overview = render_page(site, site.known[0])
     assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
-    columns = overview.html.partition('class="matrix"')[2].partition("</thead>")[0]
+    columns = cut(overview.html, 'class="matrix"', "</thead>")
     assert "large v7" in columns and "small v7" not in columns
 
 
 def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, monkeypatch):
     for name, rows, t in (("small", ("random", "grad"), 0.9), ("large", ("random", "grad", "ig"), 0.45)):
-        blocks = tuple(Block(protocol, rows, (t,), seeds=2) for protocol in (ROAR, OWN_NETWORK))
-        publish(monkeypatch, suite := replace(SUITE, name=name, blocks=blocks))
+        publish(monkeypatch, suite := make_suite(name, BOTH, rows, (t,)))
         begun = [point for point in results(suite, 40) if point.cell.estimator == "grad"][:1]
         make_store(tmp_path, suite, lambda point, name=name, begun=begun: name == "small" or point in begun, images=40)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
-        overview = render_page(site, make_address("suites")).html
+    with open_site(tmp_path) as (views, _):
+        overview = render(views, make_address("suites"))
         assert [row.id for row in views["large-v7"].combined_board.rows] == ["grad"]
-    columns = overview.partition('class="matrix"')[2].partition("</thead>")[0]
-    assert "small v7" in columns
+    assert "small v7" in cut(overview, 'class="matrix"', "</thead>")
 
 
 def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
     """All other pages exist."""
     make_store(tmp_path, SUITE, lambda point: point.cell.retrain is ScoredNetwork.IMAGES, images=20)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
+    with open_site(tmp_path) as (_, site):
         pages = {at: render_page(site, at).html for at in site.known}
         with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
             render_page(site, make_address("estimator", estimator="gradcam"))
@@ -267,9 +262,7 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
 
 def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
     """ROAR was run at one of two levels and lacks a row; KAR was not run."""
-    rows, levels = ("random", "grad", "ig"), (0.5, 0.9)
-    blocks = [Block(protocol, rows, levels, seeds=2) for protocol in (ROAR, OWN_NETWORK, KAR)]
-    publish(monkeypatch, suite := replace(SUITE, name="part", blocks=tuple(blocks)))
+    publish(monkeypatch, suite := make_suite("part", (*BOTH, KAR), ("random", "grad", "ig"), (0.5, 0.9)))
 
     def keep(point):
         cell = point.cell
@@ -277,8 +270,7 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
         return not retrained or (cell.order is Order.MORF and cell.t == 0.9 and cell.estimator != "ig")
 
     make_store(tmp_path, suite, keep, images=40)
-    with open_views(tmp_path) as found:
-        site = Site(views := dict(found), list_addresses(views))
+    with open_site(tmp_path) as (views, site):
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "estimator")]
         claims = render_page(site, make_address("claims")).html
         paired, other = views["part-v7"].combined_board, site.known[1:3]
@@ -293,26 +285,22 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
     assert any("ROAR gain at 90\N{NARROW NO-BREAK SPACE}%: not run" in page for page in pages), "the page of ig"
 
 
-def test_estimator_page_describes_verdicts_of_both_gains(views):
-    board = make_combined_board(CombinedTable(*make_tables_of_both_gains()))
-    assert describe_both_verdicts(board, "grad") == (
+def test_estimator_page_describes_verdicts_of_both_gains(views, combined_board):
+    assert describe_both_verdicts(combined_board, "grad") == (
         "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
         "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
     )
-    assert describe_both_verdicts(board, "ig").startswith(
-        "ROAR gain at 90 %: not run. Own-network gain: explains its network, +1.0 "
-    )
-    assert "Own-network gain: 0 by construction" in describe_both_verdicts(board, "sobel")
-    site = Site(views, list_addresses(views))
-    assert "ROAR gain: not run." in render_page(site, make_address("estimator", estimator="gradcam")).html
-    row = views["quick-v7"].get_board(OWN_NETWORK).rows_by_id
-    assert write_verdict_sentence(views["quick-v7"].get_board(OWN_NETWORK), row["random"]).startswith(
-        "Its own-network gain is 0 by construction"
-    )
+    said = describe_both_verdicts(combined_board, "ig")
+    assert said.startswith("ROAR gain at 90 %: not run. Own-network gain: explains its network, +1.0 ")
+    assert "Own-network gain: 0 by construction" in describe_both_verdicts(combined_board, "sobel")
+    assert "ROAR gain: not run." in render(views, make_address("estimator", estimator="gradcam"))
+    board = views["quick-v7"].get_board(OWN_NETWORK)
+    sentence = write_verdict_sentence(board, board.rows_by_id["random"])
+    assert sentence.startswith("Its own-network gain is 0 by construction")
 
 
 def test_claims_page_covers_both_gains(views):
-    page = render_page(Site(views, list_addresses(views)), make_address("claims")).html
+    page = render(views, make_address("claims"))
     assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
     assert page.count('<span class="none">cannot say</span>') == 2
 

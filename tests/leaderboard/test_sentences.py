@@ -97,11 +97,8 @@ def make_two_boards(explains, better):
     """Return rows with own-network verdicts and rows with ROAR verdicts against Random, by name."""
     nothing = Estimate()
     bare = {name: Row(name, 3, nothing, (), (), nothing, None) for name in {**explains, **better}}
-    verdicts = {
-        True: OwnNetworkVerdict.EXPLAINS,
-        False: OwnNetworkVerdict.OPEN,
-        None: OwnNetworkVerdict.BY_CONSTRUCTION,
-    }
+    verdicts = {True: OwnNetworkVerdict.EXPLAINS, False: OwnNetworkVerdict.OPEN}
+    verdicts[None] = OwnNetworkVerdict.BY_CONSTRUCTION
     network = [replace(bare[name], network=OwnNetworkTest(verdicts[word])) for name, word in explains.items()]
     found = {name: Verdict.BETTER if word else Verdict.SAME for name, word in better.items()}
     roar = [replace(bare[name], against={"random": Comparison(word, 0.1, 0.1)}) for name, word in found.items()]
@@ -115,9 +112,8 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
         (False, True, "none of 2 beats Random, but blurred noise does."),
         (True, False, "1 of 2 beats Random."),
     ):
-        found = write_combined_headline(
-            *make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
-        )
+        boards = make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
+        found = write_combined_headline(*boards)
         assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
     network, roar = make_two_boards(explains, {"grad": True})
     more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
@@ -128,10 +124,11 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     assert write_combined_headline(more, measured, incomplete_levels_text="at 90 %") == (
         "3 of 4 estimators explain their network; under ROAR at 90 % 1 of 1 beats Random."
     ), "a row without the levels that were run is not counted"
-    assert write_combined_headline([replace(row, network=None) for row in network], roar) == "", (
-        "no verdict, nothing said"
-    )
-    assert write_combined_headline(network, [replace(row, against={}) for row in roar]) == ""
+    for without_verdict in (
+        ([replace(row, network=None) for row in network], roar),
+        (network, [replace(row, against={}) for row in roar]),
+    ):
+        assert write_combined_headline(*without_verdict) == ""
 
 
 def test_verdict_sentence_names_dependence_on_image_and_network():
@@ -160,25 +157,22 @@ def test_verdict_sentence_counts_rank_among_suite_rows():
 
 
 def test_explain_disagreement_names_win_and_loss_under_roar():
-    def said(**words):
-        boards = (
-            (SimpleNamespace(protocol=SHOWN[name], title="digits"), make_row(word)) for name, word in words.items()
-        )
-        return explain_disagreement([(None, *each) for each in boards])
+    def said(suites=("one", "one"), **words):
+        boards = [SimpleNamespace(protocol=SHOWN[name], title="digits") for name in words]
+        return explain_disagreement(list(zip(suites, boards, map(make_row, words.values()), strict=True)))
 
     why = said(matched="yes", roar="<")
     assert why.startswith("On digits it beats every control under Matched gain and is below Local contrast under ROAR.")
     assert MATCHED.question in why and ROAR.question in why
     assert said(matched="<", roar="yes").startswith("On digits it beats every control under ROAR and is ")
     assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
+    assert said(("digits", "photographs"), matched="yes", roar="<") == "", "verdicts on other images may differ"
 
 
 def test_explanations_cover_rank_range_and_mask_only_accuracy():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
-    first, ranged = (
-        make_row("yes", "e1", place=RankInterval(1, 1, 1)),
-        make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found),
-    )
+    first = make_row("yes", "e1", place=RankInterval(1, 1, 1))
+    ranged = make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found)
     place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
@@ -218,9 +212,8 @@ def test_doubts_name_controls_and_variants_with_equal_gain():
         (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not significantly different from"),
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Significantly worse than"),
     ):
-        ((said, sentence, grave),) = list_doubts(
-            make_suite_results(), beating=compare_with_control(over, WORDS[short[0]])
-        )
+        beating = compare_with_control(over, WORDS[short[0]])
+        ((said, sentence, grave),) = list_doubts(make_suite_results(), beating=beating)
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
         start = f"{side} Local contrast, which does not use the network: the row’s matched gain minus the control’s is "
         assert sentence.startswith(start)
@@ -244,11 +237,8 @@ def test_mask_only_doubt_states_accuracy(suite):
     """A single training has no interval."""
 
     def said(protocol, share=0.53):
-        return [
-            found
-            for found in list_doubts(make_suite_results(suite, make_leaky_accuracy(share)), protocol)
-            if "masks" in found[0]
-        ]
+        doubts = list_doubts(make_suite_results(suite, make_leaky_accuracy(share)), protocol)
+        return [doubt for doubt in doubts if "masks" in doubt[0]]
 
     ((short, sentence, grave),) = said(ROAR)
     assert short in ("masks alone 53 %", "masks alone 54 %") and "At t = 0.9" in sentence
@@ -275,32 +265,18 @@ def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
 def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(protocol):
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
-    found, elsewhere, noise = list_doubts(
-        replace(make_suite_results(), prediction_stability={"var-grad": 0.684}, **outside), protocol
-    )
+    results = replace(make_suite_results(), prediction_stability={"var-grad": 0.684}, **outside)
+    found, elsewhere, noise = list_doubts(results, protocol)
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510
 
 
 def test_choose_evenly_spaced_images_returns_six_or_all():
-    assert (
-        choose_evenly_spaced_images(24) == [0, 4, 8, 12, 16, 20]
-        and choose_evenly_spaced_images(3) == [0, 1, 2]
-        and choose_evenly_spaced_images(0) == []
-    )
+    for count, chosen in ((24, [0, 4, 8, 12, 16, 20]), (3, [0, 1, 2]), (0, [])):
+        assert choose_evenly_spaced_images(count) == chosen
 
 
 def test_template_capitalize_changes_only_first_letter():
     template = load_templates().from_string("{{ 'DiffROAR'|capitalize }}, {{ 'own-network gain'|capitalize }}")
     assert template.render() == "DiffROAR, Own-network gain"
-
-
-def test_explain_disagreement_ignores_other_suites():
-    """A verdict on digits does not contradict a verdict on photographs."""
-    wins, loses = (
-        (SimpleNamespace(protocol=SHOWN[name], title=""), make_row(kind))
-        for name, kind in (("matched", "yes"), ("roar", "<"))
-    )
-    assert explain_disagreement([("one", *wins), ("one", *loses)])
-    assert explain_disagreement([("one", *wins), ("other", *loses)]) == ""

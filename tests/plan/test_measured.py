@@ -43,9 +43,8 @@ def test_set_fill_and_unit_keeps_existing_blocks_of_fill():
     whole = make_suite(Block(ROAR, ROWS, (0.5,), 2), own, Block(KAR, ROWS, (0.5,), 1))
     found = set_allowed_fill_and_unit(whole, "linear")
     assert found.blocks == (own, Block(KAR, ROWS, (0.5,), 1, Unit.SCALAR, "linear"))
-    assert (
-        set_allowed_fill_and_unit(make_suite(*whole.blocks[:2]), "linear").title == "made-up v1"
-    )  # the suite itself has all of these blocks
+    part = make_suite(*whole.blocks[:2])  # has all of these blocks itself
+    assert set_allowed_fill_and_unit(part, "linear").title == "made-up v1"
 
 
 def test_set_fill_and_unit_drops_unsupported_protocols():

@@ -55,6 +55,10 @@ def table_suite_path(tmp_path):
 
 NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
 CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # a row on photographs has to beat these
+MISSING_CONTROLS = (
+    "only {} for matched, and fewer controls are easier to beat; add {} to `estimators`, "
+    "as in a file that `new-suite` writes"
+)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +73,8 @@ CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # a row on photographs 
 def test_describe_missing_controls_names_missing_controls(path, estimators, more, count, lacking):
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
     suite = read_changed_suite(path, "size = 8", f"size = 8\n{more}")
-    said = f"only {count} controls for matched, and fewer controls are easier to beat; add {', '.join(lacking)} to "
-    said += "`estimators`, "
-    assert describe_missing_controls(suite, MATCHED) == (
-        f"{said}as in a file that `new-suite` writes" if lacking else ""
-    )
+    said = MISSING_CONTROLS.format(f"{count} controls", ", ".join(lacking))
+    assert describe_missing_controls(suite, MATCHED) == (said if lacking else "")
     assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three controls"
 
 
@@ -87,12 +88,8 @@ def test_suite_file_accepts_every_run_protocol(table_suite_path):
 
 
 def test_describe_missing_controls_names_two_controls_of_table(table_suite_path):
-    said = "only 1 control for matched, and fewer controls are easier to beat; add deviation, linear-classifier to "
-    said += "`estimators`, "
-    assert (
-        describe_missing_controls(read_suite(table_suite_path), MATCHED)
-        == f"{said}as in a file that `new-suite` writes"
-    )
+    said = MISSING_CONTROLS.format("1 control", "deviation, linear-classifier")
+    assert describe_missing_controls(read_suite(table_suite_path), MATCHED) == said
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
@@ -110,6 +107,11 @@ def read_changed_suite(path, old, new):
     return read_suite(beside)
 
 
+def write_and_read_record(suite):
+    """Read a suite from its record, as from a store."""
+    return read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
+
+
 def test_suite_file_round_trips_through_record(path):
     suite = read_suite(path)
     (block,) = suite.blocks
@@ -120,9 +122,8 @@ def test_suite_file_round_trips_through_record(path):
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
     assert len(list_planned_runs(suite)) == 5
-    plain = encode_canonically(convert_user_suite_to_record(suite))
-    assert str(path.parent) not in plain  # the record holds no local path
-    found = read_user_suite_record(json.loads(plain))
+    assert str(path.parent) not in encode_canonically(convert_user_suite_to_record(suite)), "no local path"
+    found = write_and_read_record(suite)
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
     part = drop_estimators_of_user_suite(suite, {"grad": "no gradient"})
@@ -137,9 +138,8 @@ def test_compile_key_changes_recipe_of_suite_file(path):
     assert compiled.recipe_record.compile and not usual.recipe_record.compile
     assert compiled.version != usual.version
     assert read_user_suite_record(convert_user_suite_to_record(compiled)).recipe == compiled.recipe
-    assert (
-        read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = false").name_in_commands == usual.name_in_commands
-    )
+    plain = read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = false")
+    assert plain.name_in_commands == usual.name_in_commands
 
 
 def test_suite_version_depends_only_on_content(path, tmp_path):
@@ -162,10 +162,7 @@ def test_suite_version_depends_only_on_content(path, tmp_path):
         suite = read_changed_suite(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
-    assert (
-        read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite)))).tuned_on
-        is Split.TEST
-    )
+    assert write_and_read_record(suite).tuned_on is Split.TEST
     assert "tuned_on" not in convert_user_suite_to_record(usual)  # so versions of older suites stay
 
 
@@ -195,7 +192,7 @@ def test_suite_file_explains_published_weights(path):
     suite = read_changed_suite(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
     assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
     assert find_default_explained_weights(suite) == suite.given and suite.version != read_suite(path).version
-    kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))
+    kept = write_and_read_record(suite)
     assert (kept.name_in_commands, kept.given) == (suite.name_in_commands, suite.given)
 
 
@@ -211,9 +208,7 @@ def test_suite_without_training_accepts_test_images_only(protocol, path):
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
     assert suite.explain_inapplicable("linear-classifier") == "it is fitted to training images, but the suite has none"
     assert not suite.explain_inapplicable("deviation")
-    assert read_user_suite_record(
-        json.loads(encode_canonically(convert_user_suite_to_record(suite)))
-    ).dataset_record.numbered
+    assert write_and_read_record(suite).dataset_record.numbered
 
 
 def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
@@ -224,11 +219,8 @@ def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
     data = suite.dataset_record
     assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
     assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
-    assert (
-        read_changed_suite(path, SIZE, f"{said}\nrange = 1").name_in_commands
-        == suite.name_in_commands
-        != usual.name_in_commands
-    )
+    scaled = read_changed_suite(path, SIZE, f"{said}\nrange = 1")
+    assert scaled.name_in_commands == suite.name_in_commands != usual.name_in_commands
     kept = json.loads(encode_canonically(convert_user_suite_to_record(suite)))
     assert read_user_suite_record(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
@@ -250,9 +242,8 @@ def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
 def test_suite_file_reads_hub_data_set_or_network_file(path):
     revision = "0123456789" * 4
     said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
-    data = read_changed_suite(
-        path, PICTURES, said + 'train = "train"\ntest = "test"\nimage_column = "img"'
-    ).dataset_record
+    said += 'train = "train"\ntest = "test"\nimage_column = "img"'
+    data = read_changed_suite(path, PICTURES, said).dataset_record
     assert (data.hub, data.revision, data.image_column, data.label_column) == ("me/mine", revision, "img", "label")
     models = set()
     for text in ("def build(classes, channels, size): ...\n", "# another\ndef build(classes, channels, size): ...\n"):
@@ -267,10 +258,8 @@ def test_table_suite_drops_estimators_that_need_neighbours(table_suite_path):
     suite = read_suite(table_suite_path)
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
-    assert (suite.estimators_with_rank[:2], suite.controls) == (
-        ("random", "grad"),
-        ("random",),
-    )  # the only control is added
+    assert suite.estimators_with_rank[:2] == ("random", "grad")
+    assert suite.controls == ("random",)  # the only control is added
     fit = drop_inapplicable_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")

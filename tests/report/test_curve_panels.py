@@ -133,9 +133,8 @@ def test_figure_texts_do_not_overlap(make):
         low, high = axes.get_ylim()  # a tick beyond the limits is not drawn
         texts += [tick.label1 for tick in axes.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
     # a label's box has its ascenders and descenders: 1 pixel of the 100 per inch is anti-aliasing
-    boxes = [
-        (t.get_text(), t.get_window_extent(renderer).padded(-1)) for t in texts if t.get_text() and t.get_visible()
-    ]
+    shown = [text for text in texts if text.get_text() and text.get_visible()]
+    boxes = [(text.get_text(), text.get_window_extent(renderer).padded(-1)) for text in shown]
     for (one, a), (other, b) in itertools.combinations(boxes, 2):
         assert not a.overlaps(b), f"'{one}' overlaps '{other}'"
     for text, box in boxes:
@@ -144,10 +143,8 @@ def test_figure_texts_do_not_overlap(make):
 
 
 def test_published_curves_are_dashed_in_color_of_measured_curve():
-    measured, published = (
-        make_curve("grad"),
-        (make_curve("grad", end=0.2, levels=T[1:]), make_curve("var-grad", "grad", end=0.1)),
-    )
+    measured = make_curve("grad")
+    published = (make_curve("grad", end=0.2, levels=T[1:]), make_curve("var-grad", "grad", end=0.1))
     (axes,) = make_figure(make_chart_of(measured, published=published)).axes
     drawn = find_lines_by_label(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
@@ -157,10 +154,8 @@ def test_published_curves_are_dashed_in_color_of_measured_curve():
     assert dashed.get_color() == drawn["grad"].get_color()
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
     leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
-    assert leaders == {
-        (0.9, measured.accuracy[-1]),
-        (0.9, published[1].accuracy[-1]),
-    }  # measured curves are labelled first
+    labelled = (measured, published[1])  # measured curves are labelled first
+    assert leaders == {(0.9, curve.accuracy[-1]) for curve in labelled}
 
 
 @pytest.mark.slow

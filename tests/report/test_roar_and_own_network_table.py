@@ -79,10 +79,8 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
-    page = format_html(both)
-    assert "(!!): docs/how-it-works.md." in page and "--notes" not in render_text(
-        format_text(both, 80, on_command_line=False), 80
-    )
+    page, cell_output = format_html(both), render_text(format_text(both, 80, on_command_line=False), 80)
+    assert "(!!): docs/how-it-works.md." in page and "--notes" not in cell_output
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
     words = [text.get_text().strip() for axes in plot_gains(both.gains_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
@@ -117,8 +115,6 @@ def test_has_combined_table_selects_suites_with_both_protocols():
 
 def test_make_combined_table_rejects_unknown_rows():
     suite = replace(SUITE, blocks=(SUITE.blocks[0], replace(SUITE.blocks[0], protocol=OWN_NETWORK)))
-    results = SuiteResults(suite, "", None, {})
-    with pytest.raises(
-        CallerError, match="suite 'made-up' has no roar or own-network rows of lrp; leave these rows out"
-    ):
-        make_combined_table(results, ["lrp"])
+    said = "suite 'made-up' has no roar or own-network rows of lrp; leave these rows out"
+    with pytest.raises(CallerError, match=said):
+        make_combined_table(SuiteResults(suite, "", None, {}), ["lrp"])

@@ -57,9 +57,8 @@ def test_status_shows_preparation_before_first_result(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
-    store.claim_leases(
-        [LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)], Owner.of_this_process(), 1
-    )
+    request = LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)
+    store.claim_leases([request], Owner.of_this_process(), 1)
     lease(store, [make_run(list_planned_runs(SUITE)[0]).key], Owner.of_this_process())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
@@ -69,9 +68,8 @@ def test_measure_progress_uses_pace_of_last_hour(store):
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
     owner, run = Owner.of_this_process(), make_run(points[9])
-    store.claim_leases(
-        [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
-    )
+    requests = [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)]
+    store.claim_leases(requests, owner, 2)
     store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.record_runs_failed_until_retry([make_run(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)

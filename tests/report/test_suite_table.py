@@ -43,12 +43,8 @@ def whole():
 
 def test_diffroar_gain_equals_kar_minus_roar(both):
     """Two seeds of four images: KAR 1100 and 1110, ROAR 0101 and 1000 have differences 2 - 2 and 3 - 1 of 4."""
-    falls = {
-        "sobel": 0.1,
-        "grad": -0.1,
-        "var-grad": 0.2,
-        "random": 0.0,
-    }  # DiffROAR of `usual` is twice this times t, plus noise
+    # DiffROAR of these results is twice this times t, plus noise
+    falls = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}
     for name, row in parse_rows(make_table(both, "diffroar")).items():
         assert [row["gains"][str(t)] for t in LEVELS] == pytest.approx([200 * falls[name] * t for t in LEVELS], abs=1.5)
         assert row["verdict"] == (None if name == "random" else "better" if falls[name] > 0 else "worse")
@@ -163,6 +159,5 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     assert all(IMPORTED in flag for flag in flags.values())
     (last,) = (line for line in list_doubts(compute_validity_panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
     assert "(!)" in last and NETWORK in last
-    assert (
-        "var-grad 50%" in (said := write_all_notes(table, signs=False)) and "†" not in said
-    )  # rows of the board have no sign
+    said = write_all_notes(table, signs=False)  # rows of the board have no sign
+    assert "var-grad 50%" in said and "†" not in said

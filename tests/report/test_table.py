@@ -125,9 +125,8 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     tied = make_table_with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
-    assert list(parse_rows(make_table_with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == [
-        "'-2@0123abcd"
-    ]
+    formula = make_table_with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),))
+    assert list(parse_rows(formula, "csv")) == ["'-2@0123abcd"]
 
 
 def test_table_states_common_origin_of_imported_rows_once():
@@ -220,9 +219,8 @@ def test_table_doubts_name_missing_controls(tmp_path):
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
         table = make_table_with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
-        assert [words.startswith("only 3 controls for matched") for words in list_table_doubts(table)] == [
-            True
-        ] * faults
+        doubts = list_table_doubts(table)
+        assert [words.startswith("only 3 controls for matched") for words in doubts] == [True] * faults
 
 
 def test_better_than_column_names_controls_before_untrained_twin():

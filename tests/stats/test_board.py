@@ -73,19 +73,16 @@ def test_single_training_row_gets_intervals_from_pooled_variance_or_images():
     assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
     assert good.vs_random is None and good.place == RankInterval(1)
-    judged, own = (
-        compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)])),
-        compute_board(synthetic(4), ROAR, BOOTSTRAP),
-    )
+    judged = compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)]))
+    own = compute_board(synthetic(4), ROAR, BOOTSTRAP)
     assert judged.covers is IntervalScope.BOTH
     one, four = row(judged, "good").gain, row(own, "good").gain
     assert one.high - one.low > four.high - four.low
     judged = compute_board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is IntervalScope.IMAGES
     assert row(judged, "good").vs_random.verdict is Verdict.BETTER
-    assert (
-        compute_board(synthetic(1), MORF, BOOTSTRAP, estimate_variance_components([synthetic(3)])) == judged
-    )  # MoRF trains no network
+    spread = estimate_variance_components([synthetic(3)])
+    assert compute_board(synthetic(1), MORF, BOOTSTRAP, spread) == judged, "MoRF trains no network"
     for networks, covers in ((("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)):
         scores = synthetic(len(networks))
         judged = compute_board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
@@ -95,10 +92,8 @@ def test_single_training_row_gets_intervals_from_pooled_variance_or_images():
 
 def test_shown_rows_filter_keeps_row_numbers():
     scores = synthetic(2)
-    whole, shown = (
-        compute_board(scores, ROAR, BOOTSTRAP),
-        compute_board(scores, ROAR, BOOTSTRAP, shown_rows=("bad", "good")),
-    )
+    whole = compute_board(scores, ROAR, BOOTSTRAP)
+    shown = compute_board(scores, ROAR, BOOTSTRAP, shown_rows=("bad", "good"))
     assert shown.rows == (row(whole, "good"), row(whole, "bad")) and row(whole, "bad").place.place == 5
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
@@ -278,8 +273,7 @@ def test_row_compared_with_itself_is_left_out_of_training_variance():
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
     assert row(compute_board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
-    kept, fewer = (
-        estimate_variance_components([each]).trainings for each in (itself, replace(itself, correct=without))
-    )
+    part = replace(itself, correct=without)
+    kept, fewer = (estimate_variance_components([each]).trainings for each in (itself, part))
     assert kept.variance == fewer.variance
     assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's

@@ -50,6 +50,10 @@ def make_correctness(cells, seeds, images, luck=0.0):
     return Correctness(tuple(name for name, _ in bits), (0.5,), bits)
 
 
+def make_cell(bits):
+    return Correctness(("a",), (0.5,), {("a", 0.5): bits})
+
+
 def make_explained_rows(rows, networks, trainings=1, images=60, seed=0):
     """Return rows with explained networks, training s with network s mod their number, and a control."""
     generator = np.random.default_rng(seed)
@@ -88,9 +92,7 @@ def test_draw_variance_is_sum_of_image_and_seed_variance(seeds):
     resamples, images = 8000, 300
     spread = estimate_variance_components([make_correctness(60, 3, images, luck=0.2)]).trainings
     bits = draw_bits(99, seeds, images, luck=0.2)
-    draws = draw_resamples(
-        Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), VarianceComponents(spread, None)
-    )
+    draws = draw_resamples(make_cell(bits), Bootstrap(resamples), VarianceComponents(spread, None))
     whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
     exact = bits.mean(0).var() / images + (whole - spread.noise) / seeds
     assert np.var(draws.resampled) == pytest.approx(exact, rel=6 * np.sqrt(2 / resamples))
@@ -102,9 +104,7 @@ def test_draw_variance_is_sum_of_image_and_seed_variance(seeds):
 def test_draws_follow_student_t_with_few_trainings():
     """Images that are all correct leave variation to the seed: normal over a root of chi-squared over freedom."""
     spread = TrainingVariance(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
-    draws = draw_resamples(
-        Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, VarianceComponents(spread, None)
-    )
+    draws = draw_resamples(make_cell(np.ones((1, 3), bool)), MANY, VarianceComponents(spread, None))
     chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
     assert abs(find_coverage(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
 
@@ -114,11 +114,8 @@ def test_training_noise_of_cell_depends_only_on_its_correctness():
     board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
     some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
     spread, bootstrap = estimate_variance_components([board]), Bootstrap(4000)
-    whole, part, images = (
-        draw_resamples(board, bootstrap, spread),
-        draw_resamples(some, bootstrap, spread),
-        draw_resamples(board, bootstrap, None),
-    )
+    whole, part = (draw_resamples(each, bootstrap, spread) for each in (board, some))
+    images = draw_resamples(board, bootstrap, None)
     own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
     assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
     np.testing.assert_array_equal(whole.get_accuracy(("e0", 0.5)).draws, whole.get_accuracy(("twin", 0.5)).draws)
@@ -129,13 +126,9 @@ def test_training_noise_of_cell_depends_only_on_its_correctness():
 
 def draw_deviations(references, trainings=None, *, whole=False):
     """Draw deviations of the cells: true ones, or with the noise of single images."""
-    return dict(
-        zip(
-            make_explained_rows(2, 2).correct,
-            draw_repetition_noise(make_explained_rows(2, 2), MANY, VarianceComponents(trainings, references))[whole].T,
-            strict=True,
-        )
-    )
+    rows = make_explained_rows(2, 2)
+    draws = draw_repetition_noise(rows, MANY, VarianceComponents(trainings, references))[whole]
+    return dict(zip(rows.correct, draws.T, strict=True))
 
 
 def test_network_variance_adds_curve_covariance_to_rows_but_not_controls():
@@ -171,11 +164,8 @@ def test_image_noise_enters_replication_but_not_true_deviations():
     for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
         assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
         assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
-    repeated = (
-        draw_resamples(make_explained_rows(2, 2), MANY, VarianceComponents(None, noisy))
-        .replication.get_accuracy(("e0", 0.9))
-        .draws
-    )
+    draws = draw_resamples(make_explained_rows(2, 2), MANY, VarianceComponents(None, noisy))
+    repeated = draws.replication.get_accuracy(("e0", 0.9)).draws
     assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
 
 
@@ -194,12 +184,9 @@ def test_row_variance_is_moderated_as_by_smyth(prior):
 
 
 def test_shared_and_row_variance_match_mean_squares():
-    assert estimate_variance_and_part_rows_share(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), (
-        "one row shares all with itself"
-    )
-    assert estimate_variance_and_part_rows_share(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), (
-        "rows that oppose share nothing"
-    )
+    one_row, opposed = np.array([[1.0, -1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    assert estimate_variance_and_part_rows_share(one_row) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert estimate_variance_and_part_rows_share(opposed) == (2.0, 0.0, 1), "rows that oppose share nothing"
     variance, _, freedom = estimate_variance_and_part_rows_share(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
@@ -219,9 +206,8 @@ def test_network_variance_matches_mean_squares(trainings):
     board = make_explained_rows(rows=4, networks=3, trainings=trainings, seed=8)
     found = estimate_variance_components([board]).references
     weights = compute_trapezoid_weights((0.0, *LEVELS))[1:]
-    answers = np.array(
-        [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
-    )  # rows, references, levels, images
+    rows = [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
+    answers = np.array(rows)  # rows, references, levels, images
     areas = np.einsum("t,krti->kri", weights, answers)
     rest = areas - areas.mean(1, keepdims=True) - areas.mean(2, keepdims=True) + areas.mean((1, 2), keepdims=True)
     deviations = answers.mean(3) - answers.mean((1, 3))[:, None]
@@ -240,22 +226,18 @@ def test_posterior_over_priors_matches_f_likelihood():
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIOR_FREEDOMS]
-    np.testing.assert_allclose(
-        compute_posterior_over_priors(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9
-    )
+    found = compute_posterior_over_priors(squares, freedom)
+    np.testing.assert_allclose(found, np.array(expected) / np.sum(expected), rtol=1e-9)
+    equal, one_larger = (np.array([1.0] * 8 + [last]) for last in (1.0, 25.0))
     alike, apart = (
-        compute_posterior_over_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIOR_FREEDOMS)
-        for odd in (1.0, 25.0)
+        compute_posterior_over_priors(each, np.full(9, 4)) @ (1 / PRIOR_FREEDOMS) for each in (equal, one_larger)
     )
     assert alike < 0.1 < 0.3 < apart
 
 
 def test_training_variance_matches_manual_computation():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
-    spread = estimate_variance_components(
-        [Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})]
-    )
-    found = spread.trainings
+    found = estimate_variance_components([make_cell(np.arange(6) < np.array([[6], [3]]))]).trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation_without_image_noise**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
@@ -268,10 +250,8 @@ def test_training_variance_matches_manual_computation():
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert double.compute_run_standard_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
     assert double.compute_run_standard_deviation(False, 0.9) == double.trainings.deviation_without_image_noise
-    assert (alone.references, alone.compute_run_standard_deviation(True, 0.9)) == (
-        None,
-        alone.trainings.deviation_without_image_noise,
-    )
+    assert alone.references is None
+    assert alone.compute_run_standard_deviation(True, 0.9) == alone.trainings.deviation_without_image_noise
 
 
 def test_variance_components_ignore_row_order_and_duplicates():
@@ -296,8 +276,7 @@ def test_variance_components_use_available_cells_of_incomplete_row():
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
     found = estimate_variance_components([board]).references
     assert found.rows == 3 and found.levels == LEVELS
-    assert (
-        found.get_nearest_factor_column(0.8).tolist() == found.get_nearest_factor_column(0.9).tolist()
-    )  # the nearest that is known
+    between, known = (found.get_nearest_factor_column(t).tolist() for t in (0.8, 0.9))
+    assert between == known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
     assert estimate_variance_components([alone]) is None

@@ -97,10 +97,8 @@ def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folde
 def test_checksums_of_results_must_match_folder_unless_imported(store, folders):
     here, (run, other) = folders[0], RUNS
     store.add_results(map(make_result, RUNS))
-    unlike = RecordedChecksum(other.key, "ranking", "2", "1")
-    here.record_compare_or_reserve(
-        [RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike]
-    )  # the first matches
+    like, unlike = (RecordedChecksum(key, "ranking", found, "1") for key, found in ((run.key, "1"), (other.key, "2")))
+    here.record_compare_or_reserve([RANKING], [like, unlike])
     here.record_compare_or_reserve([RANKING], [unlike._replace(current_checksum="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
         here.record_compare_or_reserve([REFERENCE], [unlike])

@@ -27,6 +27,7 @@ from tests.helpers.store_rows import make_result, make_run
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')
+MANY_LEVELS = [i / 2000 for i in range(1, 2000)]
 
 
 @pytest.fixture(scope="module")
@@ -115,15 +116,9 @@ def replace_column(name, values):
         (set_row(source=OTHER.source), f"the source belongs to {OTHER.id}, not to {ENTRY.id}"),
         (set_row(source=b"#" * 2**19), "the file has 512 KiB, expected at most 256 KiB; remove embedded data"),
         (set_row(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected one line"),
-        (
-            set_row(versions='{"torch": "2\\u001b[31m"}'),
-            "versions is '2\\x1b[31m', expected one line of at most 1000",
-        ),
+        (set_row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected one line of at most 1000"),
         (set_row(rankings=None), "rankings is None, expected one line"),
-        (
-            set_row(created="0001-01-01T00:00:00+00:00"),
-            "expected a time with a time zone, in the years 2000 to 2199",
-        ),
+        (set_row(created="0001-01-01T00:00:00+00:00"), "expected a time with a time zone, in the years 2000 to 2199"),
         (set_row(sealed=False, seconds=1.0), "its checksum does not match its values"),
         (set_row(sealed=False, seconds=float("nan")), "row 0"),
         (change_record(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
@@ -146,10 +141,7 @@ def replace_column(name, values):
         (change_suite("dataset", train_split="../../home"), "must be relative paths inside its folder"),
         (change_suite("blocks", 0, seeds=10**30), "is not a valid block of a suite"),
         (change_suite("blocks", 0, levels=[[0.5]]), "cannot be read"),
-        (
-            change_suite("blocks", 0, levels=[i / 2000 for i in range(1, 2000)], seeds=1000),
-            "runs, expected at most 1,000,000",
-        ),
+        (change_suite("blocks", 0, levels=MANY_LEVELS, seeds=1000), "runs, expected at most 1,000,000"),
         (change_suite("blocks", 0, fill="<img>"), "no fill '<img>'"),
         (repeat_row(2), "twice, so nothing was added"),
         (repeat_row(20, bits=b"x" * 2**20), "of unpacked data, expected at most 17 MB"),  # a few kB that ask for 20 MB

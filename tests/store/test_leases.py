@@ -31,18 +31,17 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def store(store_url, monkeypatch):
     """A store whose database server counts as started long ago."""
-    clocks = leases_module._make_now_and_startup_columns
-    monkeypatch.setattr(
-        leases_module,
-        "_make_now_and_startup_columns",
-        lambda connection: (clocks(connection)[0], leases.c.beat.label("up")),
-    )
+    make_columns = leases_module._make_now_and_startup_columns
+
+    def make_now_and_old_startup(connection):
+        return make_columns(connection)[0], leases.c.beat.label("up")
+
+    monkeypatch.setattr(leases_module, "_make_now_and_startup_columns", make_now_and_old_startup)
     with ResultsStore.open(store_url) as store:
         yield store
 
 
 def set_age(store, owner, age):
-    """Set the owner's last heartbeat to this long ago."""
     older = update(leases).where(leases.c.owner == owner.id).values(beat=datetime.now(UTC) - age)
     store.database.run_write(lambda connection: connection.execute(older))
 
@@ -61,9 +60,8 @@ def test_claimed_run_has_one_owner_until_owner_releases(store):
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
     assert (answer.done, answer.leased) == ({KEYS[5]}, set(KEYS[:3]))
     assert lease(store, KEYS, two) == {KEYS[4]}, "its own leases are not given twice"
-    assert {(lease.key, lease.owner) for lease in store.list_leases()} == {
-        (key, one if number < 3 else two) for number, key in enumerate(KEYS[:5])
-    }
+    owners = dict(zip(KEYS[:5], [one] * 3 + [two] * 2, strict=True))
+    assert {lease.key: lease.owner for lease in store.list_leases()} == owners
     assert all(abs(datetime.now(UTC) - lease.since) < timedelta(minutes=5) for lease in store.list_leases())
     store.release_leases(KEYS, two)
     assert {lease.owner for lease in store.list_leases()} == {one}
@@ -99,11 +97,8 @@ def test_failed_run_loses_lease_and_is_blocked_until_retry(store):
 
 def test_step_with_several_keys_is_leased_whole_and_blocked_until_retry(store):
     one, two = Owner.of_this_process(), Owner.of_this_process()
-    first, both, shard = (
-        LeaseRequest(KEYS[:1], "a"),
-        LeaseRequest(KEYS[:3], "b", "da7a"),
-        LeaseRequest(KEYS[3:5], "c", "da7a"),
-    )
+    first = LeaseRequest(KEYS[:1], "a")
+    both, shard = LeaseRequest(KEYS[:3], "b", "da7a"), LeaseRequest(KEYS[3:5], "c", "da7a")
     assert list(store.claim_leases([first], one, 1).granted) == [first]
     answer = store.claim_leases([both, shard], two, 9)
     assert (list(answer.granted), answer.leased) == ([shard], {KEYS[0]})
@@ -148,11 +143,8 @@ def test_owner_of_expired_lease_writes_nothing(store):
             store.add_results([make_result(run)], number)
         with pytest.raises(LostLease):
             store.failures.record_runs_failed_until_retry([run], "no", number)
-    assert (
-        store.find_done_keys(KEYS) == set()
-        and store.failures.read_history(KEYS) == {}
-        and store.failures.find_stop_reasons(KEYS) == {}
-    )
+    assert store.find_done_keys(KEYS) == set()
+    assert store.failures.read_history(KEYS) == store.failures.find_stop_reasons(KEYS) == {}
     assert store.renew_leases(heir) == {KEYS[0]: later}
     assert store.add_results([make_result(RUNS[0])], later) and store.add_results([make_result(RUNS[1])], again)
     assert not store.add_results([make_result(RUNS[0])], numbers[0]), "it is there, though not by this lease"
@@ -179,9 +171,8 @@ def test_lease_expiry_excludes_downtime_of_database(postgres_url):
         with store.database.begin_read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
-            row = connection.execute(
-                select(leases.c.beat, *leases_module._make_now_and_startup_columns(connection)).limit(1)
-            ).one()
+            columns = leases_module._make_now_and_startup_columns(connection)
+            row = connection.execute(select(leases.c.beat, *columns).limit(1)).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
         store.database.run_write(lambda connection: connection.execute(older))

@@ -69,11 +69,8 @@ def test_saved_network_loads_from_unchanged_folder_name(store, tmp_path):
 def test_load_weights_rejects_other_names_types_shapes_or_bits(store):
     save(store)
     weights = dict(make_model().state_dict())
-    assert (
-        store.read_checksum()
-        == compute_weights_checksum(weights)
-        == compute_weights_checksum(dict(reversed(weights.items())))
-    )
+    for ordered in (weights, dict(reversed(weights.items()))):
+        assert store.read_checksum() == compute_weights_checksum(ordered)
     bias = weights["0.bias"]
     others = [weights | {"0.bias": other} for other in (bias * (1 + 2**-23), bias.double(), bias[:, None])]
     others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
@@ -204,11 +201,8 @@ def test_run_restarts_from_damaged_checkpoint_and_keeps_file_until_stored(second
     events = list(run_missing(work, [run, trained], second, InlineEngine()))
     assert second.find_done_keys([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
-    said = [
-        f"the checkpoint {path} was damaged and has been removed; its training starts from the beginning"
-        for path in paths
-    ]
-    assert notes == {"reference": said[0], trained.key: said[1]}
+    said = "the checkpoint {} was damaged and has been removed; its training starts from the beginning"
+    assert notes == {name: said.format(path) for name, path in zip(("reference", trained.key), paths, strict=True)}
     assert not any(event.failure for event in events)
     assert True in present and saved == set(paths)
     assert list(work.workspace.checkpoints.iterdir()) == []

@@ -174,13 +174,10 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
         found = store.read_results(store.list_result_keys("")).values()
         with store.database.begin_write() as connection:
             connection.execute(imports.delete())
-            insert_annotations(
-                connection,
-                {f"{AnnotationKind.IMPORTED} {result.rankings}": True for result in found if result.rankings},
-            )
-        assert prepare_published_file(store, *asked).text.endswith(
-            " runs. A. Author Networks were trained on imported rankings.\n"
-        )
+            rankings = {result.rankings for result in found} - {""}
+            insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
+        text = prepare_published_file(store, *asked).text
+        assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
 
 
 def test_list_checked_result_files_returns_files_and_rejects_missing_folder(published):

@@ -5,6 +5,7 @@ import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -27,8 +28,8 @@ SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 
 
-def encode_random_planes(split, spec=SPEC):
-    importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
+def encode_random_planes(split, spec=SPEC, sign=1):
+    importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
     ties = draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
     return encode_planes(make_sort_keys(importance.astype(np.float32), ties), spec.layout)
 
@@ -37,7 +38,6 @@ PLANES = {split: encode_random_planes(split) for split in Split}
 
 
 def write(store, split, start, stop, **made):
-    """Write one part with the provenance of its maps."""
     store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(**{"seconds": 0.25, **made}))
 
 
@@ -86,11 +86,7 @@ def test_sealed_rankings_open_with_same_planes_and_in_pyarrow(sealed):
     assert table.column("planes")[49].as_py() == PLANES[Split.TRAIN][49].tobytes()
     about = {key.decode(): json.loads(value) for key, value in table.schema.metadata.items()}
     expected = {"levels": [0.1, 0.3, 0.5, 0.7, 0.9], "unit": "scalar", "shape": [3, 5, 6], "row": [3, 12]}
-    expected |= {
-        "boundaries": list(SPEC.layout.bin_boundaries),
-        "codes": list(SPEC.layout.boundary_codes),
-        "tie_seed": 0,
-    }
+    expected |= {"boundaries": [*SPEC.layout.bin_boundaries], "codes": [*SPEC.layout.boundary_codes], "tie_seed": 0}
     assert about.items() >= {"name": "var-grad", "estimator": "e" * 32, "split": "train", **expected}.items()
     assert "Philox" in about["tie_rule"]
 
@@ -109,11 +105,8 @@ def test_ranked_ranges_merge_overlapping_parts_before_and_after_seal(store):
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
     assert store.list_merged_part_ranges(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
-    assert [store.has_ranked_range(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [
-        True,
-        False,
-        False,
-    ]
+    for start, stop, ranked in ((3, 30, True), (3, 31, False), (29, 41, False)):
+        assert store.has_ranked_range(SPEC, Split.TRAIN, start, stop) is ranked
     assert not store.has_ranked_range(SPEC, Split.TEST, 0, 16)
     assert not store.has_finished(SPEC)
     write_all(store)
@@ -153,22 +146,25 @@ def test_prediction_stability_is_missing_if_part_lacks_counts(store):
     assert (store.open(SPEC).prediction_stability, store.read_prediction_stability()) == (None, {})
 
 
+def remove_part(store):
+    (get_parts_folder(store) / "train-16-32.arrow").unlink()
+
+
+def truncate_part(store):
+    os.truncate(get_parts_folder(store) / "test-0-16.arrow", 900)
+
+
+def write_last_part(store, **made):
+    write(store, Split.TEST, 16, 20, **made)
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (
-            lambda store: (get_parts_folder(store) / "train-16-32.arrow").unlink(),
-            "holds train image 16 of 50; rank these",
-        ),
-        (
-            lambda store: os.truncate(get_parts_folder(store) / "test-0-16.arrow", 900),
-            "cannot read .*test-0-16.arrow: .*; del",
-        ),
-        (
-            lambda store: write(store, Split.TEST, 16, 20, **describe_device("H200")),
-            "maps computed on H200 and cpu, expected one kind",
-        ),
-        (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
+        (remove_part, "holds train image 16 of 50; rank these"),
+        (truncate_part, "cannot read .*test-0-16.arrow: .*; del"),
+        (partial(write_last_part, **describe_device("H200")), "maps computed on H200 and cpu, expected one kind"),
+        (partial(write_last_part, weights="b"), "from 2 different references; delete .*parts"),
     ],
 )
 def test_seal_rejects_missing_damaged_or_mixed_parts(store, spoil, said):
@@ -285,9 +281,8 @@ def test_open_rejects_rankings_in_wrong_folder(sealed):
 
 def test_rankings_store_raises_if_folder_cannot_be_written(store):
     store.root.write_text("")
-    refused = pytest.raises(
-        StoreError, match="cannot write .*: Not a directory; free disk space or write to another folder"
-    )
+    said = "cannot write .*: Not a directory; free disk space or write to another folder"
+    refused = pytest.raises(StoreError, match=said)
     with refused:
         write(store, Split.TRAIN, 0, 16)
     with refused:
@@ -303,11 +298,8 @@ MORE_LEVELS = replace(SPEC, levels=(0.05, *PAPER_LEVELS))
 def rank_and_seal(store, spec, sign=1, **made):
     """Rank the images of the spec's splits, seal the rankings and return their checksum."""
     for split in spec.splits:
-        importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
-        keys = make_sort_keys(
-            importance.astype(np.float32), draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
-        )
-        store.write_part(spec, split, 0, COUNTS[split], encode_planes(keys, spec.layout), MapProvenance(0.25, **made))
+        planes = encode_random_planes(split, spec, sign)
+        store.write_part(spec, split, 0, COUNTS[split], planes, MapProvenance(0.25, **made))
     store.seal(spec, {split: COUNTS[split] for split in spec.splits})
     return store.open(spec).checksum
 
@@ -325,16 +317,12 @@ def test_rankings_checksum_is_independent_of_splits_and_levels(store, first, sec
 
 def test_rankings_checksum_differs_by_estimator_maps_unit_and_network(store):
     first = rank_and_seal(store, TEST_ALONE)
-    for other in (
-        replace(SPEC, estimator="f" * 32),
-        replace(SPEC, maps=MapNumerics.BF16),
-        replace(SPEC, unit=Unit.PIXEL),
-    ):
+    for changes in ({"estimator": "f" * 32}, {"maps": MapNumerics.BF16}, {"unit": Unit.PIXEL}):
+        other = replace(SPEC, **changes)
         assert rank_and_seal(store, other) != first, "equal planes of another spec"
         assert store.list_checksums_with_any_levels(other).isdisjoint({first})
     assert rank_and_seal(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
     second = rank_and_seal(store, SPEC, sign=-1)
     assert second != first, "made by another machine, say"
-    assert store.list_checksums_with_any_levels(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, (
-        "and the store knows both"
-    )
+    known = {first, second, store.open(MORE_LEVELS).checksum}
+    assert store.list_checksums_with_any_levels(SPEC) == known, "and the store knows both"

@@ -68,10 +68,8 @@ def test_store_submission_keeps_one_file_per_id(store):
     assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert read_submissions_by_id(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    assert submissions_and_annotations.read_submissions_of_estimators(store.database, names) == {
-        TRUSTED: ENTRY,
-        OTHER.id: OTHER,
-    }
+    found = submissions_and_annotations.read_submissions_of_estimators(store.database, names)
+    assert found == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_path):
@@ -79,10 +77,7 @@ def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_pa
     second.add_results([own, foreign])
     store.add_results([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(explain_unverified_estimators(store.database, [own, trusted, foreign])) == [
-        TRUSTED,
-        "gb",
-    ]
+    assert list(explain_unverified_estimators(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
     keys = [row.run.key for row in (own, trusted, foreign)]
     found = read_origins(store.database, keys)
     assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
@@ -95,9 +90,7 @@ def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_pa
     (kept,) = read_archived_rows(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "archived with the row"
     store.add_results([foreign])
-    assert read_origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, (
-        "computed here this time"
-    )
+    assert read_origins(store.database, keys)[foreign.run.key] is Origin.VERIFIED, "computed here this time"
 
 
 def test_export_and_import_keep_results_unchanged(store, second, tmp_path):
@@ -129,10 +122,8 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     replace_validation_findings(store.database, ENTRY.id, ["ignores the class"])
     replace_validation_findings(store.database, OTHER.id, ["ignores the class"])
     annotations = {f"{AnnotationKind.MASKS} {noted.run.key}": mask, f"{AnnotationKind.MASKS} {other.run.key}": unneeded}
-    store.add_results(
-        [noted, other],
-        annotations=annotations | {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5},
-    )
+    annotations |= {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5}
+    store.add_results([noted, other], annotations=annotations)
     photos = ImageSource(noted.run.data, "planted", None, "local", "photos")
     store_image_sources(store.database, [photos, replace(photos, data="07e4")])
     store_or_replace_suite(store.database, own := read_suite(write_suite(tmp_path)))
@@ -143,9 +134,8 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     keys = {noted.run.key, other.run.key}
     assert read_annotations(second.database, AnnotationKind.MASKS, keys) == {noted.run.key: mask}
     assert read_annotations(second.database, AnnotationKind.STABILITY, {"1", "2", "7a4c"}) == {"1": 0.25}
-    assert read_annotations(second.database, AnnotationKind.VALIDATE, {ENTRY.id, OTHER.id}) == {
-        ENTRY.id: ["ignores the class"]
-    }
+    findings = read_annotations(second.database, AnnotationKind.VALIDATE, {ENTRY.id, OTHER.id})
+    assert findings == {ENTRY.id: ["ignores the class"]}
     assert read_image_sources(second.database) == [photos]
     assert read_suites(second.database) == []
     placed = replace(noted.run, cell=replace(noted.run.cell, dataset=own.dataset, model=own.model))
@@ -193,10 +183,8 @@ def test_reproduction_lists_differences_and_verdict():
     origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
     again = replace(stored, bits=pack_correctness(answers), correct=stored.correct - 1, provenance=origin)
     near, far = (Reproduction(stored, again, margin=share / stored.total) for share in (1, 0.5))
-    assert near.version_and_hardware_differences == [
-        "torch was 2.13.0, is now 9",
-        "cpu was some, is now other",
-    ]  # keys known for both
+    known_for_both = ["torch was 2.13.0, is now 9", "cpu was some, is now other"]
+    assert near.version_and_hardware_differences == known_for_both
     others = [Reproduction(stored, replace(stored, **change), 0) for change in ({"rankings": "x"}, {"seconds": 1.0})]
     assert [each.verdict.name for each in (near, far, *others)] == ["WITHIN", "DIFFERENT", "WITHIN", "EQUAL"]
 
@@ -204,10 +192,9 @@ def test_reproduction_lists_differences_and_verdict():
 def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     """Imported seeds with extreme results would put any result inside the margin."""
     suite = find_suite("planted")
-    asked = [
-        p for p in list_planned_runs(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)
-    ]
-    runs = [build_run(suite, point, "da7a", None) for point in asked]
+    runs = [build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)]
+    cell = ("random", Order.MORF, 0.5)
+    runs = [run for run in runs if (run.cell.estimator, run.cell.order, run.cell.t) == cell]
     extremes = [RunResult(run, 8, 8, b"\xff", 1.0, ORIGIN) for run in runs if run.seed == 1]
     extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
     second.add_results(extremes)
@@ -228,19 +215,14 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     assert set(keys) == {mine.run.key, nested.run.key, failed.key}
     with pytest.raises(CallerError, match="1 of these runs are in progress"):
         archive_rows(store.database, keys, "in haste")
-    assert (
-        store.failures.read_history(keys)
-        and store.find_done_keys(keys)
-        and not read_archived_rows(store.database, keys)
-    )
+    assert store.failures.read_history(keys) and store.find_done_keys(keys)
+    assert not read_archived_rows(store.database, keys)
     store.release_leases([failed.key], owner)
     assert archive_rows(store.database, keys, "wrong\nlayer") == ArchivedCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.read_history(keys) == {}
-    assert submissions_and_annotations.find_added_estimators(store.database, "planted", "resnet8") == [
-        "grad",
-        TRUSTED,
-    ]  # both run in any suite
+    added = submissions_and_annotations.find_added_estimators(store.database, "planted", "resnet8")
+    assert added == ["grad", TRUSTED]  # both run in any suite
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept
