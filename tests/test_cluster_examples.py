@@ -20,9 +20,9 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.store_rows import make_result, make_run
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples/cluster"
 PAGE = (ROOT / "docs/cluster.md").read_text()
 GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
@@ -68,9 +68,8 @@ def test_gpu_page_requirements_equal_plan(row):
     said = [cell.strip() for cell in row[1].strip("| ").split("|")]
     assert [round_to(cell, place) for cell, place in zip(shown, said[1:], strict=True)] == said[1:]
     days = made.estimate_wall_seconds(made.estimates[-1]) / 86400
-    assert said[0] == (
-        f"{days:.0f} days" if days > 100 else f"{days:.1f} days" if days > 3 else format_duration(86400 * days)
-    )
+    digits = 0 if days > 100 else 1
+    assert said[0] == (f"{days:.{digits}f} days" if days > 3 else format_duration(86400 * days))
 
 
 def round_to(shown, place):

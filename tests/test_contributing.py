@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.elsewhere import call_in_new_process, read_output, start_python
+from tests.helpers.elsewhere import ROOT, call_in_new_process, read_output, start_python
 from tests.helpers.tiny_set import png, write_split
 
-ROOT = Path(__file__).parents[1]
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BUNDLED = Path("roarbench") / "datasets" / "bundled"

@@ -69,7 +69,6 @@ def test_measure_images_per_second_times_memory_and_file_inputs(tmp_path, monkey
 
 
 def count_pages_in_memory(array):
-    """Return how many pages of a memory-mapped array are in memory."""
     found = (ctypes.c_ubyte * -(-array.nbytes // mmap.PAGESIZE))()
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mincore(ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), found) == 0

@@ -2,9 +2,9 @@
 
 import re
 import tomllib
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.helpers.elsewhere import ROOT
+
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 

@@ -4,13 +4,12 @@ import os
 import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.helpers.commands import list_living_processes, wait_until
+from tests.helpers.elsewhere import ROOT
 
-ROOT = Path(__file__).parents[1]
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not shutil.which("make"), reason="needs make")]
 
 

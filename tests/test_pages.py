@@ -59,9 +59,8 @@ def describe_data_set(of):
 
 
 def format_table(heads, rows):
-    return format_markdown_table(
-        heads.split(", "), ([cell.replace("|", r"\|") for cell in row] for row in rows)
-    ).splitlines()
+    cells = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    return format_markdown_table(heads.split(", "), cells).splitlines()
 
 
 DECLARED = {  # by page

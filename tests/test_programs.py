@@ -4,14 +4,13 @@ import re
 import runpy
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 from breaks import Break, check_break_is_found, explain_unusable_break, read_breaks
 
 from studies.page import fill_table
+from tests.helpers.elsewhere import ROOT
 
-ROOT = Path(__file__).parents[1]
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
 RUNS = [path for path in sorted((ROOT / "studies").glob("[!_]*/*.py")) if "__main__" in path.read_text("utf-8")]
 PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")] + RUNS
@@ -46,14 +45,8 @@ def test_statistics_page_has_correlation_of_study():
 
 def test_every_break_is_usable_and_unusable_break_states_reason():
     assert {one.name: why for one in read_breaks() if (why := explain_unusable_break(one))} == {}
-    sound = Break(
-        "commands",
-        "a-name",
-        "roarbench/common/text.py",
-        'MISSING = "–"',
-        'MISSING = "0"',
-        ("tests/common/test_text.py",),
-    )
+    replacement = ('MISSING = "–"', 'MISSING = "0"')
+    sound = Break("commands", "a-name", "roarbench/common/text.py", *replacement, ("tests/common/test_text.py",))
     assert explain_unusable_break(sound) == ""
     for changes, why in (
         ({"file": "roarbench/nothing.py"}, "no file roarbench/nothing.py"),

@@ -76,7 +76,6 @@ def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=Fal
 
 
 def assert_same_weights(found, expected):
-    """Assert that two state dicts are equal to the last bit."""
     assert compute_weights_checksum(found) == compute_weights_checksum(expected)
 
 
@@ -106,7 +105,6 @@ def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_o
 
 
 def compute_correctness(work, run):
-    """Compute the correctness of the network that scores a run."""
     rankings = open_rankings_of_run(work, run)
     bits = find_removed_bits(rankings.splits[Split.TEST], run.cell.t, Order.MORF, rankings.layout)
     images = remove_features(work.images, Split.TEST, bits, run.cell)

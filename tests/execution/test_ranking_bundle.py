@@ -146,11 +146,8 @@ def test_exported_references_contain_only_existing_predictions(tmp_path, capsys,
     alone = ("--about", "lab", "--references-only")
     assert command("run", *words, tmp_path / "a", "--protocol", "own-network") == 0
     assert command("rankings", "export", tmp_path / "out", *words, tmp_path / "a", *alone) == 0
-    assert {path.name for path in (tmp_path / "out").glob("references/*/*")} == {
-        "manifest.json",
-        "test.npz",
-        "weights.pt",
-    }
+    exported = {path.name for path in (tmp_path / "out").glob("references/*/*")}
+    assert exported == {"manifest.json", "test.npz", "weights.pt"}
     assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "b") == 0
     assert command("run", *words, tmp_path / "b") == 0
     first, second = (read_outcomes(make_default_url(tmp_path / name)) for name in "ab")

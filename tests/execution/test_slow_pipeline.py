@@ -123,7 +123,6 @@ class Slow:
         return slow.removed_features(maps, FIRST_ID[split], cell.t, str(cell.order), str(cell.unit))
 
     def inputs(self, run, split):
-        """Inputs of the network of a run."""
         removed, t = self.removed(run, split), run.cell.t
         if run.cell.retrain is ScoredNetwork.MASKS:
             return slow.normalised(removed.astype(np.float32), [t] * 3, [(t * (1 - t)) ** 0.5] * 3)

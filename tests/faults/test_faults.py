@@ -92,7 +92,6 @@ class Commands:
         return any(command.exitcode is None for command in self._running)
 
     def victims(self, kind):
-        """Return the living processes of this kind."""
         commands = [command.pid for command in self._running if command.is_alive()]
         workers = [pid for command in commands for pid in list_living_processes(command) if pid != command]
         return commands if kind == "command" else workers

@@ -322,9 +322,8 @@ def test_app_pages_are_accessible_and_fit(driver, app, asked):
         assert [found for found in find_violations(driver) if not found.startswith("aria-")] == [], asked
         wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
-    assert all(read_texts(driver, "img", "naturalWidth")) and (
-        "page=estimator" not in asked or read_texts(driver, ".figures img", "alt")
-    )
+    assert all(read_texts(driver, "img", "naturalWidth"))
+    assert "page=estimator" not in asked or read_texts(driver, ".figures img", "alt")
 
 
 def test_app_does_not_execute_hostile_text(driver, tmp_path):

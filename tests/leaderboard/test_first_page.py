@@ -2,10 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy import URL, event
@@ -19,6 +16,7 @@ from leaderboard.render import render_page
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
+from tests.helpers.elsewhere import read_output, start_python
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
 # runs the command without its Streamlit server, then the app's script as for a visitor
@@ -60,7 +58,6 @@ def shown(tmp_path, monkeypatch):
 
 
 def set_age(path, seconds):
-    """Set a file's times to this many seconds ago."""
     os.utime(path, (time.time() - seconds,) * 2)
 
 
@@ -71,11 +68,7 @@ def keep_page(shown, page=PAGE):
 
 def start_server(shown):
     """Return the first page of a new server, and the packages imported by then."""
-    words = [sys.executable, "-c", START, shown.folder]
-    run = subprocess.run(
-        words, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())}
-    )
-    html, modules = json.loads(run.stdout)
+    html, modules = json.loads(read_output(start_python(START, shown.folder)))
     return next(part for part in html if 'class="rb"' in part or part == PAGE.html), set(modules)
 
 
@@ -108,10 +101,9 @@ def test_cache_page_writes_file_once_and_again_after_removal(shown, monkeypatch)
 def test_sqlite_stamp_is_empty_for_recently_written_files(shown, tmp_path):
     """Other databases have no stamp either. A log with writes changes the stamp, an empty log of readers does not."""
     log, sign = tmp_path / f"{DEFAULT_FILE}-wal", read_sqlite_stamp(shown.url)
-    assert (
-        sign
-        and read_sqlite_stamp("postgresql://nowhere/a") == read_sqlite_stamp(make_default_url(tmp_path / "none")) == ""
-    )
+    assert sign
+    for url in ("postgresql://nowhere/a", make_default_url(tmp_path / "none")):
+        assert read_sqlite_stamp(url) == ""
     log.touch()
     assert read_sqlite_stamp(shown.url) == sign
     log.write_bytes(b"a write")
@@ -162,8 +154,7 @@ def test_first_page_reads_only_its_suite_with_few_statements(tmp_path):
         view = next(iter(live.read_views(first_page_only=True).values()))
         page = render_page(Site({view.slug: view}, [], live=True), make_address())
         event.remove(Engine, "before_cursor_execute", count)
-        assert (
-            view.leads_with_roar_and_own_network and view.combined_board and 'id="rows"' in page.html and not live.state
-        )
+        assert view.leads_with_roar_and_own_network and view.combined_board and 'id="rows"' in page.html
+        assert not live.state
         assert list(live._views) == [view.slug] and len(live.read_views()) == 2
     assert len(statements) <= 40

@@ -146,12 +146,8 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
         rows[point] = replace(row, bits=pack_correctness(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
     assert find_pictured_protocol(found) is OWN_NETWORK
-    assert count_correct_per_image_over_all_levels(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == (
-        (6, 6, 0, 0),
-        (0, 6, 6, 0),
-        6,
-        "kept",
-    )
+    counts = count_correct_per_image_over_all_levels(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3])
+    assert counts == ((6, 6, 0, 0), (0, 6, 6, 0), 6, "kept")
     rule = choose_images_spread_by_lost_predictions(found, OWN_NETWORK, UNIT)[1]
     assert "on which the networks' predictions mostly agree" in rule and "correct" not in rule, "no label is used"
     work = make_work(tmp_path, networks)

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from email.message import Message
 from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs
 from xml.etree import ElementTree
@@ -30,9 +29,9 @@ from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
 from tests.helpers.board_store import make_store, open_views
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import OLDER
 
-ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -45,10 +44,8 @@ def test_preview_card_draws_dots_in_verdict_colours(view):
     """Rows that beat every control and rows below a control have different colours."""
     unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
     for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
-        made = draw_preview_card(
-            replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
-        )
-        picture = Image.open(io.BytesIO(made))
+        board, headline = replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
+        picture = Image.open(io.BytesIO(draw_preview_card(board, headline)))
         assert (picture.size, picture.format) == ((1200, 630), "PNG")
         seen = {colour for _, colour in picture.convert("RGB").getcolors()}
         assert seen & {(0, 158, 115), (184, 73, 0)} == colours
@@ -73,9 +70,8 @@ def list_changes(suite):
 def test_version_changes_list_networks_rows_and_recipe():
     found = list_changes(OLDER["quick@2"])
     assert "Explained networks: 1 before, now 3." in found and list_changes(OLDER["quick@1"]) == []
-    later = list_changes(
-        replace(SUITE_VERSIONS["quick", 6], added=frozenset({"ig~untrained"}))
-    )  # no row of the version
+    added = frozenset({"ig~untrained"})  # no row of the version
+    later = list_changes(replace(SUITE_VERSIONS["quick", 6], added=added))
     (rows,) = (each for each in later if each.startswith("New rows: "))
     assert " grad~untrained, " in rows and " ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
@@ -92,10 +88,8 @@ def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, addre
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(text_helpers, "metadata", lambda name: package)
     monkeypatch.setattr(submit_and_cite, "REPOSITORY", text_helpers._read_repository_url())
-    fields, readme = (
-        submit_and_cite.build_submit_context(Site({}), Address("submit")),
-        (ROOT / "README.md").read_text("utf-8"),
-    )
+    fields = submit_and_cite.build_submit_context(Site({}), Address("submit"))
+    readme = (ROOT / "README.md").read_text("utf-8")
     assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
     assert link == (f"{address}/new/main/submissions" if address else "")
@@ -207,12 +201,8 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
         both, first = views["quick-v7"], views["quick-v6"]
-        assert (
-            both.combined_board
-            and both.combined_board.headline
-            and both.pictures
-            and first.headline_protocol.name == "matched"
-        )
+        assert both.combined_board and both.combined_board.headline and both.pictures
+        assert first.headline_protocol.name == "matched"
         for result in (*both.results.results.values(), *first.results.results.values()):
             on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
             assert on_h100 or "dirty" not in result.provenance.code_version

@@ -28,7 +28,6 @@ def call(call, monkeypatch, tmp_path):
 
 
 def read_rows(store):
-    """Return all stored results by key."""
     with ResultsStore.open(make_default_url(Path(store)), read_only=True) as results:
         return results.read_results(results.list_result_keys(""))
 
@@ -114,9 +113,8 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     assert [row["estimator"] for row in own["rows"]] == [name]
     assert own == record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
     for command in (("table",), ("plot", "-o", "x.png")):
-        assert name in parse_refusal(
-            call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
-        )
+        answer = call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
+        assert name in parse_refusal(answer)
     assert call("plot", *SMALL, "--store", "there", "-o", "curves.svg").code == 0
     assert name in Path("curves.svg").read_text()
 
@@ -140,9 +138,8 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
 
     monkeypatch.setattr(reproduce, "_compute_chance_margin", lambda *_: 0.0)
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
-    assert "repeating from scratch: " in answer.err and re.search(
-        r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE
-    )
+    assert "repeating from scratch: " in answer.err
+    assert re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
     assert "correctness differs on 1 images, same rankings" in answer.out
     assert "no difference in versions or hardware is known" in answer.out

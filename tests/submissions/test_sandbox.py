@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,8 @@ def test_sandbox_answer_may_exceed_scratch_size(one_sandbox):
     images = torch.zeros((MAX_SCRATCH_BYTES // part.images[0].nbytes + 1, *part.images.shape[1:]))
     ids = torch.arange(len(images))
     asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
-    answer = run_submission(
-        SandboxTask(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK_LIMITS
-    )
+    source = b"def estimate(m, x, t, g):\n    return x + 1"
+    answer = run_submission(SandboxTask(source, NETWORK, (asked,)), CHECK_LIMITS)
     assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
@@ -74,9 +74,8 @@ def test_sandbox_names_images_with_non_finite_maps(one_sandbox):
     (part,) = make_task(first, batch=2).parts
     answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK_LIMITS)
     assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
-    assert answer.fault.message.startswith(
-        "the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite"
-    )
+    said = "the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite"
+    assert answer.fault.message.startswith(said)
 
 
 def test_sandbox_randomness_depends_only_on_image(one_sandbox):
@@ -250,11 +249,10 @@ def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
 
 
 def test_sandbox_command_binds_requested_gpu_and_package_folders(tmp_path, monkeypatch):
+    make_command = partial(sandbox_command.make_sandbox_command, "sandbox_program.py", [], 3)
     monkeypatch.setattr(sandbox_command, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
-    assert "/dev/nvidia0" not in sandbox_command.make_sandbox_command("sandbox_program.py", [], 3)
-    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(
-        sandbox_command.make_sandbox_command("sandbox_program.py", [], 3, gpu=True)
-    )
+    assert "/dev/nvidia0" not in make_command()
+    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(make_command(gpu=True))
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
@@ -262,18 +260,17 @@ def test_sandbox_command_binds_requested_gpu_and_package_folders(tmp_path, monke
     assert user not in sandbox_command.list_package_folders()  # the folder does not exist
     for folder in (user, base):
         Path(folder).mkdir()
-    assert sandbox_command.list_package_folders()[-2:] == [user, base] and {user, base} <= {
-        *sandbox_command.make_sandbox_command("sandbox_program.py", [], 3)
-    }
+    assert sandbox_command.list_package_folders()[-2:] == [user, base]
+    assert {user, base} <= {*make_command()}
 
 
 def test_isolation_check_passes_in_sandbox_and_reports_leaks_without(monkeypatch):
     check_sandbox_isolation.__wrapped__()
-    monkeypatch.setattr(
-        isolation_check,
-        "make_sandbox_command",
-        lambda script, arguments, filter_descriptor: sandbox_command.make_trusted_command(script, arguments),
-    )
+
+    def make_command_without_sandbox(script, arguments, filter_descriptor):
+        return sandbox_command.make_trusted_command(script, arguments)
+
+    monkeypatch.setattr(isolation_check, "make_sandbox_command", make_command_without_sandbox)
     walls = "a file, a TCP socket, a Unix socket, another process"
     with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
         check_sandbox_isolation.__wrapped__()

@@ -94,9 +94,8 @@ def test_add_estimators_joins_blocks_with_random_and_keeps_keys():
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~shuffled~other-image"]  # as a store names them
     assert add_estimators_with_twins(joined, stored) == joined
-    assert add_estimators_with_twins(find_suite("quick@6"), ["deviation"]) == find_suite(
-        "quick@6"
-    )  # not under ROAR, as it says
+    later = find_suite("quick@6")
+    assert add_estimators_with_twins(later, ["deviation"]) == later, "not under ROAR, as it says"
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(add_estimators_with_twins(find_suite("imagenette64"), [mine]).estimators)
     assert not twins & set(add_estimators_with_twins(find_suite("quick-roar"), [mine]).estimators)
@@ -120,9 +119,8 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
         submitting.read_submissions([*paths, tmp_path / "none.py"])
     read = submitting.read_submissions([*paths, paths[0]])
     assert asked == []
-    made = submitting.check_and_store_submissions(
-        read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE
-    )
+    in_sandbox = how(trust=False, cuda=False)
+    made = submitting.check_and_store_submissions(read, in_sandbox, store, Workspace(tmp_path), CONSOLE)
     assert asked == [parse_submission(GOOD), parse_submission(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(SubmissionPace(0.2, 1.5))  # the mean is what an average map is charged
@@ -132,13 +130,12 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     found = [submitting.read_entries_without_storing(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], SubmissionPace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = OLDER["quick@1"], find_suite("imagenet")
-    assert SubmissionPace(0.1, 0.0).estimate_seconds_per_map(quick) == pytest.approx(
-        0.1
-    )  # the network that it was measured with
-    assert SubmissionPace(0.0, 5.12).estimate_seconds_per_map(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
-    assert SubmissionPace(0.0, 5.12).estimate_seconds_per_map(replace(quick, references=2)) == pytest.approx(
-        5.12 / 512 / 2
-    )  # for both
+    for pace, suite, seconds in (
+        (SubmissionPace(0.1, 0.0), quick, 0.1),  # the network that it was measured with
+        (SubmissionPace(0.0, 5.12), quick, 5.12 / 512),  # images of a sandbox
+        (SubmissionPace(0.0, 5.12), replace(quick, references=2), 5.12 / 512 / 2),  # for both
+    ):
+        assert pace.estimate_seconds_per_map(suite) == pytest.approx(seconds)
     assert SubmissionPace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
 
 
