@@ -5,12 +5,11 @@ import tomllib
 
 from tests.helpers.elsewhere import ROOT
 
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
-
 
 def test_test_modules_import_no_other_test_module():
     wrong = re.compile(r"(?m)^ *(?:from|import) +(?:tests\b(?!\.helpers)|.*\b(?:test_|conftest\b)).*")
-    assert {str(path): found for path in TESTS if (found := wrong.findall(path.read_text()))} == {}
+    tests = (ROOT / "tests").rglob("*.py")
+    assert {str(path): found for path in tests if (found := wrong.findall(path.read_text()))} == {}
 
 
 def test_makefile_installs_print_only_errors():

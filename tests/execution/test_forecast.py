@@ -295,7 +295,6 @@ def test_make_plan_lists_steps_from_full_to_short_suite():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_measure_worker_rates_on_gpu_returns_plausible_rates():
     suite = find_suite("cifar10")
     found = measure_worker_rates(suite, count_work(suite, list_planned_runs(suite)))

@@ -267,12 +267,10 @@ def folder(quick_folder, tmp_path_factory):
     return shutil.copytree(quick_folder, tmp_path_factory.mktemp("app") / "store")
 
 
-OLDER_CLI = (sys.executable, "-m", "tests.helpers.older_suites")
-
-
 @pytest.fixture(scope="module")
 def app(folder):
-    with run_server([*OLDER_CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
+    command = [sys.executable, "-m", "tests.helpers.older_suites", "leaderboard", "--store", str(folder)]
+    with run_server(command, cache=folder / "cache") as address:
         yield address
 
 

@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -101,18 +102,13 @@ def test_damaged_network_raises_one_line_with_folder_to_delete(store, name, dama
     assert said.endswith("; delete the folder and run again")
 
 
-def cut(*_, **__):
-    """Raise KeyboardInterrupt, as if the writer were stopped at this step."""
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("owner, step", [(Path, "write_text"), (Path, "replace"), (np, "savez"), (os, "replace")])
 def test_interrupted_save_leaves_no_network_and_can_be_repeated(store, tmp_path, monkeypatch, owner, step):
     """The first two steps write weights, the other two predictions."""
     if owner is not Path:
         store.save_trained(make_model(), 12.5)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(owner, step, cut)
+        patch.setattr(owner, step, Mock(side_effect=KeyboardInterrupt))
         save(store)
     assert store.has_weights() == (owner is not Path)
     assert not any(map(store.has_predictions, Split))
