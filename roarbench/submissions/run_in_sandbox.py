@@ -233,8 +233,10 @@ def _find_nonfinite_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tens
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
     if bad := sorted(set(numbers[~finite].tolist())):
+        targets = sorted(set(torch.cat([part.targets for part in parts])[~finite].tolist()))
+        classes = f"target{'s' * (len(targets) > 1)} {list_some(targets)}"
         seen = (
-            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}) "
+            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}; {classes}) "
             "have values that are NaN or infinite"
         )
         return make_printable_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")

@@ -172,9 +172,13 @@ def _build_model(seed: int) -> nn.Module:
 
 
 def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
-    """Return three variants of a part: with the next class as target, with another model, and with more images."""
+    """Return variants of a part: with the next class as target, with another model, and with more images.
+
+    The targets of the third variant include all classes, because maps of a single class may be unusable.
+    """
     copies = _LARGE_BATCH // _IMAGES
-    images, targets, ids = case.images.repeat(copies, 1, 1, 1), case.targets.repeat(copies), case.ids.repeat(copies)
+    images, ids = case.images.repeat(copies, 1, 1, 1), case.ids.repeat(copies)
+    targets = torch.arange(_LARGE_BATCH) % _NETWORK.classes
     large_batch = ExplainedPart(case.model, images, targets, ids, _LARGE_BATCH)
     next_class = (case.targets + 1) % _NETWORK.classes
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch

@@ -61,6 +61,7 @@ def test_validate_submission_gives_verdict_of_corpus(name, monkeypatch, tmp_path
     assert seen in entry["verdict"].split(" or "), line  # the first exceeded limit may depend on the machine
     assert len(f"roarbench: {line}") <= 200
     assert line.isprintable()
+    assert entry.get("says", "") in line
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

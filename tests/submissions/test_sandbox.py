@@ -74,7 +74,7 @@ def test_sandbox_names_images_with_non_finite_maps(one_sandbox):
     (part,) = make_task(first, batch=2).parts
     answer = run_submission(SandboxTask(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK_LIMITS)
     assert (answer.maps, answer.fault.kind) == ((), SubmissionFault.NOT_FINITE)
-    said = "the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite"
+    said = "the maps of 3 of 5 images (10, 12, 14; targets 0, 2) have values that are NaN or infinite"
     assert answer.fault.message.startswith(said)
 
 
