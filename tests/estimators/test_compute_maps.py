@@ -36,6 +36,12 @@ def find_estimators(*names):
     return [find_estimator(name) for name in names]
 
 
+def explain_and_report(*tasks):
+    """Return the maps of the tasks, and the reports of each batch."""
+    told: list[list[PassReport]] = []
+    return compute_maps_of_tasks(tasks, report_passes=told.append), told
+
+
 @pytest.mark.parametrize(
     ("names", "forward", "backward"),
     [
@@ -57,9 +63,8 @@ def test_count_passes_equals_passes_of_network(names, forward, backward, tiny, b
 
 
 def compute_captum_base(base, model, images, targets, black):
-    inputs = images.clone(
-        memory_format=torch.contiguous_format
-    ).requires_grad_()  # the batch fixture is shared by all tests
+    # a copy, because the batch fixture is shared by all tests
+    inputs = images.clone(memory_format=torch.contiguous_format).requires_grad_()
     if base == "grad":
         return Saliency(model).attribute(inputs, target=targets, abs=False)
     if base == "gb":
@@ -106,9 +111,8 @@ def test_running_moments_match_numpy(values, offset):
     # with an offset of 1e6 and values of 10 the variance keeps 16 - 5 digits of 1e2; a sum of squares would keep 4
     np.testing.assert_allclose(moments.compute_form("variance"), samples.var(axis=0), rtol=0, atol=1e-7)
     np.testing.assert_allclose(moments.compute_form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
-    np.testing.assert_allclose(
-        moments.compute_form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12
-    )
+    squares = (samples**2).mean(axis=0)
+    np.testing.assert_allclose(moments.compute_form("smoothed-square"), squares, rtol=1e-13, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -144,16 +148,14 @@ def test_bf16_maps_use_bf16_passes_and_float32_sums():
     "error", [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("not enough memory")]
 )
 def test_batches_are_halved_until_they_fit_in_memory(error, tiny, batch, black):
-    small, told, whole = Small(tiny, 1, error).eval(), list[list[PassReport]](), list[list[PassReport]]()
+    small = Small(tiny, 1, error).eval()
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
-    (found,) = compute_maps_of_tasks([MapTask(find_estimators(*names), small, batch, black)], report_passes=told.append)
+    (found,), told = explain_and_report(MapTask(find_estimators(*names), small, batch, black))
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
-    (expected,) = compute_maps_of_tasks(
-        [MapTask(find_estimators(*names), tiny, batch, black)], report_passes=whole.append
-    )
+    (expected,), ((whole,),) = explain_and_report(MapTask(find_estimators(*names), tiny, batch, black))
     stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
-    assert torch.equal(stable_copies, whole[0][0].stable_copies[names[-1]])
+    assert torch.equal(stable_copies, whole.stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
@@ -202,11 +204,8 @@ def test_compilation_resumes_when_last_exact_eager_block_exits():
 @pytest.mark.gpu
 def test_paper_maps_on_gpu_fall_into_bins_of_cpu_maps():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
-    model, images = (
-        build_network("resnet8", 10, 3, 32, seeded(0)).eval(),
-        torch.randn(8, 3, 32, 32, generator=seeded(1)),
-    )
-    drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
+    model, black = build_network("resnet8", 10, 3, 32, seeded(0)).eval(), torch.full((3, 1, 1), -2.0)
+    drawn = Batch(torch.randn(8, 3, 32, 32, generator=seeded(1)), torch.arange(8), torch.arange(8))
     here = compute_importance_maps(find_estimators(*PAPER_IDS), model, drawn, black)
     there = compute_importance_maps(find_estimators(*PAPER_IDS), model.cuda(), drawn.to(torch.device("cuda")), black)
     layout = Layout((3, 32, 32), Unit.SCALAR, PAPER_LEVELS)
@@ -225,16 +224,14 @@ def test_jointly_explained_tasks_equal_separate_maps_and_share_noise(tiny, model
         MapTask(find_estimators("gb"), model, batch, black),  # without noisy copies
         MapTask(find_estimators("random"), None, batch, black),
     ]
-    told: list[list[PassReport]] = []
-    together = compute_maps_of_tasks(tasks, report_passes=told.append)
+    together, (noted,) = explain_and_report(*tasks)
     assert drawn == list(range(SAMPLES))
-    (noted,) = told
     assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for task, found, counted in zip(tasks, together, noted, strict=True):
-        alone: list[list[PassReport]] = []
+        (alone,), ((counted_alone,),) = explain_and_report(task)
         torch.testing.assert_close(found, compute_importance_maps(*task), rtol=0, atol=0)
-        torch.testing.assert_close([found], compute_maps_of_tasks([task], report_passes=alone.append), rtol=0, atol=0)
-        torch.testing.assert_close(counted.stable_copies, alone[0][0].stable_copies, rtol=0, atol=0)
+        torch.testing.assert_close(found, alone, rtol=0, atol=0)
+        torch.testing.assert_close(counted.stable_copies, counted_alone.stable_copies, rtol=0, atol=0)
 
 
 def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch, black):
@@ -260,19 +257,14 @@ def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch
 
 def test_pass_reports_count_noisy_copies_with_unchanged_class(tiny, batch, black):
     names = ("grad", "var-grad", "sg-ig", "var-gb~blurred", "sgsq-grad(noise=2)")
-    told: list[list[PassReport]] = []
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
-    compute_maps_of_tasks([MapTask(find_estimators(*names), tiny, asked, black)], report_passes=told.append)
-    ((noted,),) = told
+    _, ((noted,),) = explain_and_report(MapTask(find_estimators(*names), tiny, asked, black))
     assert set(noted.stable_copies) == {name for name in names if name != "grad"}
     for name, kept in noted.stable_copies.items():
         noise = find_estimator(name).get_value("noise")
         copies = [make_noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum((tiny(copy).argmax(1) == asked.targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)
-    assert (
-        0
-        < sum(int(kept.sum()) for kept in noted.stable_copies.values())
-        < len(noted.stable_copies) * SAMPLES * len(batch.ids)
-    )
+    unchanged = sum(int(kept.sum()) for kept in noted.stable_copies.values())
+    assert 0 < unchanged < len(noted.stable_copies) * SAMPLES * len(batch.ids)

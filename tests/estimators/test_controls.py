@@ -21,9 +21,8 @@ def test_edge_controls_match_scipy(batch):
     images = batch.images.numpy()
     channels = images.reshape(-1, *images.shape[2:])
     slopes = [[ndimage.sobel(channel, axis=axis, mode="mirror") for channel in channels] for axis in (0, 1)]
-    np.testing.assert_allclose(
-        compute_control_map("sobel", batch), np.hypot(*slopes).reshape(images.shape), rtol=1e-12, atol=1e-12
-    )
+    expected = np.hypot(*slopes).reshape(images.shape)
+    np.testing.assert_allclose(compute_control_map("sobel", batch), expected, rtol=1e-12, atol=1e-12)
     image = torch.zeros(1, 1, 4, 6)
     image[..., 3:] = 1  # an edge between columns 2 and 3, none at the border
     found = compute_control_map("sobel", batch._replace(images=image))
@@ -72,15 +71,13 @@ def test_class_template_and_linear_classifier_match_scipy_reference(batch):
     """The reference computes local entropy by scipy's blur of each grey level."""
     found, images = compute_control_map("class-template", batch).numpy(), batch.images.numpy()
     level = np.clip(np.floor((images.mean(1) + 2) * 2), 0, 7)
-    shares = [
-        ndimage.gaussian_filter((level == grey).astype(float), (0, 12 / 32, 12 / 32), mode="mirror", radius=2)
-        for grey in range(8)
-    ]
-    detail = -sum(np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6)) for share in shares)
+    detail = 0.0
+    for grey in range(8):
+        share = ndimage.gaussian_filter((level == grey) * 1.0, (0, 12 / 32, 12 / 32), mode="mirror", radius=2)
+        detail = detail - np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6))
     means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.class_images)
-    np.testing.assert_allclose(
-        found, images * means * compute_control_map("centre", batch).numpy(), rtol=1e-6, atol=1e-9
-    )
+    centre = compute_control_map("centre", batch).numpy()
+    np.testing.assert_allclose(found, images * means * centre, rtol=1e-6, atol=1e-9)
     linear = compute_control_map("linear-classifier", batch).numpy()
     np.testing.assert_allclose(linear, images * weights, rtol=1e-6, atol=1e-9)
 
@@ -89,8 +86,7 @@ def test_deviation_control_is_absolute_difference_from_baseline(batch):
     black = -torch.arange(1, 4).to(batch.images)[:, None, None]
     starts = {"mean": torch.zeros_like(black), "black": black, "blur": blur(batch.images)}
     for name, start in starts.items():
-        plain, smooth = (
-            compute_control_map(f"deviation{form}(baseline={name})", batch, black) for form in ("", "-blurred")
-        )
+        forms = (f"deviation(baseline={name})", f"deviation-blurred(baseline={name})")
+        plain, smooth = (compute_control_map(form, batch, black) for form in forms)
         expected = (batch.images - start).abs()
         torch.testing.assert_close((plain, smooth), (expected, blur(expected)), rtol=0, atol=0)

@@ -55,9 +55,8 @@ def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
     counting = CountingPasses(model).eval()
     found = importance(asked, model if row.traces_network else counting, batch)
     if row.cost and not row.traces_network:  # the network's own steps: test_rules.py
-        cost = (
-            (1 + 64, 0) if row.id == "score-cam" else count_passes([find_estimator(asked)], batch.images[0].numel())
-        )  # of 64 channels
+        cost = count_passes([find_estimator(asked)], batch.images[0].numel())
+        cost = (1 + 64, 0) if row.id == "score-cam" else cost  # of 64 channels
         assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
     assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)
     assert found.isfinite().all() and not found.requires_grad
@@ -98,17 +97,15 @@ def test_control_declares_neighbours_correctly(row, batch):
     other = batch.images.clone()
     other[..., 6, 6] += 1
     found, changed = (importance(row.id, None, batch._replace(images=images)) for images in (batch.images, other))
-    if torch.equal(found, importance(row.id, None, batch._replace(images=-batch.images))) and torch.equal(
-        found, changed
-    ):
+    negative = importance(row.id, None, batch._replace(images=-batch.images))
+    if torch.equal(found, negative) and torch.equal(found, changed):
         beside, apart = (found.diff(dim=3).abs().mean(), (found - found.flip(3)).abs().mean() + found.std())
         assert row.neighbours == bool(beside < 0.5 * apart)
     else:
         elsewhere = (found != changed).any(1)
         elsewhere[:, 6, 6] = False
-        looks = (
-            bool(elsewhere.any()) or not importance(row.id, *make_table_case()).std(1).any()
-        )  # one number for all columns
+        # a control that looks at no other pixel of an image may have one number for all columns of a table
+        looks = bool(elsewhere.any()) or not importance(row.id, *make_table_case()).std(1).any()
         assert row.neighbours == looks, f"neighbours={looks}: see Estimator"
 
 

@@ -71,15 +71,13 @@ class Reused(nn.Module):
 @pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("name", ["resnet-quick", "reused"])
 def test_guided_backprop_equals_relu_hooks(name, form):
-    model = (
-        Reused().eval() if name == "reused" else randomise_weights(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
-    )
+    model = Reused().eval()
+    if name != "reused":
+        model = randomise_weights(build_network(name, 4, 3, 32, seeded(0)), seeded(1))
     images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
     images[1], targets = 0, torch.tensor([0, 3, 1])  # also at 0
-    found, expected = (
-        compute_logit_gradients(model, images, targets, {"grad", "gb"}),
-        compute_gradients_by_hooks(model, images, targets),
-    )
+    found = compute_logit_gradients(model, images, targets, {"grad", "gb"})
+    expected = compute_gradients_by_hooks(model, images, targets)
     alone = compute_logit_gradients(model, images, targets, {"gb"})
     torch.testing.assert_close(found, expected, rtol=0, atol=0, check_stride=name == "reused")
     torch.testing.assert_close(alone["gb"], expected["gb"], rtol=0, atol=0)
@@ -156,22 +154,20 @@ def test_guided_backprop_accepts_gates_pools_and_clamps():
 )
 def test_split_stem_gives_same_maps_with_fewer_passes(model, batch, black, baseline, bases):
     before = copy.deepcopy(model.state_dict())
-    short, settings = (
-        split_after_first_convolution(fold_batchnorm(model)),
-        PAPER_SETTINGS._replace(baseline=baseline, steps=5),
-    )
+    short = split_after_first_convolution(fold_batchnorm(model))
+    settings = PAPER_SETTINGS._replace(baseline=baseline, steps=5)
     assert isinstance(short, SplitStem)
     assert not any(module.training or isinstance(module, nn.BatchNorm2d) for module in short.modules())
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     logits, passes, backs = [], [], []
     short.stem.register_forward_hook(lambda module, images, out: passes.append(len(images[0])))
     short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
-    whole, parted = [
-        compute_base_maps(
-            each, batch.images.clone().requires_grad_(), batch.targets, black, bases, logits.append, settings
-        )
-        for each in (model, short)
-    ]
+
+    def explain(network):
+        images = batch.images.clone().requires_grad_()
+        return compute_base_maps(network, images, batch.targets, black, bases, logits.append, settings)
+
+    whole, parted = explain(model), explain(short)
     assert set(parted) == set(whole) == bases
     for base in bases:
         assert_near(parted[base].detach(), whole[base].detach(), 1e-12)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import interpolate
+from torch.nn.modules.module import register_module_forward_hook
 
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
@@ -126,16 +127,13 @@ def make_classifier(*parts, features=4):
     return nn.Sequential(*parts, nn.Flatten(), nn.Linear(features, 3))
 
 
-POOL = nn.AdaptiveAvgPool2d
+POOL, ONE_POSITION = nn.AdaptiveAvgPool2d, nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))
 LAST_LAYERS = {  # networks, with the module that layer=last selects on images of 4 x 4
     "block": (make_classifier(make_convolutions(), POOL(1)), "0"),
     "no block, final pool": (make_classifier(*make_convolutions(), nn.MaxPool2d(2), features=16), "3"),
     "pool inside block": (make_classifier(make_convolutions(POOL(1))), "0.3"),
     "one position, repeated by pool": (make_classifier(make_convolutions(stride=4), POOL(2), features=16), "0.1"),
-    "one position in last block": (
-        make_classifier(make_convolutions(), nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))),
-        "0",
-    ),
+    "one position in last block": (make_classifier(make_convolutions(), ONE_POSITION), "0"),
     "gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
     "gate per position": (Gated(Gate(), lambda x, gate: gate * x), "features"),
     "expanded gate": (Gated(Gate(POOL(1)), lambda x, gate: x * (1 + gate).expand_as(x)), "features"),
@@ -147,14 +145,14 @@ LAST_LAYERS = {  # networks, with the module that layer=last selects on images o
 @pytest.mark.parametrize("case", LAST_LAYERS)
 def test_last_layer_has_several_positions_and_is_no_gate(case):
     model, expected = LAST_LAYERS[case]
-    outputs = {}
-    handles = [
-        module.register_forward_hook(lambda module, inputs, output, name=name: outputs.setdefault(name, output))
-        for name, module in model.named_modules()
-    ]
-    channels, _ = compute_layer_output_and_logits(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
-    for handle in handles:
-        handle.remove()
+    names, outputs = {module: name for name, module in model.named_modules()}, {}
+
+    def keep(module, inputs, output):
+        outputs.setdefault(names[module], output)
+
+    with register_module_forward_hook(keep):
+        images = torch.randn(2, 3, 4, 4, generator=seeded(0))
+        channels, _ = compute_layer_output_and_logits(model.eval(), images, "last")
     alike = [name for name, output in outputs.items() if output is channels]
     assert expected in alike, f"layer=last selects {alike}"
 
@@ -178,10 +176,8 @@ def test_maps_of_compiled_network_equal_maps_of_eager_network(model, batch):
 @pytest.mark.parametrize("places", [(1, 1), (2, 3)])
 def test_resize_maps_to_images_keeps_constant_map(side, places):
     values = torch.rand(50, 1, 1, 1, generator=seeded(0))
-    images = torch.zeros(50, 3, side, side)
-    torch.testing.assert_close(
-        resize_maps_to_images(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
-    )
+    found = resize_maps_to_images(values.expand(50, 1, *places), torch.zeros(50, 3, side, side))
+    torch.testing.assert_close(found, values.expand(50, 1, side, side), rtol=0, atol=0)
 
 
 def test_grid_squares_match_hand_made_numbering():

@@ -14,10 +14,13 @@ from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
 
+def compute_lrp(model, image):
+    """Compute the LRP map of the first logit for one image."""
+    return importance("lrp", model.eval(), Batch(image, torch.tensor([0]), torch.tensor([0]))).flatten()
+
+
 def compute_lrp_of_pixel(model, *numbers):
-    """Compute the LRP map of an image of one pixel."""
-    batch = Batch(torch.tensor(numbers).view(1, -1, 1, 1), torch.tensor([0]), torch.tensor([0]))
-    return importance("lrp", model.eval(), batch).flatten()
+    return compute_lrp(model, torch.tensor(numbers).view(1, -1, 1, 1))
 
 
 def make_convolution(*rows):
@@ -54,9 +57,8 @@ def test_lrp_of_residual_network_matches_hand_computed_values():
     # a = (1, 3), b = a + 1 = (2, 4), c = 2 b - 1 = (3, 7), c + b = (5, 11), its mean and the logit 8; the places have
     # 8 * 5 / 16 = 2.5 and 5.5, of which the branches have 3 : 2 and 7 : 4; z+ leaves out the bias and passes all on, so
     # b has 2.5 and 5.5 again; the first bias keeps 1 of 2 parts and 1 of 4
-    images = Batch(torch.tensor([[[[1.0, 3.0]]]]), torch.tensor([0]), torch.tensor([0]))
-    found = importance("lrp", Residual().eval(), images)
-    torch.testing.assert_close(found.flatten(), torch.tensor([1.25, 4.125]))
+    found = compute_lrp(Residual(), torch.tensor([[[[1.0, 3.0]]]]))
+    torch.testing.assert_close(found, torch.tensor([1.25, 4.125]))
 
 
 @pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "torchvision:vgg11"])
@@ -116,19 +118,18 @@ def test_lrp_returns_relevance_of_padding_to_its_source(pad):
     for parameter in model.parameters():
         nn.init.ones_(parameter)
     image = torch.tensor([1.0, 2.0, 4.0]).expand(1, 1, 3, 3)
-    copies = pad(torch.arange(9.0).view(1, 1, 3, 3)).flatten().long().bincount(minlength=9).view(3, 3)
-    found = importance("lrp", model.eval(), Batch(image, torch.tensor([0]), torch.tensor([0])))
-    torch.testing.assert_close(found[0, 0], copies * image[0, 0])
+    copies = pad(torch.arange(9.0).view(1, 1, 3, 3)).flatten().long().bincount(minlength=9)
+    torch.testing.assert_close(compute_lrp(model, image), copies * image.flatten())
 
 
 def test_lrp_passes_all_relevance_through_clipping():
     # 9 is cut to 6, and 6 + 2 is the logit
     model = nn.Sequential(make_convolution((1.0,)), nn.ReLU6(), nn.Flatten(), dense((1.0, 1.0, 1.0)))
-    image = Batch(torch.tensor([[[[9.0, 2.0, -1.0]]]]), torch.tensor([0]), torch.tensor([0]))
-    torch.testing.assert_close(importance("lrp", model.eval(), image).flatten(), torch.tensor([6.0, 2.0, 0.0]))
+    found = compute_lrp(model, torch.tensor([[[[9.0, 2.0, -1.0]]]]))
+    torch.testing.assert_close(found, torch.tensor([6.0, 2.0, 0.0]))
 
 
-SAME = nn.Conv2d(3, 3, 1)
+WHOLE, SAME = nn.Conv2d(3, 5, 12), nn.Conv2d(3, 3, 1)
 
 
 class Branching(nn.Module):
@@ -139,19 +140,10 @@ class Branching(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (
-            nn.Sequential(nn.Conv2d(3, 5, 12), nn.GELU(), nn.Flatten()),
-            "has no rule for GELU, an operation of the network",
-        ),
-        (
-            nn.Sequential(nn.Conv2d(3, 5, 12), nn.Hardtanh(), nn.Flatten()),
-            "has no rule for Hardtanh, an operation of the network",
-        ),
+        (nn.Sequential(WHOLE, nn.GELU(), nn.Flatten()), "has no rule for GELU, an operation of the network"),
+        (nn.Sequential(WHOLE, nn.Hardtanh(), nn.Flatten()), "has no rule for Hardtanh, an operation of the network"),
         (Stepwise(lambda x: x.clamp(0, 6)), "has no rule for clamp, an operation of the network"),
-        (
-            nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()),
-            "supports only modules that are used once, but 0 is used .*",
-        ),
+        (nn.Sequential(SAME, RELU, SAME, nn.Flatten()), "supports only modules that are used once, but 0 is used .*"),
         (Branching(), "cannot trace the operations of Branching"),
     ],
 )
