@@ -45,17 +45,19 @@ def make_results_with_probabilities(without=()):
     return whole
 
 
+def compute_drops(results, protocol=MORF):
+    return compute_probability_drops(results, protocol, Unit.SCALAR, LEVELS)
+
+
 @pytest.mark.parametrize("protocol", [MORF, LERF])
 def test_compute_probability_drops_matches_stored_probabilities(protocol):
-    whole = make_results_with_probabilities()
-    stored = {
-        (point.cell.estimator, point.cell.t): result.probabilities.astype(float)
-        for point, result in whole.results.items()
-        if point.cell.retrain is ScoredNetwork.NONE
-        and (point.cell.order is protocol.order or point.cell.estimator == CLEAN)
-    }
+    whole, stored = make_results_with_probabilities(), {}
+    for point, result in whole.results.items():
+        cell = point.cell
+        if cell.retrain is ScoredNetwork.NONE and (cell.order is protocol.order or cell.estimator == CLEAN):
+            stored[cell.estimator, cell.t] = result.probabilities.astype(float)
     rows = {name: [stored[name, t] for t in LEVELS] for name in MAIN}
-    found = compute_probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
+    found = compute_drops(whole, protocol)
     assert found == {name: compute_probability_drop(stored[CLEAN, 0.0], row) for name, row in rows.items()}
     aopc = {name: np.mean(stored[CLEAN, 0.0] - row) for name, row in rows.items()}
     assert {name: fall.aopc.value for name, fall in found.items()} == pytest.approx(aopc)
@@ -63,28 +65,20 @@ def test_compute_probability_drops_matches_stored_probabilities(protocol):
 
 def test_compute_probability_drops_skips_missing_or_invalid_values():
     whole, part = make_results_with_probabilities(), make_results_with_probabilities({("grad", Order.MORF, 0.9)})
-    found = compute_probability_drops(part, MORF, Unit.SCALAR, LEVELS)
+    found = compute_drops(part)
     assert found["grad"].aopc == (None, None, None)
     assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
     assert found["grad"].probabilities[0].value > 0
-    assert compute_probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
-    assert (
-        compute_probability_drops(
-            make_results_with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS
-        )
-        == {}
-    )
-    assert (
-        compute_probability_drops(make_suite_results(), MORF, Unit.SCALAR, LEVELS) == {}
-    )  # rows from before they were stored
-    assert compute_probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
-    gap = PlannedRun(
-        Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0
-    )
+    assert compute_drops(part, LERF)["grad"].aopc.value > 0
+    assert compute_drops(make_results_with_probabilities({(CLEAN, Order.MORF, 0.0)})) == {}
+    assert compute_drops(make_suite_results()) == {}  # rows from before they were stored
+    assert compute_drops(whole, ROAR) == {}
+    cell = Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9)
+    gap = PlannedRun(cell, 0)
     damaged = whole.results[gap].probabilities.copy()
     damaged[3] = 1.1
     row = replace(whole.results[gap], probability=pack_probabilities(damaged))
-    found = compute_probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
+    found = compute_drops(replace(whole, results=whole.results | {gap: row}))
     assert found["grad"].aopc.value is None and found["random"].aopc.value is not None
 
 
@@ -93,7 +87,7 @@ def test_table_shows_probabilities_only_without_retraining():
     whole = make_results_with_probabilities({("grad", Order.MORF, 0.9)})
     shown = make_table(whole, "morf")
     plain = parse_rows(shown)
-    row, fall = plain["var-grad"], compute_probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
+    row, fall = plain["var-grad"], compute_drops(whole)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
     assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
@@ -136,21 +130,26 @@ def test_quantus_columns_leave_other_table_cells_unchanged():
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
+def write_sealed_ranking(folder, name, number, parts):
+    """Write rankings of test images in parts of so many images each, told apart by a number; return their checksum."""
+    store, total = RankingsStore(Workspace(folder).rankings), sum(images for images, _ in parts)
+    layout = (Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,))
+    spec, start = RankingSpec("d" * 32, f"{number:0>32}", "e" * 32, name, *layout), 0
+    for images, provenance in parts:
+        planes = np.full((images, spec.layout.planes, spec.layout.bytes_per_plane), number % 251, np.uint8)
+        store.write_part(spec, Split.TEST, start, start + images, planes, provenance)
+        start += images
+    store.seal(spec, {Split.TEST: total})
+    return store.open(spec).checksum
+
+
 def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
-
-    def write_sealed_ranking(name, kept):
-        """Write rankings of four test images with these counts of stable noisy copies; return their checksum."""
-        network, split = f"{sum(kept):0>32}", (Split.TEST,)
-        spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
-        store = RankingsStore(Workspace(tmp_path).rankings)
-        planes = np.full((4, spec.layout.planes, spec.layout.bytes_per_plane), sum(kept) % 251, np.uint8)
-        store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, stable_copies=kept))
-        store.seal(spec, {Split.TEST: 4})
-        return store.open(spec).checksum
-
-    low, high = (write_sealed_ranking("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
-    other = write_sealed_ranking("grad", [])
+    copies = ("var-grad", [15, 15, 10, 0]), ("var-grad", [15, 15, 14, 0]), ("grad", [])
+    low, high, other = (
+        write_sealed_ranking(tmp_path, name, sum(kept), [(4, MapProvenance(0.0, stable_copies=kept))])
+        for name, kept in copies
+    )
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
     whole = make_suite_results()
     for point, row in whole.results.items():
@@ -163,51 +162,37 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
     assert f"{said} " in render(shown, "markdown", notes=True)
-    assert (rows["var-grad"]["prediction_stability"], rows["grad"]["prediction_stability"]) == (
-        pytest.approx(0.7),
-        None,
-    )
+    assert rows["var-grad"]["prediction_stability"] == pytest.approx(0.7)
+    assert rows["grad"]["prediction_stability"] is None
     for kept in ({"var-grad": 0.8}, {}):
         assert "†" not in render_words(make_table(replace(stored, prediction_stability=kept)))
 
 
+def get_mask_columns(panel):
+    return next(section for section in list_sections(panel) if section.title == "Removal masks").columns
+
+
 def test_row_warning_states_share_of_tied_features(tmp_path):
-    store, split = RankingsStore(Workspace(tmp_path).rankings), (Split.TEST,)
     checksums = {}
-    for number, (name, ties) in enumerate(
-        {"var-grad": [0.5, 1.0], "grad": [0.4, 0.6], "sobel": [1.0, 1.0], "gb": []}.items()
-    ):
-        spec = RankingSpec("d" * 32, "f" * 32, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
-        planes = np.full((2, spec.layout.planes, spec.layout.bytes_per_plane), number, np.uint8)
-        store.write_part(spec, Split.TEST, 0, 1, planes[:1], MapProvenance(0.0, ties=ties[:1]))
-        store.write_part(spec, Split.TEST, 1, 2, planes[1:], MapProvenance(0.0, ties=ties[1:]))
-        store.seal(spec, {Split.TEST: 2})
-        checksums[name] = store.open(spec).checksum
+    ties_by_name = {"var-grad": [0.5, 1.0], "grad": [0.4, 0.6], "sobel": [1.0, 1.0], "gb": []}
+    for number, (name, ties) in enumerate(ties_by_name.items()):
+        parts = [(1, MapProvenance(0.0, ties=part)) for part in (ties[:1], ties[1:])]
+        checksums[name] = write_sealed_ranking(tmp_path, name, number, parts)
     whole = make_suite_results()
     for point, row in whole.results.items():
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
     stored = add_prediction_stability_and_ties(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
-    draws = SuiteDraws.of(stored)
+    flags = find_warnings_by_row(SuiteDraws.of(stored))
     doubt = "75% of the features in its maps have the same value, so their order is random"
-    assert find_warnings_by_row(draws)["var-grad"].reason.startswith(doubt)
-    assert not any(
-        "one value" in flag.reason for name, flag in find_warnings_by_row(draws).items() if name != "var-grad"
-    )
+    assert flags.pop("var-grad").reason.startswith(doubt)
+    assert not any("one value" in flag.reason for flag in flags.values())
     shown = compute_validity_panel(stored)
-    masks = next(section for section in list_sections(shown) if section.title == "Removal masks").columns
-    assert dict(zip(masks["estimator"], masks["ties, %"], strict=True)) == dict.fromkeys(shown.names, "–") | {
-        "var-grad": "75.0",
-        "grad": "50.0",
-        "sobel": "100.0",
-    }
+    masks, shares = get_mask_columns(shown), {"var-grad": "75.0", "grad": "50.0", "sobel": "100.0"}
+    found = dict(zip(masks["estimator"], masks["ties, %"], strict=True))
+    assert found == dict.fromkeys(shown.names, "–") | shares
     assert any(doubt in line for line in list_doubts(shown))
-    assert (
-        "ties, %"
-        not in next(
-            each for each in list_sections(compute_validity_panel(whole)) if each.title == "Removal masks"
-        ).columns
-    )
+    assert "ties, %" not in get_mask_columns(compute_validity_panel(whole))
 
 
 def test_probability_drop_matches_manual_computation():

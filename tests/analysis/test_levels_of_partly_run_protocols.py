@@ -17,13 +17,17 @@ BLOCKS = tuple(Block(protocol, ROWS, LEVELS, seeds=3) for protocol in (ROAR, KAR
 WHOLE = replace(SUITE, blocks=(*BLOCKS, Block(MASK_ONLY, ROWS, (0.9,), seeds=1)))
 
 
-def keep(lacks, suite=WHOLE):
+def keep_without(whole, lacking):
+    """Keep the common levels of results that lack these points."""
+    there = {point: one for point, one in whole.results.items() if point not in lacking}
+    return keep_most_shared_levels(replace(whole, results=there))
+
+
+def keep(lacks):
     """Keep the common levels of results without the points where `lacks(estimator, level)` is true."""
-    whole = make_suite_results(suite)
+    whole = make_suite_results(WHOLE)
     lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
-    return keep_most_shared_levels(
-        replace(whole, results={at: one for at, one in whole.results.items() if at not in lacking})
-    )
+    return keep_without(whole, lacking)
 
 
 @pytest.mark.parametrize(
@@ -64,22 +68,13 @@ def test_board_ignores_results_at_excluded_level():
 
 
 def test_table_caption_names_excluded_levels():
-    words = {}
-    for name, lacks in {"part": lambda name, t: t == 0.5, "whole": lambda name, t: False}.items():
-        results = keep(lacks)
+    part, whole = keep(lambda name, t: t == 0.5), keep(lambda name, t: False)
+    excluding = {"part roar", "part diffroar"}
+    for name, results in (("part", part), ("whole", whole)):
         for protocol in (ROAR, DIFFROAR, MASK_ONLY):
-            table = make_table(SuiteDraws.of(results), protocol, ROWS)
-            words[name, protocol.name] = (
-                table.incomplete_levels_text,
-                "levels 0.3, 0.9, without 0.5 of the suite;" in table.caption,
-            )
-    part = ("at 30 % and 90 %", True)
-    assert words == {
-        ("part", "roar"): part,
-        ("part", "diffroar"): part,
-        ("part", "mask-only"): ("", False),
-        **{("whole", name): ("", False) for name in ("roar", "diffroar", "mask-only")},
-    }
+            table, case = make_table(SuiteDraws.of(results), protocol, ROWS), f"{name} {protocol.name}"
+            assert table.incomplete_levels_text == ("at 30 % and 90 %" if case in excluding else ""), case
+            assert ("levels 0.3, 0.9, without 0.5 of the suite;" in table.caption) is (case in excluding), case
 
 
 def test_own_network_gain_excludes_level_with_missing_run():
@@ -88,9 +83,7 @@ def test_own_network_gain_excludes_level_with_missing_run():
     cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
     last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
-    part = keep_most_shared_levels(
-        replace(whole, results={at: one for at, one in whole.results.items() if at not in last})
-    )
+    part = keep_without(whole, last)
     assert keep_most_shared_levels(whole).included_levels == {}
     assert part.list_included_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
     board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))

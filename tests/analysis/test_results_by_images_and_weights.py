@@ -133,10 +133,8 @@ def test_unpinned_suite_accepts_one_data_version_of_unknown_origin(store):
 
 def test_collect_results_separates_small_versions(store):
     store.add_results(make_rows("5ma11", limit=40))
-    assert (
-        describe_other_results(collect_results(SMALL, store), "table")
-        == ONLY + "--max-images 40 (small version: 40 images per split)"
-    )
+    told = describe_other_results(collect_results(SMALL, store), "table")
+    assert told == ONLY + "--max-images 40 (small version: 40 images per split)"
     store.add_results(make_rows(points=POINTS[-2:]))
     whole, small = collect_results(SMALL, store), collect_results(SMALL, store, limit=40)
     assert (len(whole.results), whole.title, describe_other_results(whole, "table")) == (2, "made-up v1", "")
@@ -157,10 +155,9 @@ def test_collect_results_separates_explained_networks(store):
     other = collect_results(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
     store.add_results(make_rows())
-    assert len(collect_results(SMALL, store).results) == len(collect_results(explained, store).results) == len(POINTS)
-    assert (
-        describe_other_results(collect_results(explained, store), "table") == ELSE + "(reference trained by planted@1)"
-    )
+    trained, other = collect_results(SMALL, store), collect_results(explained, store)
+    assert len(trained.results) == len(other.results) == len(POINTS)
+    assert describe_other_results(other, "table") == ELSE + "(reference trained by planted@1)"
 
 
 def test_weights_of_different_seeds_form_one_result(store):
@@ -179,34 +176,25 @@ def test_weights_of_different_seeds_form_one_result(store):
 
 def test_collect_results_by_images_and_weights_lists_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
-    store.add_results(
-        [*make_rows(OTHER, suite=explained), *make_rows(OTHER), *make_rows(hour=1), *make_rows("5ma11", limit=40)]
-    )
+    for rows in (make_rows(OTHER, suite=explained), make_rows(OTHER), make_rows(hour=1), make_rows("5ma11", limit=40)):
+        store.add_results(rows)
     found = collect_results_by_images_and_weights(SMALL, store, [PHOTOS])
-    assert [(held.data, held.limit, held.suite.given) for held in found] == [
-        (OWN, None, ""),
-        (OTHER, None, ""),
-        (OTHER, None, "file@0a1b"),
-        ("5ma11", 40, ""),
-    ]
+    order = [(OWN, None, ""), (OTHER, None, ""), (OTHER, None, "file@0a1b"), ("5ma11", 40, "")]
+    assert [(held.data, held.limit, held.suite.given) for held in found] == order
     assert len({(held.limit, held.options) for held in found}) == len(found)
 
 
 MINE = "mine@1a2b3c4d"
 
 
-def is_submission_run(point):
-    return point.cell.estimator.startswith(MINE)
-
-
 def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     """A result, a failure or a lease is enough; missing runs count only under these protocols."""
     first, second = OLDER["quick@1"], OLDER["quick@2"]
     rows = results(add_estimators_with_twins(second, [MINE]), 20)
+    mine = [at for at in rows if at.cell.estimator.startswith(MINE)]
+    common = [at for at in mine if at.cell.retrain is ScoredNetwork.COMMON]
     store.add_results(results(first, 20).values())
-    store.add_results(
-        row for at, row in rows.items() if not is_submission_run(at) or at.cell.retrain is ScoredNetwork.COMMON
-    )
+    store.add_results(rows[at] for at in {*rows} - {*mine} | {*common})
 
     def standing():
         found = load_from_open_store(store, second, ResultsQuery(tmp_path))
@@ -218,7 +206,7 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     assert len(found.results) == len(list_planned_runs(found.suite))
 
     scored, kept, trained = (
-        [at for at in rows if is_submission_run(at) and (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]
+        [at for at in mine if (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]
         for kind in (MORF, LERF, ROAR)
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))

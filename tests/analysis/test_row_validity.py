@@ -65,11 +65,10 @@ def compute_mean_accuracy(suite_results, **asked):
 
 def compute_area_between(suite_results, upper, lower, levels=LEVELS):
     """Compute the mean difference of two accuracy curves in points, by the trapezoidal rule."""
-    heights = [
-        compute_mean_accuracy(suite_results, t=t, **upper) - compute_mean_accuracy(suite_results, t=t, **lower)
-        for t in levels
-    ]
-    return 100 * trapezoid([0.0, *heights], (0.0, *levels)) / levels[-1]
+    above, below = (
+        np.array([compute_mean_accuracy(suite_results, t=t, **curve) for t in levels]) for curve in (upper, lower)
+    )
+    return 100 * trapezoid([0.0, *(above - below)], (0.0, *levels)) / levels[-1]
 
 
 def compute_gain_over_random(suite_results, name, unit=Unit.SCALAR):
@@ -89,22 +88,18 @@ def test_validity_panel_matches_scipy_integration(made):
     whole, found = made.suite_results, compute_validity_panel(made.suite_results, BOOTSTRAP)
     assert found.names == (*MAIN, "random-blurred"), "twins have no row of their own"
     assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins do not count in agreements"
-    assert (made.unit, made.lerf_morf_gap_retrained.levels) == (Unit.SCALAR, (0.9,)), (
-        "only .9 is common: KAR also has .5, ROAR .3"
-    )
-    assert made.main_gains.estimate_area("grad").value == pytest.approx(
-        compute_gain_over_random(whole, "grad"), abs=1e-9
-    )
+    assert made.unit is Unit.SCALAR
+    assert made.lerf_morf_gap_retrained.levels == (0.9,), "only .9 is common: KAR also has .5, ROAR .3"
+    gain, pixel_gain = (compute_gain_over_random(whole, "grad", unit) for unit in (Unit.SCALAR, Unit.PIXEL))
+    assert made.main_gains.estimate_area("grad").value == pytest.approx(gain, abs=1e-9)
     twins = compare_with_twins(made, "grad")
     assert set(twins) == {"blurred", "untrained", "other-target"}
     for kind, twin in twins.items():
         expected = compute_gain_over_random(whole, f"grad~{kind}")
         assert twin.gain.value == pytest.approx(expected, abs=1e-9)
-        assert twin.difference.value == pytest.approx(compute_gain_over_random(whole, "grad") - expected, abs=1e-9)
+        assert twin.difference.value == pytest.approx(gain - expected, abs=1e-9)
     assert made.draws_by_unit[Unit.SCALAR] is made.draws_by_fill["mean"] is made.main_gains
-    assert made.draws_by_unit[Unit.PIXEL].estimate_area("grad").value == pytest.approx(
-        compute_gain_over_random(whole, "grad", Unit.PIXEL), abs=1e-9
-    )
+    assert made.draws_by_unit[Unit.PIXEL].estimate_area("grad").value == pytest.approx(pixel_gain, abs=1e-9)
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in (
@@ -114,18 +109,11 @@ def test_validity_panel_matches_scipy_integration(made):
         expected = compute_area_between(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.estimate_area("var-grad").value == pytest.approx(expected, abs=1e-9)
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
-        above, own = (
-            made.estimate_accuracy_above_masks(name, t),
-            compute_mean_accuracy(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS),
-        )
-        assert (
-            above.value == pytest.approx(compute_mean_accuracy(whole, estimator=name, t=t) - own, abs=1e-12)
-            and above.low > 0
-        )
-    assert (
-        made.estimate_accuracy_above_masks("random-blurred", 0.9) == Estimate()
-        and find_rows_not_above_mask_only(made) == {}
-    )
+        above, images = made.estimate_accuracy_above_masks(name, t), compute_mean_accuracy(whole, estimator=name, t=t)
+        masks = compute_mean_accuracy(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS)
+        assert above.value == pytest.approx(images - masks, abs=1e-12) and above.low > 0
+    assert made.estimate_accuracy_above_masks("random-blurred", 0.9) == Estimate()
+    assert find_rows_not_above_mask_only(made) == {}
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -169,20 +157,13 @@ def test_row_without_gain_has_empty_marks(made):
     for kind in ("blurred", "untrained", "random-blurred"):
         assert find_marks_by_kind(made, "grad")[kind] == (kind, Estimate(), None)
     assert find_row_warning(made, "grad") == RowWarning(Grade.NONE, "")
-    assert find_marks_by_kind(make_draws(accuracy=make_leaky_accuracy(0.4, 0.25)), "var-grad")["masks"] == (
-        "masks",
-        Estimate(),
-        None,
-    )
+    at_chance = make_draws(accuracy=make_leaky_accuracy(0.4, 0.25))
+    assert find_marks_by_kind(at_chance, "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
+# at .6 the masks reach the accuracy of the images
 @pytest.mark.parametrize(
-    ("alone", "grade", "floor"),
-    [
-        (0.36, Grade.NONE, ()),
-        (0.5, Grade.SOME, ()),
-        (0.6, Grade.STRONG, (0.9,)),  # the masks reach the accuracy of the images
-    ],
+    ("alone", "grade", "floor"), [(0.36, Grade.NONE, ()), (0.5, Grade.SOME, ()), (0.6, Grade.STRONG, (0.9,))]
 )
 def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floor):
     made = make_draws(accuracy=make_leaky_accuracy(alone))
@@ -219,44 +200,28 @@ def test_missing_cell_gives_empty_estimates(made):
 
 
 def test_single_seed_panel_has_values_without_intervals():
-    found = compute_validity_panel(
-        make_suite_results(limit_to_one_seed(SUITE), accuracy=make_leaky_accuracy(0.7)), BOOTSTRAP
-    )
+    results = make_suite_results(limit_to_one_seed(SUITE), accuracy=make_leaky_accuracy(0.7))
+    found = compute_validity_panel(results, BOOTSTRAP)
     made, twin = found.suite_draws, compare_with_twins(found.suite_draws, "grad")["blurred"].difference
-    for number in (
-        made.main_gains.estimate_area("grad"),
-        twin,
-        made.mask_only.compare_with_counterpart("var-grad", 0.9),
-    ):
+    gain, masks = made.main_gains.estimate_area("grad"), made.mask_only.compare_with_counterpart("var-grad", 0.9)
+    for number in (gain, twin, masks):
         assert number.value is not None and number.low is number.high is None
     assert {find_row_warning(made, name) for name in found.names} == {RowWarning(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
-    assert made.lerf_morf_gap_unretrained.estimate_area("var-grad").low is not None, (
-        "without training, the interval covers images only"
-    )
+    unretrained = made.lerf_morf_gap_unretrained.estimate_area("var-grad")
+    assert unretrained.low is not None, "without training, the interval covers images only"
 
 
 def test_suites_without_checks_or_roar_have_no_warnings():
     found = make_draws(replace(SUITE, blocks=(PLAIN,)))
-    assert [
-        part.levels for part in (found.mask_only, found.lerf_morf_gap_retrained, found.lerf_morf_gap_unretrained)
-    ] == [(), (), ()]
-    assert (
-        found.lerf_morf_gap_retrained.estimate_area("grad")
-        == found.lerf_morf_gap_unretrained.estimate_area("grad")
-        == Estimate()
-    )
-    assert (
-        find_warnings_by_row(found)
-        == find_warnings_by_row(SuiteDraws.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP))
-        == {}
-    )
+    assert found.mask_only.levels == ()
+    for gap in (found.lerf_morf_gap_retrained, found.lerf_morf_gap_unretrained):
+        assert (gap.levels, gap.estimate_area("grad")) == ((), Estimate())
+    empty = SuiteDraws.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
+    assert find_warnings_by_row(found) == find_warnings_by_row(empty) == {}
     alone = make_draws(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main_gains.levels, alone.main_gains.estimate_area("grad"), alone.draws_by_unit) == (
-        (),
-        Estimate(),
-        {},
-    )
+    assert (alone.main_gains.levels, alone.draws_by_unit) == ((), {})
+    assert alone.main_gains.estimate_area("grad") == Estimate()
     assert alone.mask_only.estimate_accuracy("grad", 0.9).low is not None
 
 
@@ -267,9 +232,8 @@ def test_gain_is_computed_separately_for_each_fill():
         return choose_accuracy(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     found = make_draws(suite, accuracy)
-    assert covers(found.draws_by_fill["mean"].estimate_area("grad"), -4.5) and covers(
-        found.draws_by_fill["zero"].estimate_area("grad"), 9.0
-    )
+    for fill, gain in (("mean", -4.5), ("zero", 9.0)):
+        assert covers(found.draws_by_fill[fill].estimate_area("grad"), gain), fill
     turned = make_draws(replace(suite, blocks=suite.blocks[::-1]), accuracy)
     assert covers(turned.main_gains.estimate_area("grad"), 9.0)  # tables use the fill of the first block
 
@@ -316,10 +280,8 @@ def turned(cell):
 
 
 def test_rank_agreements_have_sign_of_true_order():
-    other = replace(ORDERED, name="other", blocks=(PLAIN,))
-    made = compute_validity_panel(
-        make_suite_results(ORDERED, turned), BOOTSTRAP, [make_suite_results(other, choose_accuracy)]
-    )
+    other = make_suite_results(replace(ORDERED, name="other", blocks=(PLAIN,)), choose_accuracy)
+    made = compute_validity_panel(make_suite_results(ORDERED, turned), BOOTSTRAP, [other])
     assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
     for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
         assert (alike.rows, alike.tau.value) == (4, tau), other

@@ -1,16 +1,20 @@
-"""Boards of stored results of a suite: correctness, consistency of rows, and networks at chance."""
+"""Boards of stored results of a suite: correctness, consistency and comparison of rows, and networks at chance."""
 
 import json
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from math import comb
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
+from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
+from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -88,21 +92,19 @@ def test_board_has_ranks_controls_and_interval_scopes(draws):
     pixels = draws.make_board(ROAR, Unit.PIXEL).rows  # the pixel unit has no blurred random map
     assert all(row.place and row.vs_random_blurred is None for row in pixels)
     assert board.covers is IntervalScope.BOTH
-    # KAR's single seeds have no estimate of training noise
+    # KAR's single seeds have no estimate of training noise, but one seed of the pixel unit uses that of scalars
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
-    assert (
-        draws.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH
-    )  # but one seed of the pixel unit uses that of scalars
+    assert draws.make_board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH
     assert draws.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
 
 
 def set_checksums(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
     """Set the checksums of weights and rankings of each result; weights only if the run depends on them."""
-    marks = {
-        point: {"weights": weights(point) if row.run.reference else "", "rankings": rankings(point)}
+    results = {
+        point: replace(row, weights=weights(point) if row.run.reference else "", rankings=rankings(point))
         for point, row in whole.results.items()
     }
-    return replace(whole, results={point: replace(row, **marks[point]) for point, row in whole.results.items()})
+    return replace(whole, results=results)
 
 
 GRAD = {"estimator": "grad"}
@@ -138,15 +140,11 @@ SAID = "results have a checksum of the explained weights, which most rows lack"
     ],
 )
 def test_inconsistent_rows_have_no_gain_or_rank(whole, kind, odd, others, whose, protocol, reason, mixed, placeless):
-    assert (
-        whole.explain_inconsistent_rows(protocol, Unit.SCALAR)
-        == set_checksums(whole).explain_inconsistent_rows(protocol, Unit.SCALAR)
-        == {}
-    )
+    for consistent in (whole, set_checksums(whole)):
+        assert consistent.explain_inconsistent_rows(protocol, Unit.SCALAR) == {}
     found = set_checksums(whole, **{kind: lambda point: (odd if has_values(point, whose) else others) * 64})
-    reasons = {
-        name: why for name, why in found.explain_inconsistent_rows(protocol, Unit.SCALAR).items() if name in MAIN
-    }
+    explained = found.explain_inconsistent_rows(protocol, Unit.SCALAR)
+    reasons = {name: why for name, why in explained.items() if name in MAIN}
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
@@ -226,16 +224,13 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
 def test_explained_networks_at_chance_get_no_verdict():
     """Rows at t = 0 of own-network gain count agreement between networks, here 90 %, not accuracy."""
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, MAIN, LEVELS, seeds=1),))
-    found = {}
-    for share in (0.26, 0.9):
-        networks = {
-            number: result(suite, point, np.arange(IMAGES) < share * IMAGES)
-            for number, point in enumerate(list_planned_runs_on_untouched_images(suite))
-        }
-        found[share] = replace(make_suite_results(suite), references=networks)
-    assert found[0.26].at_chance_warning.startswith("At chance: 26.0% of 2,000") and not found[0.9].at_chance_warning
-    for share, judged in ((0.26, False), (0.9, True)):
-        rows = SuiteDraws.of(found[share], Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
+    whole, untouched = make_suite_results(suite), list_planned_runs_on_untouched_images(suite)
+    for share, warning, judged in ((0.26, "At chance: 26.0% of 2,000", False), (0.9, "", True)):
+        bits = np.arange(IMAGES) < share * IMAGES
+        networks = {number: result(suite, point, bits) for number, point in enumerate(untouched)}
+        found = replace(whole, references=networks)
+        assert found.at_chance_warning.startswith(warning) and bool(found.at_chance_warning) is not judged
+        rows = SuiteDraws.of(found, Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
         assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 
@@ -262,3 +257,14 @@ def test_caption_states_accuracy_of_explained_network():
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
         scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})
         assert (scored.reference_accuracy is not None) is known
+
+
+def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
+    rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=KeptPredictions)
+    blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
+    draws = SuiteDraws.of(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
+    gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
+    monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
+    pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
+    assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
+    assert unpack.call_count == 2

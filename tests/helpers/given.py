@@ -18,6 +18,17 @@ class Scaled(nn.Module):
         return SCALE * self.factor * images
 
 
+class WithChangedOutput(nn.Module):
+    """A network whose output goes through a function."""
+
+    def __init__(self, model, change):
+        super().__init__()
+        self.model, self.change = model, change
+
+    def forward(self, images):
+        return self.change(self.model(images))
+
+
 def network():
     torch.manual_seed(0)
     layers = (Scaled(3), nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
@@ -26,6 +37,12 @@ def network():
 
 def arrays(n, seed):
     return np.random.default_rng(seed).uniform(-1, 1, (n, 3, 8, 8)).astype(np.float32), np.arange(n) % 2
+
+
+def gradient(model, images, targets):
+    x = images.requires_grad_()
+    model(x).gather(1, targets[:, None]).sum().backward()
+    return x.grad
 
 
 def gradient_x_input(model, inputs, targets):
