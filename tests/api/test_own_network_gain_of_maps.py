@@ -13,6 +13,7 @@ from torch import nn
 import roarbench as rb
 from roarbench.api.ranking_and_removal import rank_maps
 from roarbench.common.errors import CallerError
+from tests.helpers.given import WithChangedOutput, gradient
 
 LEVELS = (0.1, 0.4)
 
@@ -20,12 +21,6 @@ LEVELS = (0.1, 0.4)
 @pytest.fixture(scope="module")
 def images():
     return torch.randn(60, 2, 6, 6, generator=torch.Generator().manual_seed(1)) + 0.5
-
-
-def gradient(model, images, targets):
-    x = images.requires_grad_()
-    model(x).gather(1, targets[:, None]).sum().backward()
-    return x.grad
 
 
 def sort(image, importance):
@@ -50,10 +45,9 @@ def compute_gain_slowly(networks, images, order, explain=gradient, rank=sort):
                 left[ranked] = fill.flatten()[ranked]
                 for j, model in enumerate(networks):
                     kept[i, j] = int(model(left.view(1, 2, 6, 6)).argmax()) == classes[0]
-            signs = 1 if order == "morf" else -1
-            numbers += [
-                signs * 50 * (kept[i, j] + kept[j, i] - kept[i, i] - kept[j, j]) for i, j in combinations(range(3), 2)
-            ]
+            points = 50 if order == "morf" else -50
+            for i, j in combinations(range(3), 2):
+                numbers.append(points * (kept[i, j] + kept[j, i] - kept[i, i] - kept[j, j]))
     return np.mean(numbers), counted
 
 
@@ -133,10 +127,8 @@ def test_own_network_gain_adds_permutation_test_for_four_networks(networks, imag
     found = rb.own_network_gain([*networks, fourth], images, ["grad", "random"], levels=LEVELS)
     heads, *rows = found.cells()
     p = found.to_dataframe().set_index("estimator")["p_permutation"]["grad"]
-    assert heads[-1] == "permutation p" and dict((row[0], row[-1]) for row in rows) == {
-        "grad": f"{p:.3f}",
-        "random": "–",
-    }
+    assert heads[-1] == "permutation p"
+    assert {row[0]: row[-1] for row in rows} == {"grad": f"{p:.3f}", "random": "–"}
     assert "permutation" not in repr(rb.own_network_gain(networks, images, ["random"], levels=LEVELS))
 
 
@@ -235,9 +227,10 @@ def test_own_network_gain_rejects_nan_logits(networks, images):
     models, numbers = [*map(UndefinedForFlatImages, networks)], {"a": lambda m, x, y: x}
     one_flat = images.clone()
     one_flat[10] = 0
-    with pytest.raises(CallerError, match="network 1 returns logits that are NaN for image 10; leave the image out"):
+    words = "network 1 returns logits that are NaN for image 10; leave the image out"
+    with pytest.raises(CallerError, match=words):
         rb.own_network_gain(models, one_flat, numbers, levels=LEVELS)
-    with pytest.raises(CallerError, match="network 1 returns logits that are NaN for image 10; leave the image out"):
+    with pytest.raises(CallerError, match=words):
         rb.check(models[0], one_flat, np.arange(60) % 2, numbers, fills=("mean",))
     words = "a network returns logits that are NaN after features of an image are removed; pass smaller levels"
     with pytest.raises(CallerError, match=words):
@@ -277,18 +270,7 @@ def test_one_array_holds_maps_of_all_networks(networks, images):
 
 
 def test_one_logit_networks_match_two_class_networks(networks, images):
-    class OneLogit(nn.Module):
-        def __init__(self, model):
-            super().__init__()
-            self.model = model
-
-        def forward(self, x):
-            two = self.model(x)
-            return two[:, 1:] - two[:, :1]
-
-    one, two = (
-        rb.own_network_gain(models, images, {"a": maps}, levels=LEVELS)
-        for maps in [list(torch.randn(3, 60, 6, 6, generator=torch.Generator().manual_seed(2)))]
-        for models in (list(map(OneLogit, networks)), networks)
-    )
+    maps = list(torch.randn(3, 60, 6, 6, generator=torch.Generator().manual_seed(2)))
+    one_logit = [WithChangedOutput(network, lambda y: y[:, 1:] - y[:, :1]) for network in networks]
+    one, two = (rb.own_network_gain(given, images, {"a": maps}, levels=LEVELS) for given in (one_logit, networks))
     assert one.gain("a") == two.gain("a") and one.images == two.images

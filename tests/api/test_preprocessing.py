@@ -68,10 +68,7 @@ def test_preprocessing_range_resolves_ambiguous_moments(file):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda path: roarbench.Preprocessing(8, 9, "bicubic", [0.5], [0.5]),
-            "resize is 8, but the square to cut out has 9 pixels",
-        ),
+        (lambda path: make_preprocessing(8, 9, "bicubic"), "resize is 8, but the square to cut out has 9 pixels"),
         (lambda path: make_preprocessing(9, 8, "cubic"), "interpolation is 'cubic', expected"),
         (lambda path: make_preprocessing(9, 8, std=0.0), r"has mean \[0.5\] and std \[0.0\]; expected 1 "),
         (lambda path: roarbench.Preprocessing.of("timm:net"), "timm:net needs timm, which is not installed"),

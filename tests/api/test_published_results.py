@@ -71,10 +71,9 @@ def test_load_published_results_finds_rows_on_user_images():
 def test_published_suite_without_roar_shows_own_network_gain(monkeypatch):
     """The combined table would begin with ROAR."""
     published = read_index_and_check_folder(ROOT / "results")
-    files = [
-        file for file in published if file.versioned_suite == "benchmark-fashion-mnist@1" and "/roar-" not in file.path
-    ]
-    assert 0 < len(files) < sum(file.versioned_suite == files[0].versioned_suite for file in published)
+    of_suite = [file for file in published if file.versioned_suite == "benchmark-fashion-mnist@1"]
+    files = [file for file in of_suite if "/roar-" not in file.path]
+    assert 0 < len(files) < len(of_suite)
     monkeypatch.setattr("roarbench.api.published_results.read_index_and_check_folder", lambda folder: tuple(files))
     found = roarbench.load_published_results("benchmark-fashion-mnist")
     assert "Own-network gain" in str(found) and "Nothing has been run" not in str(found)
@@ -121,11 +120,8 @@ def test_published_gains_use_only_published_levels():
 @pytest.mark.slow
 def test_load_all_results_joins_frames_of_suites(monkeypatch):
     """The frame has the gains of the frames of both suites; rows without a gain are left out."""
-    shown = [
-        file
-        for file in read_index_and_check_folder(ROOT / "results")
-        if file.versioned_suite in ("benchmark-breast-cancer@1", "quick@7")
-    ]
+    two, published = ("benchmark-breast-cancer@1", "quick@7"), read_index_and_check_folder(ROOT / "results")
+    shown = [file for file in published if file.versioned_suite in two]
     monkeypatch.setattr("roarbench.api.published_results.read_index_and_check_folder", lambda folder: shown)
     frame = roarbench.load_all_results()
     assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]
@@ -140,10 +136,6 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
 def test_package_data_lists_every_results_file():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
-    shipped = {path.relative_to(ROOT).as_posix() for path in paths}
-    older = {path.relative_to(ROOT).as_posix() for path in (ROOT / "results").rglob("suite.toml")}
-    assert shipped == {
-        "results/index.json",
-        *(f"results/{file.path}" for file in read_index_and_check_folder(ROOT / "results")),
-        *older,
-    }
+    results = ROOT / "results"
+    rows = {results / file.path for file in read_index_and_check_folder(results)}
+    assert {*paths} == {results / "index.json", *rows, *results.rglob("suite.toml")}

@@ -4,6 +4,7 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,9 @@ def test_import_roarbench_loads_no_torch():
 
 def test_run_modules_load_no_torchvision_or_compiler():
     """These imports take two seconds of CPU time in each process."""
-    modules = (
-        "roarbench.execution.run_suite, roarbench.execution.train_and_score_runs, roarbench.api.training_free_check"
-    )
-    seen = start_python(f"import sys, {modules}; print({{'torchvision', 'torch._dynamo'}} & set(sys.modules))")
+    execution = "from roarbench.execution import run_suite, train_and_score_runs"
+    loaded = "{'torchvision', 'torch._dynamo'} & set(sys.modules)"
+    seen = start_python(f"import sys, roarbench.api.training_free_check; {execution}; print({loaded})")
     assert read_output(seen) == "set()\n"
 
 
@@ -76,10 +76,7 @@ def test_compare_returns_antisymmetric_difference_of_gains(result):
     assert found.points == pytest.approx(gains["mine"] - gains["ig"])
     assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low))
     assert found.low <= found.points <= found.high and found.p_adjusted == turned.p_adjusted
-    assert result.stored.at_chance_warning and (found.p_adjusted, found.verdict) == (
-        None,
-        None,
-    )  # the table has no verdict either
+    assert result.stored.at_chance_warning and found.p_adjusted is found.verdict is None  # as in the table
     with pytest.raises(roarbench.CallerError, match="there is no row 'yours' here, only: mine, ig"):
         result.compare("yours", "ig")
     with pytest.raises(roarbench.CallerError, match="^ig cannot be compared with itself; name two different rows$"):
@@ -144,9 +141,8 @@ def test_write_submission_writes_function_once(tmp_path):
 
 def test_evaluate_runs_in_two_threads_on_one_store(empty_store_suite):
     with ThreadPoolExecutor(2) as pool:
-        one, two = pool.map(
-            lambda one: roarbench.evaluate(empty_store_suite, one, protocol="morf", quiet=True), (MINE, IG)
-        )
+        evaluate = partial(roarbench.evaluate, empty_store_suite, protocol="morf", quiet=True)
+        one, two = pool.map(evaluate, (MINE, IG))
     joined = (one | two).to_dataframe("morf")
     assert set(joined["name"]) == {"random", "mine", "ig"} and joined["gain"].notna().all()
 
@@ -190,9 +186,8 @@ def test_evaluate_result_includes_stored_rows(suite, tmp_path):
 def test_suite_result_raises_without_stored_rows(empty_store_suite, suite, result):
     with pytest.raises(roarbench.RoarbenchError):
         replace(empty_store_suite, store=empty_store_suite.store / "none").result()
-    with pytest.raises(
-        roarbench.CallerError, match=r"has no results of few v9; roarbench.evaluate\(suite\) computes them"
-    ):
+    words = r"has no results of few v9; roarbench.evaluate\(suite\) computes them"
+    with pytest.raises(roarbench.CallerError, match=words):
         replace(suite, plan=replace(suite.plan, version=9, dataset="planted-brief")).result()
     with pytest.raises(roarbench.CallerError, match="has no results of grad;"):
         suite.result(["grad"])

@@ -14,6 +14,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.stats.bootstrap_intervals import Sample
+from tests.helpers.given import gradient
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +26,14 @@ LABELS = np.arange(40) % 2
 pytestmark = pytest.mark.filterwarnings("ignore:the network classifies .* not significantly above chance")
 
 
-def gradient(model, images, targets):
-    x = images.requires_grad_()
-    model(x).gather(1, targets[:, None]).sum().backward()
-    return x.grad
+def explain_and_record(seen):
+    """Return the gradient as an estimator that appends the explained images to a list."""
+
+    def counting(model, inputs, targets):
+        seen.extend(inputs)
+        return gradient(model, inputs, targets)
+
+    return counting
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +48,11 @@ def compute_gain_slowly(model, images, maps, random, order, levels, fill):
         whole = torch.as_tensor(LABELS)
         accuracy = [float((model(images).argmax(1) == whole).double().mean())]
         for t in levels:
-            left = rb.remove(images, of, t, order)
             if fill == "linear":
-                accuracy.append(
-                    rb.perturbation_curve(model, images, LABELS, of, order, (t,), "linear").accuracy[1].value
-                )
+                curve = rb.perturbation_curve(model, images, LABELS, of, order, (t,), "linear")
+                accuracy.append(curve.accuracy[1].value)
             else:
+                left = rb.remove(images, of, t, order)
                 accuracy.append(float((model(left).argmax(1) == whole).double().mean()))
         return np.trapezoid(accuracy, (0.0, *levels)) / levels[-1]
 
@@ -80,12 +84,7 @@ def test_check_own_network_column_matches_own_network_gain(networks, images, tab
 def test_check_explains_sibling_networks_on_agreed_images_only(networks, images):
     """The network explains all of them; each network explains two more in the trial."""
     asked = []
-
-    def counting(model, inputs, targets):
-        asked.extend(inputs)
-        return gradient(model, inputs, targets)
-
-    rb.check(networks[0], images, LABELS, {"mine": counting}, networks[1:], levels=(0.2, 0.5))
+    rb.check(networks[0], images, LABELS, {"mine": explain_and_record(asked)}, networks[1:], levels=(0.2, 0.5))
     said = torch.stack([network(images).argmax(1) for network in networks])
     agreed = int((said == said[0]).all(0).sum())
     assert 0 < agreed < 40
@@ -156,15 +155,10 @@ def test_check_names_each_inapplicable_estimator_once(images):
 
 
 def test_check_rejects_inapplicable_estimator_before_work(images):
-    flat = nn.Sequential(nn.Flatten(), nn.Linear(72, 2))
-    asked = []
-
-    def counting(model, inputs, targets):
-        asked.extend(inputs)
-        return gradient(model, inputs, targets)
-
+    flat, asked = nn.Sequential(nn.Flatten(), nn.Linear(72, 2)), []
+    estimators = {"mine": explain_and_record(asked), "gradcam": "gradcam", "grad": "grad"}
     with pytest.raises(CallerError, match="network 1 cannot be explained by gradcam: .*; leave out gradcam$"):
-        rb.check(flat, images, LABELS, {"mine": counting, "gradcam": "gradcam", "grad": "grad"})
+        rb.check(flat, images, LABELS, estimators)
     assert len(asked) <= 2
 
 
@@ -183,12 +177,10 @@ def test_check_table_has_text_frames_plot(table, tmp_path):
 
 def test_check_reports_accuracy_or_warns_at_chance(networks, images):
     right = networks[0](images).argmax(1)
-    assert "40 images, of which the network classifies 100.0 % correctly; morf" in (
-        text := rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
-    ), text
-    with pytest.warns(
-        UserWarning, match="classifies 0 of 40 images correctly, .* above chance \\(50.0 %\\); check norm"
-    ):
+    caption = rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
+    assert "40 images, of which the network classifies 100.0 % correctly; morf" in caption
+    words = "classifies 0 of 40 images correctly, .* above chance \\(50.0 %\\); check norm"
+    with pytest.warns(UserWarning, match=words):
         found = rb.check(networks[0], images, 1 - right, "grad", fills=("mean",))
     assert found.accuracy == 0.0
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
+from tests.helpers.given import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2
@@ -31,25 +32,16 @@ def compute_noisy_gradient_and_freeze(model, images, targets):
     return inputs.grad + noise
 
 
-class OneLogit(nn.Module):
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, images):
-        return self.model(images)[:, :1] - 0.3
+def make_noise_tunnel(model):
+    return NoiseTunnel(IntegratedGradients(model))
 
 
-@pytest.mark.parametrize("wrap", [nn.Sequential, OneLogit])
-@pytest.mark.parametrize(
-    "mine",
-    [
-        compute_noisy_gradient_and_freeze,
-        IntegratedGradients,
-        lambda model: NoiseTunnel(IntegratedGradients(model)),
-        "grad",
-    ],
-)
+def keep_one_logit(model):
+    return WithChangedOutput(model, lambda y: y[:, :1] - 0.3)
+
+
+@pytest.mark.parametrize("wrap", [nn.Sequential, keep_one_logit])
+@pytest.mark.parametrize("mine", [compute_noisy_gradient_and_freeze, IntegratedGradients, make_noise_tunnel, "grad"])
 def test_api_functions_restore_networks_or_random_generators(networks, mine, wrap):
     models = [wrap(copy.deepcopy(each)) for each in networks]
     next(models[0].parameters()).grad = torch.ones_like(next(models[0].parameters()))
