@@ -30,6 +30,18 @@ from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled_yet(monkeypatch):
+    """Forget earlier failures of the compiler, and the shapes it logged."""
+    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
+
+
+def replace_compiled_code(monkeypatch, forward):
+    """Let torch compile every network to this function."""
+    monkeypatch.setattr(torch, "compile", lambda model, **options: forward)
+
+
 def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -131,7 +143,6 @@ def test_compile_network_falls_back_when_compiler_is_missing(monkeypatch):
         raise RuntimeError("Failed to find\nC compiler.")
 
     tries, images = [], torch.randn(2, 3, 16, 16)
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
     assert device_settings.describe_compilation_failure() == ""
@@ -152,22 +163,13 @@ class TritonMissing(Exception):
 @pytest.mark.parametrize("kind", [TritonMissing, AssertionError, RuntimeError])
 def test_compile_network_falls_back_after_any_compiler_error(kind, monkeypatch):
     model, images = torch.nn.Linear(3, 2), torch.randn(4, 3)
-
-    def compiling(model, **options):
-        def forward(images):
-            raise kind("Triton 1.0 is too old")
-
-        return forward
-
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
-    monkeypatch.setattr(torch, "compile", compiling)
+    replace_compiled_code(monkeypatch, Mock(side_effect=kind("Triton 1.0 is too old")))
     assert torch.equal(compile_network(model)(images), model(images))
     assert "Triton 1.0 is too old" in device_settings.describe_compilation_failure()
 
 
 def test_compile_network_logs_each_shape_once(monkeypatch, caplog):
-    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
-    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: caplog.messages.copy())
+    replace_compiled_code(monkeypatch, lambda images: caplog.messages.copy())
     said = []
     for images in (torch.zeros(4, 3), torch.zeros(4, 3), torch.zeros(2, 3)):  # of three networks of one kind
         said.append(len(compile_network(torch.nn.Linear(3, 2))(images)))
@@ -176,24 +178,19 @@ def test_compile_network_logs_each_shape_once(monkeypatch, caplog):
 
 
 def test_compile_network_raises_out_of_memory_error(monkeypatch):
-    def compiling(model, **options):
-        def forward(images):
-            raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
+    def forward(images):
+        raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
 
-        return forward
-
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
-    monkeypatch.setattr(torch, "compile", compiling)
+    replace_compiled_code(monkeypatch, forward)
     with pytest.raises(torch.OutOfMemoryError):
         compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
     assert device_settings.describe_compilation_failure() == ""
 
 
-def test_run_compiled_backward_distinguishes_compiler_errors(monkeypatch):
+def test_run_compiled_backward_distinguishes_compiler_errors():
     def run_backward(error):
         device_settings.run_compiled_backward(SimpleNamespace(backward=Mock(side_effect=error)))
 
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     with pytest.raises(torch.OutOfMemoryError):
         run_backward(torch.OutOfMemoryError("CUDA out of memory"))
     assert device_settings.describe_compilation_failure() == ""
@@ -218,19 +215,16 @@ def test_compile_network_works_without_loop_reindexing_option(monkeypatch):
     """Older versions of torch lack the option, and their module of options rejects unknown names."""
     import torch._inductor.config as inductor
 
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
-    monkeypatch.setattr(device_settings, "_COMPILED_SHAPES", set())
     monkeypatch.delitem(inductor._config, "loop_reindexing_after_fusion", raising=False)
     with pytest.raises(AttributeError):
         inductor.loop_reindexing_after_fusion = False
-    monkeypatch.setattr(torch, "compile", lambda model, **options: lambda images: "compiled")
+    replace_compiled_code(monkeypatch, lambda images: "compiled")
     assert compile_network(torch.nn.Linear(3, 2))(torch.zeros(1, 3)) == "compiled"
 
 
 def test_compile_network_returns_model_when_compiler_cannot_start(monkeypatch):
     """torch rejects versions of Python that are newer than itself."""
     model, refused = torch.nn.Linear(3, 2), Mock(side_effect=RuntimeError("not supported on Python 3.99+"))
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
     monkeypatch.setattr(torch, "compile", refused)
     assert compile_network(model) is model
     assert "not supported on Python 3.99+" in device_settings.describe_compilation_failure()

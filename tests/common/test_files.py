@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from functools import partial
 
 import pytest
 
@@ -56,32 +57,33 @@ def test_write_atomically_leaves_no_file_when_flush_fails(tmp_path, monkeypatch)
 def test_refuse_altered_file_samples_large_files(tmp_path, monkeypatch):
     path, read = tmp_path / "large", []
     path.write_bytes(bytes(range(256)) * 400)
-    noted = compute_sha256(path)
+    check = partial(refuse_altered_file, path, compute_sha256(path), "it", "make it again")
+
+    def compute_and_note(path, *version):
+        read.append(path)
+        return compute_sha256(path)
+
     monkeypatch.setattr(files, "LARGE", 100_000)
-    monkeypatch.setattr(
-        files, "_compute_checksum_once", lambda path, *version: read.append(path) or compute_sha256(path)
-    )
-    for expected in (1, 1):
-        refuse_altered_file(path, noted, "it", "make it again")
+    monkeypatch.setattr(files, "_compute_checksum_once", compute_and_note)
+    for whole, expected in ((False, 1), (False, 1), (True, 2)):
+        check(whole=whole)
         assert len(read) == expected
-    refuse_altered_file(path, noted, "it", "make it again", whole=True)
-    assert len(read) == 2
     times = path.stat()
     for altered in (b"x" + path.read_bytes()[1:], path.read_bytes() + b"x"):  # same size and time; longer
         path.write_bytes(altered)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         with pytest.raises(StoreError, match="it: .* was altered"):
-            refuse_altered_file(path, noted, "it", "make it again")
+            check()
     os.utime(path, ns=(0, 0))
     with pytest.raises(StoreError, match="it: .* was altered"):
-        refuse_altered_file(path, noted, "it", "make it again")
+        check()
 
 
 def test_refuse_altered_file_raises_after_change(tmp_path):
     path = tmp_path / "a"
     path.write_text("one")
-    noted = compute_sha256(path)
-    refuse_altered_file(path, noted, "it", "make it again")
+    check = partial(refuse_altered_file, path, compute_sha256(path), "it", "make it again")
+    check()
     path.write_text("other")
     with pytest.raises(StoreError, match="it: .* was altered: .*; make it again"):
-        refuse_altered_file(path, noted, "it", "make it again")
+        check()

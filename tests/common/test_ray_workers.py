@@ -120,16 +120,14 @@ def test_ray_engine_replaces_lost_node(cluster, start_engine):
     for name in ("one", "other"):
         engine.start_job(Job(name, time.sleep, (PATIENCE,)))
     assert engine.idle == 0
-    engine._busy = {
-        job: (worker._replace(failed_jobs=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
-    }
+    for job, (worker, *rest) in engine._busy.items():
+        engine._busy[job] = (worker._replace(failed_jobs=frozenset("ab")), *rest)
     cluster.remove_node(next(iter(cluster.worker_nodes)))
     (outcome,) = collect(engine, 1).values()
     assert type(outcome.error) is MachineError
     assert "node" in str(outcome.error)
-    assert [worker.failed_jobs for worker in engine._starting.values()] == [
-        {outcome.name}
-    ]  # one failure, of the lost job
+    (starting,) = engine._starting.values()
+    assert starting.failed_jobs == {outcome.name}, "one failure, of the lost job"
     assert engine.wait(0.1) == []
     assert engine.idle == 0  # the cluster has no core for another worker
     cluster.add_node(num_cpus=1)

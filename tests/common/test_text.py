@@ -28,11 +28,7 @@ def test_number_formats_show_digits_signs_intervals_or_dash():
     assert format_interval(accuracy, format_percent_number) == "52.3 [51.0, 53.6]"
     assert format_interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
     assert format_interval(accuracy._replace(high=None), format_percent_number) == "52.3"
-    assert (format_percent_number(0.12345), format_percent_number(1.0), format_percent_number(None)) == (
-        "12.3",
-        "100.0",
-        "–",
-    )
+    assert [format_percent_number(share) for share in (0.12345, 1.0, None)] == ["12.3", "100.0", "–"]
     assert (format_decimals(0.12345, 3), format_decimals(None, 3)) == ("0.123", "–")
 
 

@@ -3,6 +3,7 @@
 import gzip
 import re
 import struct
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
@@ -28,7 +29,7 @@ from roarbench.datasets.decode_image import (
 from roarbench.datasets.image_folders import has_idx_files, read_idx
 from roarbench.datasets.preprocessing import crop_centre_square
 from tests.helpers.deep_files import deep_png, deep_tiff
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
+from tests.helpers.tiny_set import TINY, png
 
 EXACT = {"quality": 95, "subsampling": 0}  # of JPEG
 
@@ -125,15 +126,12 @@ def test_damaged_images_are_reported_with_their_damage():
     ):
         assert find_image_damage_and_bits(content).damage == kind
         assert decode_image(content, TINY).repairs == (kind,)
-        with pytest.raises(
-            DataError, match=re.escape(f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})")
-        ):
+        said = f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})"
+        with pytest.raises(DataError, match=re.escape(said)):
             refuse_many_damaged_images(["a", "b"], 9, "it", {kind: 2, "grey": 5})
-    assert (
-        decode_image(encode_image(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
-        == "of one value after conversion to 8 bits"
-    )
-    assert decode_image(encode_image(Image.fromarray(0 * dark), "PNG"), TINY).repairs == ("of more than 8 bits",)
+    flat, black = (decode_image(encode_image(Image.fromarray(values), "PNG"), TINY) for values in (dark, 0 * dark))
+    assert flat.repairs[-1] == "of one value after conversion to 8 bits"
+    assert black.repairs == ("of more than 8 bits",)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +150,7 @@ def test_damaged_images_are_reported_with_their_damage():
     ],
 )
 def test_check_depth_rejects_depth_that_mismatches_used_bits(bits, depth, said):
-    if not said:
-        check_depth(bits, depth, "it")
-        return
-    with pytest.raises(DataError, match=re.escape(said)):
+    with pytest.raises(DataError, match=re.escape(said)) if said else nullcontext():
         check_depth(bits, depth, "it")
 
 
@@ -193,9 +188,8 @@ def test_decode_image_applies_exif_orientation(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     turned = np.rot90(upright[:, ::-1] if mirrored else upright, turns)
-    pixels, repairs, _ = decode_image(
-        encode_image(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT), TINY
-    )
+    file = encode_image(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT)
+    pixels, repairs, _ = decode_image(file, TINY)
     assert repairs == (() if orientation == 1 else ("turned by EXIF",))
     np.testing.assert_allclose(pixels, upright.transpose(2, 0, 1), atol=6)
 
@@ -247,14 +241,10 @@ def test_resize_and_crop_equal_torchvision(sides, interpolation):
         assert decode_image(encode_image(image, "PNG"), record).pixels.shape == (3, size, size)
 
 
-def test_fingerprint_changes_with_normalisation_and_resize(tmp_path):
+def test_fingerprint_changes_with_normalisation_and_resize(tiny_folder, tmp_path):
     """Equal pixels with another normalisation are other data, because controls see other numbers."""
-    write_split(tmp_path / "in", "train", tiny_images("train"), TINY_LABELS["train"])
-    write_split(tmp_path / "in", "test", tiny_images("test"), TINY_LABELS["test"])
     asked = ({}, {"mean": (127.0,) * 3, "std": (128.0,) * 3}, {"resize": 9, "interpolation": "bicubic"})
-    plain, stated, resized = (
-        decode_dataset(replace(TINY, **one), tmp_path / "store", tmp_path / "in") for one in asked
-    )
+    plain, stated, resized = (decode_dataset(replace(TINY, **one), tmp_path / "store", tiny_folder) for one in asked)
     assert (plain.test.pixels == stated.test.pixels).all() and not (plain.test.pixels == resized.test.pixels).all()
     assert len({plain.fingerprint, stated.fingerprint, resized.fingerprint}) == 3
     assert Normalisation.of(plain) == (plain.mean, plain.std)

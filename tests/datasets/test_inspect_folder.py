@@ -55,10 +55,8 @@ def test_find_split_pairs_matches_common_split_names(names, pairs):
 
 
 def test_is_split_name_rejects_other_words():
-    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_bare_split_name(name)] == [
-        "Train",
-        "test_set",
-    ]
+    names = ("Train", "test_set", "seg_train", "cat", "trainer", "")
+    assert [name for name in names if is_bare_split_name(name)] == ["Train", "test_set"]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +197,8 @@ def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
         assert (record.train_split, record.share) == ("train", 0.3)
         assert "the split 'test' has no labels; test images are drawn from 'train'" in said
     write_parquet_split(tmp_path / "set", pa.array([], pa.int64()), "test")
-    assert (
-        "the split 'test' has no rows; test images are drawn from 'train'" in infer_with_messages(tmp_path / "set")[1]
-    )
+    said = infer_with_messages(tmp_path / "set")[1]
+    assert "the split 'test' has no rows; test images are drawn from 'train'" in said
     write_parquet_split(tmp_path / "set", [0, 1], "validation")
     record, said = infer_with_messages(tmp_path / "set")
     assert (record.test_split, record.test_images) == ("validation", 2)
@@ -209,9 +206,8 @@ def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
     write_parquet_split(tmp_path / "set", [-1] * 4, "test")
     text = compose_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
-    with pytest.raises(
-        CallerError, match="has the label -1, which usually means withheld labels; name a split with labels"
-    ):
+    words = "has the label -1, which usually means withheld labels; name a split with labels"
+    with pytest.raises(CallerError, match=words):
         read_suite(tmp_path / "set.toml")
 
 
@@ -259,9 +255,8 @@ def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path
 def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
-    with pytest.raises(
-        DataError, match="has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
-    ):
+    words = "has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
+    with pytest.raises(DataError, match=words):
         infer_with_messages(tmp_path / "set")
 
 
@@ -290,9 +285,8 @@ def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
 
 def test_infer_dataset_reports_skipped_table_columns(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text(
-        "id,a,b,c,d,y\n" + "".join(f"{i},{i},{i * i},{'?' if i == 3 else i},x{i},{i % 2}\n" for i in range(8))
-    )
+    rows = [f"{i},{i},{i * i},{'?' if i == 3 else i},x{i},{i % 2}\n" for i in range(8)]
+    path.write_text("".join(["id,a,b,c,d,y\n", *rows]))
     record, said = infer_with_messages(path)
     assert record.columns == ("a", "b")
     assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -66,17 +67,13 @@ def test_decode_dataset_uses_separate_folders_per_source_and_limit(decode, tiny_
 def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monkeypatch):
     """Of train labels 2 2 2 2 2 2 0 0 0 0 1 1, seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
     write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
-    decoded: list[bytes] = []
-    groups: list[int] = []
-    decode_image, read = parallel_decoding.decode_image, parallel_decoding.read_parquet_images
-    monkeypatch.setattr(
-        parallel_decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
-    )
-    monkeypatch.setattr(
-        parallel_decoding, "read_parquet_images", lambda group, *rest: groups.append(group.number) or read(group, *rest)
-    )
+    decode_image = Mock(wraps=parallel_decoding.decode_image)
+    read = Mock(wraps=parallel_decoding.read_parquet_images)
+    monkeypatch.setattr(parallel_decoding, "decode_image", decode_image)
+    monkeypatch.setattr(parallel_decoding, "read_parquet_images", read)
     data = decode(limit=7)
-    assert (groups, len(decoded)) == ([0, 3, 4, 5, 0], 7 + 6)
+    assert [call.args[0].number for call in read.call_args_list] == [0, 3, 4, 5, 0]
+    assert decode_image.call_count == 7 + 6
     assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
     kept = tiny_pixels()["train"][[0, 1, 6, 7, 8, 10, 11]]
     np.testing.assert_array_equal(data.train.pixels, kept.transpose(0, 3, 1, 2))
@@ -86,7 +83,7 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "moment",
+    ("module", "step"),
     [
         (parallel_decoding, "decode_image"),
         (parallel_decoding, "_tally_images"),
@@ -94,11 +91,11 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
         (Path, "rename"),
     ],
 )
-def test_decode_dataset_recovers_after_kill_at_any_step(moment, decode, tmp_path):
+def test_decode_dataset_recovers_after_kill_at_any_step(module, step, decode, tmp_path):
     store = tmp_path / "store"
 
     def end_on_the_way():
-        setattr(*moment, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        setattr(module, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         decode()
 
     killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
@@ -127,19 +124,10 @@ def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):
 
 def test_decode_dataset_raises_store_error_when_disk_is_full(decode, tmp_path, monkeypatch):
     """18 images of 192 bytes take 3,456 bytes; the next call resumes from the decoded parts."""
-    room = shutil.disk_usage(tmp_path)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    free_some = "tiny takes 0 MiB, but only 0 MiB are free; free disk space or use"
+    room, full = shutil.disk_usage(tmp_path), Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    short, free_some = Mock(return_value=room._replace(free=3455)), "but only 0 MiB are free; free disk space or use"
     for place, name, instead, said in (
-        (
-            parallel_decoding.shutil,
-            "disk_usage",
-            lambda folder: room._replace(free=3455),
-            f"no space left in .*; {free_some}",
-        ),
+        (parallel_decoding.shutil, "disk_usage", short, f"no space left in .*; tiny takes 0 MiB, {free_some}"),
         (parallel_decoding.os, "fsync", full, "cannot write .*: No space left on device"),
         (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB; fr"),
     ):

@@ -1,5 +1,7 @@
 """`planted-corners`: stamped patterns, training images, and the maps that mark corners."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,7 @@ from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
 
 SIZE = 32  # a patch has 4 x 4 pixels
-PLACES = [(slice(0, 4), slice(0, 4)), (slice(0, 4), slice(28, 32)), (slice(28, 32), slice(0, 4)),
-    (slice(28, 32), slice(28, 32))]  # fmt: skip
+PLACES = [*product((slice(0, 4), slice(28, 32)), repeat=2)]
 
 
 def make_stamped_images(n=40):
@@ -60,7 +61,5 @@ def test_corner_maps_mark_named_corners(number):
 
 def test_corner_mixed_maps_are_nested():
     shares = [find_marked_corners(f"corner-mixed-{share}", 2)[0][:, 2] for share in (25, 50, 75)]
-    assert [abs(moved.mean() - share) < 0.08 for moved, share in zip(shares, (0.25, 0.5, 0.75), strict=True)] == [
-        True
-    ] * 3
+    assert [moved.mean() for moved in shares] == pytest.approx([0.25, 0.5, 0.75], rel=0, abs=0.08)
     assert all((less <= more).all() for less, more in zip(shares, shares[1:], strict=False))

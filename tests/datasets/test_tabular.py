@@ -72,10 +72,8 @@ def test_quantize_features_spans_percentiles_of_training_rows():
     steps = quantize_features(values, np.arange(101)).ravel()
     assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
     assert steps[26] == round(255 * 25 / 98)
-    values = np.zeros((300, 2))
-    values[7, 0] = values[299, 1] = (
-        5.0  # a rare event is kept; a column that changes only outside of training rows is 0
-    )
+    values = np.zeros((300, 2))  # a rare event is kept; a column that changes only outside of training rows is 0
+    values[7, 0] = values[299, 1] = 5.0
     steps = quantize_features(values, np.arange(200))
     assert (steps.shape, steps[7, 0], steps.sum()) == ((300, 2, 1, 1), 255, 255)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -199,11 +200,7 @@ def test_numbered_folder_names_are_class_numbers(tmp_path):
     found = make_own_record(folder, classes=11, numbered=True)
     data = decode_dataset(found, tmp_path / "store")
     strongest = data.test.pixels.mean((2, 3)).argmax(1)  # red, green, blue
-    assert {(int(label), int(colour)) for label, colour in zip(data.test.labels, strongest, strict=True)} == {
-        (2, 2),
-        (10, 1),
-        (7, 0),
-    }
+    assert {*zip(data.test.labels.tolist(), strongest.tolist(), strict=True)} == {(2, 2), (10, 1), (7, 0)}
     with pytest.raises(DataError, match=r"has the folder '10', but classes is 10; name each folder by the number of"):
         make_own_record(folder, **NUMBERED)
 
@@ -276,17 +273,11 @@ def test_hub_files_are_fetched_once(hub, tiny_folder, tmp_path, monkeypatch):
     assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["GatedRepoError", "RepositoryNotFoundError"]
-)  # the hub's answer for private repositories
+@pytest.mark.parametrize("kind", ["GatedRepoError", "RepositoryNotFoundError"])  # the latter for private repositories
 def test_gated_hub_dataset_raises_error_that_names_token(kind, monkeypatch):
     error = getattr(errors, kind)
-
-    def refuse(record):
-        raise error.__new__(error)
-
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(locations, "_list_hub_files", refuse)
+    monkeypatch.setattr(locations, "_list_hub_files", Mock(side_effect=error.__new__(error)))
     with pytest.raises(DataError, match="^the hub denies access to uoft-cs/cifar10 ") as complaint:
         open_undecoded_splits(find_dataset("cifar10"), None)
     for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
@@ -305,9 +296,7 @@ def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
     assert locations.make_source_identity(record, None)["kind"] == "installed"
     part = open_undecoded_splits(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
-    assert {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()} == {
-        Split.TRAIN: ([9, 4], 7),
-        Split.TEST: ([4], 0),
-    }
+    found = {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()}
+    assert found == {Split.TRAIN: ([9, 4], 7), Split.TEST: ([4], 0)}
     monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path / "nowhere")
     assert locations.make_source_identity(record, None)["kind"] == "hub"
