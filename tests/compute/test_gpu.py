@@ -40,11 +40,6 @@ def test_degraded_and_redrawn_images_on_gpu_equal_cpu(unit):
             torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
 
 
-def begin_training(recipe=RECIPE):
-    _, held = both(n=40)
-    return Training(network(8).to(GPU), move_to_gpu(held), LABELS, NORM, recipe, seed=3)
-
-
 @pytest.mark.parametrize("kind", Augmentation)
 def test_augment_on_gpu_matches_cpu(kind):
     images = 255 * torch.rand(16, 3, 32, 32, generator=seeded(1))
@@ -88,7 +83,8 @@ def test_training_on_gpu_gives_logits_of_cpu_training(precision, micro_batch, co
 
 @pytest.mark.parametrize("kind", Augmentation)
 def test_training_step_does_not_synchronise_with_gpu(kind):
-    training = begin_training(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
+    recipe, (_, held) = replace(RECIPE, augmentation=kind, precision=Precision.BF16), both(n=40)
+    training = Training(network(8).to(GPU), move_to_gpu(held), LABELS, NORM, recipe, seed=3)
     for _ in range(5):  # fills the memory pools
         training.do_optimiser_step()
     torch.cuda.set_sync_debug_mode("error")

@@ -38,7 +38,7 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
     ("network", "said"),
     [
         (
-            make_network(lambda x: x.mul_(2).add_(1)),
+            make_network(lambda x: x.mul_(0.5).add_(0.1)),
             "modifies its input images in place.*; begin its forward with x = x",
         ),
         (nn.Sequential(nn.ReLU(inplace=True), make_network()).eval(), "modifies its input images"),
