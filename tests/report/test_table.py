@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from html import unescape
 
 import pytest
@@ -199,13 +200,8 @@ def test_table_shows_rank_of_added_row_in_brackets(style):
         places = {name: (row["place"], str(row["added"])) for name, row in parse_rows(shown, style).items()}
         assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
         return
-    words = (
-        format_printed(shown)
-        if style == "text"
-        else format_html(shown)
-        if style == "html"
-        else render(shown, style, notes=True)
-    )
+    formats = {"text": format_printed, "html": format_html, "markdown": partial(render, style="markdown", notes=True)}
+    words = formats[style](shown)
     assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
     note = "Rows in brackets are judged as if each alone were added to the suite: var-grad."
     below = unescape(" ".join(words.split()))

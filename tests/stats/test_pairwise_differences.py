@@ -59,13 +59,9 @@ def test_rank_intervals_match_manual_computation():
     assert rank_by_gain(np.array([1.0]))[0].low is None
     gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
     found = compute_rank_intervals(Pairs(gains, draw_normal(gains, 1.0), 0.95))
-    assert [(one.place, one.low, one.high, one.groups) for one in found] == [
-        (2, 1, 2, (1,)),
-        (4, 3, 4, (2,)),
-        (1, 1, 2, (1,)),
-        (5, 5, 5, (3,)),
-        (3, 3, 4, (2,)),
-    ]
+    places = [(one.place, one.low, one.high) for one in found]
+    assert places == [(2, 1, 2), (4, 3, 4), (1, 1, 2), (5, 5, 5), (3, 3, 4)]
+    assert [one.groups for one in found] == [(1,), (2,), (1,), (3,), (2,)]
 
 
 def find_significant_pairs_by_loops(gains, draws, confidence):

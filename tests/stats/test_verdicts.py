@@ -132,12 +132,8 @@ def test_compare_boards_matches_manual_counts():
     """a: 4 in 5 ± 1 and 5 in 4 ± 1. b: 3.5 in 2 ± 2, 2 not in 3.5 ± 1. c: .5 not in -1 ± 1, -1 in .5 ± 2."""
     found = compare_boards(ONE, OTHER)
     assert [one.estimator for one in found.rows] == ["random", "a", "b", "c"]
-    assert [(one.inside, one.inside_again) for one in found.rows] == [
-        (None, None),
-        (True, True),
-        (True, False),
-        (False, True),
-    ]
+    inside = [(one.inside, one.inside_again) for one in found.rows]
+    assert inside == [(None, None), (True, True), (True, False), (False, True)]
     assert (found.gains, found.inside, found.inside_share) == (6, 4, 4 / 6)
     # a and a, b opposed against Random, b beyond Sobel on one alone, c lost against Random, c and c
     assert (found.verdicts, found.equal, found.opposed) == (6, 3, 1)
