@@ -161,9 +161,8 @@ def test_test_inputs_and_mask_smoothness_equal_slow_pipeline(fast, again):
         if run.cell.t:
             layers = slice(3 if run.cell.unit is Unit.SCALAR else 1)
             bits = again.removed(run, "test")[:, layers].reshape(TEST, -1)
-            assert scored.smoothness == compute_smoothness_vs_random(np.packbits(bits, axis=1), SHAPE, run.cell.unit), (
-                run.cell
-            )
+            expected = compute_smoothness_vs_random(np.packbits(bits, axis=1), SHAPE, run.cell.unit)
+            assert scored.smoothness == expected, run.cell
 
 
 def test_explained_network_and_correctness_equal_slow_pipeline(fast, again):

@@ -86,9 +86,8 @@ def test_describe_winners_matches_verdicts(words):
     assert write_beats_controls_headline(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
     most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
-    assert write_beats_controls_headline(told) == CASES[words].replace("do not use the network", most[0]).replace(
-        "does not use the network", most[1]
-    )
+    said = CASES[words].replace("do not use the network", most[0]).replace("does not use the network", most[1])
+    assert write_beats_controls_headline(told) == said
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert write_beats_controls_headline(rows, one_network=True) == alone
 

@@ -229,9 +229,8 @@ def test_posterior_over_priors_matches_f_likelihood():
     found = compute_posterior_over_priors(squares, freedom)
     np.testing.assert_allclose(found, np.array(expected) / np.sum(expected), rtol=1e-9)
     equal, one_larger = (np.array([1.0] * 8 + [last]) for last in (1.0, 25.0))
-    alike, apart = (
-        compute_posterior_over_priors(each, np.full(9, 4)) @ (1 / PRIOR_FREEDOMS) for each in (equal, one_larger)
-    )
+    posteriors = (compute_posterior_over_priors(each, np.full(9, 4)) for each in (equal, one_larger))
+    alike, apart = (posterior @ (1 / PRIOR_FREEDOMS) for posterior in posteriors)
     assert alike < 0.1 < 0.3 < apart
 
 

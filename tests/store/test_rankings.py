@@ -52,9 +52,8 @@ def describe_device(device):
 
 
 def read_contents(store):
-    return {
-        path.name: path.read_bytes() for path in store.get_folder(SPEC).iterdir() if path.suffix in (".arrow", ".json")
-    }
+    paths = store.get_folder(SPEC).iterdir()
+    return {path.name: path.read_bytes() for path in paths if path.suffix in (".arrow", ".json")}
 
 
 @pytest.fixture
