@@ -1,5 +1,6 @@
 """Commands on single runs: `list-runs`, `run-info`, `archive` and `reproduce`."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
-from tests.helpers.command_line import PART, SMALL, record
+from tests.helpers.command_line import PART, SMALL, read_refusal, record
+from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
 
 pytestmark = pytest.mark.slow
@@ -46,8 +48,7 @@ def record_failed_run(store, reason="died of it"):
 def test_list_runs_shows_state_of_each_run(call, made):
     found = {row["key"]: row for row in list_runs(call, made)}
     assert len(found) == 62
-    with ResultsStore.open(make_default_url(made), read_only=True) as results:
-        done = results.read_results(results.list_result_keys(""))
+    done = read_results(make_default_url(made))
     assert {key for key, row in found.items() if row["state"] == "done"} == set(done)
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
@@ -64,8 +65,7 @@ def test_run_info_finds_run_by_key_prefix(call, made):
     assert show_run(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
     key = next(row["key"] for row in list_runs(call, made, "--estimators", "truth") if row["key"] in keys)
     found = show_run(call, made, key[:10])
-    with ResultsStore.open(make_default_url(made), read_only=True) as results:
-        result = results.read_results([key])[key]
+    result = read_results(make_default_url(made))[key]
     assert (found["key"], found["state"], found["origin"], found["suites"]) == (key, "done", "verified", ["planted v1"])
     assert found["record"]["cell"]["estimator"] == "truth" and found["record"]["recipe"] == "planted@1"
     assert (found["outcome"]["correct"], found["outcome"]["total"]) == (result.correct, 8)
@@ -75,11 +75,8 @@ def test_run_info_finds_run_by_key_prefix(call, made):
     assert Path(folder).parts[-1].startswith("truth-scalar-") and (Path(folder) / "manifest.json").exists()
     text = call("run-info", key[:10], "--store", made).out
     assert "roar truth t=0.1 scalar seed 0" in text and folder in text
-    digits = [key[0] for key in keys]
-    twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys share 16 first digits
-    answer = call("run-info", twice, "--store", made)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert f"runs have a key that begins with '{twice}'" in answer.err
+    ((twice, _),) = Counter(key[0] for key in keys).most_common(1)  # 21 keys share 16 first digits
+    assert f"runs have a key that begins with '{twice}'" in read_refusal(call, "run-info", twice, "--store", made)
 
 
 def test_unknown_run_error_suggests_list_runs(call, made):
@@ -88,9 +85,8 @@ def test_unknown_run_error_suggests_list_runs(call, made):
         (("reproduce", "zz"), "no run in this store has a key that begins with 'zz'"),
         (("archive", "sobel", "--why", "bad"), "this store has no results of sobel"),
     ):
-        answer = call(*words, "--store", made)
-        command = f"`roarbench list-runs --suite NAME --store {made}`"
-        assert (answer.code, answer.err) == (2, f"roarbench: {seen}; {command} lists the runs of a suite\n")
+        advice = f"`roarbench list-runs --suite NAME --store {made}` lists the runs of a suite"
+        assert read_refusal(call, *words, "--store", made) == f"roarbench: {seen}; {advice}\n"
 
 
 def test_archive_removes_failed_submission_with_reason(call, store):
@@ -98,10 +94,9 @@ def test_archive_removes_failed_submission_with_reason(call, store):
     assert read_table_rows(call, store)[MINE]["gain"] is None
     assert show_run(call, store, key)["failures"][0]["reason"] == "died of it"
     for words in ((), ("--why", " ")):
-        refused = call("archive", MINE, "--store", store, *words)
-        assert refused.code == 2 and "--why" in refused.err
-    wrong = call("archive", "mien", "--why", "typed wrongly", "--store", store)
-    assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
+        assert "--why" in read_refusal(call, "archive", MINE, "--store", store, *words)
+    wrong = read_refusal(call, "archive", "mien", "--why", "typed wrongly", "--store", store)
+    assert f"did you mean '{MINE}'?" in wrong
     assert show_run(call, store, key)["state"] == "failed"
     answer = call("archive", "mine", "--why", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
@@ -132,8 +127,7 @@ def test_status_prints_advice_for_failure(call, store):
 def test_archive_of_builtin_estimator_requires_yes(call, store):
     before = read_table_rows(call, store)
     for name in ("truth", list_runs(call, store)[0]["key"]):
-        refused = call("archive", name, "--why", "x", "--store", store)
-        assert refused.code == 2 and "add --yes" in refused.err
+        assert "add --yes" in read_refusal(call, "archive", name, "--why", "x", "--store", store)
     assert read_table_rows(call, store) == before
     assert call("archive", "truth", "--why", "to see", "--yes", "--store", store).code == 0
     assert [row["state"] for row in list_runs(call, store)].count("done") == 1 + 10
@@ -171,6 +165,5 @@ def test_check_files_option_hashes_whole_files(store, call, monkeypatch, words):
 @pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py"), ("--submission", __file__)])
 def test_rejected_run_creates_no_store(call, tmp_path, words):
     for command in ("run", "replicate"):
-        answer = call(command, "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
-        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+        read_refusal(call, command, "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
         assert not (tmp_path / "a").exists()

@@ -48,10 +48,8 @@ def test_propose_command_keeps_options_of_call(set_command_line, monkeypatch):
         assert propose_command(command).endswith("--suite x --fill linear --unit pixel")
     set_command_line("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
-    assert (
-        propose_command("table")
-        == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
-    )
+    references = "--reference a.pt --reference 'b c.pt'"
+    assert propose_command("table") == f"roarbench table --suite y --store 'else where' {references}"
 
 
 def test_propose_command_names_program_as_shell_finds_it(set_command_line, monkeypatch, tmp_path):
@@ -74,10 +72,7 @@ def test_append_proposed_command_adds_hint_to_error(set_command_line):
     set_command_line("roarbench", "table", "--suite", "quick", "--store", "mine")
     empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
     assert str(empty) == "no results store at mine"
-    assert (
-        append_proposed_command(empty)
-        == "no results store at mine; `roarbench run --suite quick --store mine` creates one"
-    )
+    assert append_proposed_command(empty) == f"{empty}; `roarbench run --suite quick --store mine` creates one"
     assert append_proposed_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
 
 
@@ -97,16 +92,11 @@ def test_propose_third_training_selects_undecided_rows(set_command_line):
     rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
     twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
     (line,) = propose_third_training(make_suite_results(twice))
-    assert shlex.split(line, comments=True)[1:] == [
-        *("run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up")
-    ]
-    for seeds in (1, 3):
-        assert (
-            propose_third_training(make_suite_results(replace(twice, blocks=(replace(twice.blocks[0], seeds=seeds),))))
-            == []
-        )
-    told = replace(twice, blocks=(replace(twice.blocks[0], estimators=rows[:4]),))
-    assert propose_third_training(make_suite_results(told)) == []
+    words = shlex.split(line, comments=True)
+    assert words == ["roarbench", "run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up"]
+    for change in ({"seeds": 1}, {"seeds": 3}, {"estimators": rows[:4]}):
+        other = replace(twice, blocks=(replace(twice.blocks[0], **change),))
+        assert propose_third_training(make_suite_results(other)) == []
 
 
 KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check
@@ -142,6 +132,5 @@ def test_run_rejects_plan_larger_than_free_disk(call, tmp_path, monkeypatch):
     monkeypatch.setattr(forecast, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
     answer = call("run", *SMALL, "--store", tmp_path / "store")
     assert answer.code == 2 and answer.out == ""
-    assert re.search(
-        r"the plan needs .* more, but only .* are free; free disk space or use another --store$", answer.err
-    )
+    said = r"the plan needs .* more, but only .* are free; free disk space or use another --store$"
+    assert re.search(said, answer.err)

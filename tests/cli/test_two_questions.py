@@ -35,45 +35,42 @@ def run(published, tmp_path_factory):
     return store, said
 
 
+@pytest.fixture
+def asked(run):
+    return (*SUITE_OPTIONS, "--store", run[0])
+
+
 def test_run_prints_roar_table_before_own_network_scoring(run):
     """The progress line names the protocol; the table is printed once, after the last training."""
     _, said = run
     lines = [each if isinstance(each, str) else each.caption for each in said]
     (table,) = (number for number, each in enumerate(said) if not isinstance(each, str))
-    roar, own = (
-        [number for number, line in enumerate(lines) if f"{title}: {done} " in line]
-        for title, done in (("ROAR", "trained"), ("Own-network gain", "scored"))
-    )
+    said_of_both = ("ROAR: trained ", "Own-network gain: scored ")
+    roar, own = ([number for number, line in enumerate(lines) if words in line] for words in said_of_both)
     assert len(roar) == 2 * 3  # untouched images and two rows, by two seeds
     assert max(roar) < table < max(own)
     assert [column.header for column in said[table].columns][:3] == ["place", "estimator", "gain [95%]"]
 
 
-def test_table_formats_show_both_protocols_by_default(run, call):
-    store, _ = run
-    asked = (*SUITE_OPTIONS, "--store", store)
+def test_table_formats_show_both_protocols_by_default(asked, call):
     for style in ("text", "markdown"):
         shown = call("table", *asked, "--format", style).out
         assert "own-network gain" in shown and "ROAR gain" in shown and "not run" in shown
     both, single = record(call, "table", *asked), record(call, "table", *asked, "--protocol", "roar")
-    assert {row["estimator"]: row["roar"] and row["roar"]["gain"] for row in both["rows"]} == {
-        **{row["estimator"]: row["gain"] for row in single["rows"]},
-        "input-x-grad": None,
-    }
+    gains = {row["estimator"]: row["gain"] for row in single["rows"]} | {"input-x-grad": None}
+    assert {row["estimator"]: row["roar"] and row["roar"]["gain"] for row in both["rows"]} == gains
     assert both["roar"] == {key: value for key, value in single.items() if key != "rows"}
     assert "ROAR gain" not in call("table", *asked, "--protocol", "own-network").out
 
 
-def test_table_shows_row_of_single_protocol_with_all_notes(run, call):
-    store, _ = run
-    shown = call("table", *SUITE_OPTIONS, "--store", store, "--estimators", "input-x-grad", "--notes")
+def test_table_shows_row_of_single_protocol_with_all_notes(asked, call):
+    shown = call("table", *asked, "--estimators", "input-x-grad", "--notes")
     assert shown.code == 0 and " input-x-grad " in shown.out and " grad " not in shown.out.partition("ROAR gain:")[0]
     assert "ROAR on planted" in shown.out and "Own-network gain on planted" in shown.out
 
 
 def test_suite_result_has_combined_table(run):
-    store, _ = run
-    result = load_suite("both", store=store, limit=16).result()
+    result = load_suite("both", store=run[0], limit=16).result()
     frame = result.to_dataframe().set_index("name")
     assert dict(frame["roar"]) == {"grad": "run", "input-x-grad": "not run", "random": "run"}
     assert frame.attrs["suite"] == "both"
@@ -86,10 +83,8 @@ def test_suite_result_has_combined_table(run):
     assert found.roar == result.compare("grad", "random", "roar")
 
 
-def test_compare_uses_both_protocols(run, call):
+def test_compare_uses_both_protocols(asked, call):
     """A protocol that is not run for both rows gives no comparison."""
-    store, _ = run
-    asked = (*SUITE_OPTIONS, "--store", store)
     found = record(call, "compare", "input-x-grad", "grad", *asked)
     assert found["roar"] is None and found["own_network"]["protocol"] == "own-network"
     both = call("compare", "grad", "random", *asked).out
@@ -112,35 +107,29 @@ def test_compare_has_no_verdict_on_two_own_network_gains(beside_zero, last):
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
 
 
-def test_replicate_reports_protocols_that_are_not_compared(run, call):
+def test_replicate_reports_protocols_that_are_not_compared(asked, call):
     """Three barely trained networks agree on no image, so no row has an own-network gain."""
-    store, _ = run
-    shown = call("replicate", *SUITE_OPTIONS, "--store", store)
+    shown = call("replicate", *asked)
     assert shown.out.strip().startswith("ROAR, both v1") and "Own-network" not in shown.out
     (line,) = (line for line in shown.err.splitlines() if line.startswith("not compared: own-network; to compare "))
     assert "one of these, run `" in line and " --protocol own-network" in line
-    found = record(call, "replicate", *SUITE_OPTIONS, "--store", store)
+    found = record(call, "replicate", *asked)
     assert found["own_network"] is None and {row["estimator"] for row in found["roar"]["rows"]} == {"random", "grad"}
-    alone = record(call, "replicate", *SUITE_OPTIONS, "--store", store, "--protocol", "roar")
+    alone = record(call, "replicate", *asked, "--protocol", "roar")
     assert alone == {"suite": found["suite"], "replication": found["replication"], **found["roar"]}
 
 
-def test_run_table_judges_all_rows_but_shows_selected(run, call, monkeypatch):
+def test_run_table_judges_all_rows_but_shows_selected(asked, call, monkeypatch):
     """Ranks, counts and verdicts equal those of `table` without --estimators."""
-    store, _ = run
-    monkeypatch.setattr(
-        "roarbench.analysis.suite_results.describe_at_chance", lambda *_: ""
-    )  # at chance, no row would have a verdict
-    asked = (*SUITE_OPTIONS, "--store", store)
+    # at chance, no row would have a verdict
+    monkeypatch.setattr("roarbench.analysis.suite_results.describe_at_chance", lambda *_: "")
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")
     assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
     assert ran == whole
-    alone = record(call, "run", *asked, "--estimators", "grad", "--protocol", "own-network")
-    assert (
-        alone["rows"]
-        == record(call, "table", *asked, "--estimators", "grad,random", "--protocol", "own-network")["rows"]
-    )
+    own = ("--protocol", "own-network")
+    alone = record(call, "run", *asked, "--estimators", "grad", *own)
+    assert alone["rows"] == record(call, "table", *asked, "--estimators", "grad,random", *own)["rows"]
 
 
 def test_fill_option_selects_rows_in_every_command(run, call, tmp_path):
