@@ -62,17 +62,26 @@ def open_writable_results(store: Path, db: str, check: Callable[[], object] | No
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find a suite by TOML file or by name, also among the user's suites in the store; `NAME` is the newest version."""
+    return _find_suite(name, lambda: _read_stored_suites(store, db))
+
+
+def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
+    """Find a suite by TOML file or by name, also among the user's suites in an open store."""
+    return _find_suite(name, lambda: read_suites(results.database))
+
+
+def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) -> SuiteSpec:
     if name.endswith(".toml"):
         from roarbench.plan.read_suite_file import read_suite
         from roarbench.plan.suite_record import drop_estimators_of_user_suite
 
         plan = read_suite(Path(name))
-        known = [own for own in _read_stored_suites(store, db) if own.name_in_commands == plan.name_in_commands]
+        known = [own for own in read_stored_suites() if own.name_in_commands == plan.name_in_commands]
         return drop_estimators_of_user_suite(plan, known[0].left_out) if known else plan
     try:
         return find_suite(name)
     except UnknownName:
-        own_suites = _read_stored_suites(store, db)
+        own_suites = read_stored_suites()
         if matches := [plan for plan in own_suites if name in (plan.name_in_commands, plan.name)]:
             return matches[-1]
         if (path := Path(name)).suffix or path.name != name:

@@ -5,11 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import ResultsQuery, find_suite_in_open_store, load_from_open_store
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.suites import find_suite
 from roarbench.report.roar_and_own_network_table import make_default_table, render
 from roarbench.store.published_folder import (
     INDEX,
@@ -75,7 +74,7 @@ def prepare_published_file(store: ResultsStore, suite: str, row: str, folder: Pa
         CallerError: The store has no runs of the row, the folder has all of them, or some runs were computed elsewhere
             or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
-    stored = load_from_open_store(store, find_suite(suite), ResultsQuery(folder))
+    stored = load_from_open_store(store, find_suite_in_open_store(suite, store), ResultsQuery(folder))
     title = stored.suite.title
     if row not in stored.by_estimator:
         rows = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"

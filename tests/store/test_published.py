@@ -11,7 +11,7 @@ import pytest
 from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import format_pull_request_comment, prepare_published_file, write_published_file
 from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
@@ -201,6 +201,25 @@ def test_published_rows_of_user_suite_are_checked_against_suite_in_file(tmp_path
     add_file_to_index(folder, other, 396, "the project")
     with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
         read_checked_folder(folder)
+
+
+def test_row_of_user_suite_is_published_with_suite_in_file(tmp_path):
+    (source,) = (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / INDEX).write_text('{"format": 1, "files": []}')
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        import_results(store, source)
+        store.database.run_write(lambda connection: connection.execute(imports.delete()))
+        prepared = prepare_published_file(store, "benchmark-imagenet", "grad", folder, "A. Author")
+        write_published_file(store, folder, prepared, "A. Author")
+        (tmp_path / "mine.toml").write_text(make_renamed_suite_text("planted"), "utf-8")
+        with pytest.raises(CallerError, match="the store has no runs of grad in my-planted@"):
+            prepare_published_file(store, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")
+    assert prepared.path == "benchmark-imagenet/5a187511/grad.parquet"
+    ((file, found),) = read_checked_folder(folder).items()
+    assert file.versioned_suite == "benchmark-imagenet@5a187511"
+    assert {result.run.key for result in found} == prepared.keys
 
 
 @pytest.mark.slow
