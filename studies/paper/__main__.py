@@ -21,7 +21,7 @@ from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict, make_parser, write_tables
-from studies.paper.agreement import kar_levels, levels, machines, orders, replication
+from studies.paper.agreement import kar_levels, levels, machines, orders, own_network_levels, replication
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.others import others
 from studies.paper.published import (
@@ -242,6 +242,7 @@ _TABLES = (
     best,
     orders,
     levels,
+    own_network_levels,
     machines,
     replication,
 )

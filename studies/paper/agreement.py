@@ -15,6 +15,7 @@ from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from roarbench.stats.own_network_gain import OwnNetworkVerdict, judge_own_network_gains
 from studies.page import format_agreement
 from studies.paper.published import (
     HALF,
@@ -30,6 +31,7 @@ from studies.paper.published import (
 CONFIDENCE = 0.95
 HOLDS = 0.6  # minimum Kendall's tau of orders that agree
 _DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
+_SIGNS = (OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.OPPOSES)  # significantly above and below 0
 _ORDER_HEADS = ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict")
 _SAME, _INSIDE = 0.8, 0.9  # if the machine does not matter: minimum tau, and share of differences within the error
 
@@ -75,6 +77,28 @@ def levels(sets: list[DataSet]) -> str:
             rows += [[f"{level:g}", *order]] if order else []
     heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
     return format_markdown_table(heads, rows)
+
+
+def own_network_levels(sets: list[DataSet]) -> str:
+    """Make a table that compares own-network gain at the lowest and the highest level; verdicts are adjusted by level.
+
+    A gain is *reversed* if it is significantly above 0 at one of both levels and below 0 at the other.
+    """
+    rows = []
+    for dataset in sets:
+        first, *_, last = dataset.own_samples_by_level.items()
+        signs = [judge_own_network_gains(samples) for _, samples in (first, last)]
+        counts = [sum(sign is verdict for sign in by_row.values()) for verdict in _SIGNS for by_row in signs]
+        turned = sum({signs[0][name], signs[1][name]} == {*_SIGNS} for name in first[1])
+        agreement = compute_agreement(first[1], last[1], CONFIDENCE)
+        assert agreement is not None, "every data set has own-network gains"
+        at = f"{first[0]:g}, {last[0]:g}"
+        cells = (len(first[1]), *counts, turned)
+        rows.append([dataset.name, at, *map(str, cells), *format_agreement(agreement)])
+    heads = [f"{side} 0, {level}" for side in ("above", "below") for level in ("low level", "high level")]
+    return format_markdown_table(
+        ("data set", "levels", "rows", *heads, "reversed", "Kendall's tau of both levels [95 %]", "settled pairs"), rows
+    )
 
 
 def kar_levels(sets: list[DataSet]) -> str:

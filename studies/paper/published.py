@@ -97,8 +97,8 @@ class DataSet:
         return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, kept, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
-        """Return whether all runs of a protocol are published; for ROAR, gains of `ENOUGH` estimators suffice."""
-        results = self.kept if protocol is KAR else self.high
+        """Return whether all runs of a protocol, of ROAR and KAR at `HIGH`, are published; see `ENOUGH` for ROAR."""
+        results = keep_level(self.kept if protocol is KAR else self.results, HIGH)
         return share_done(results, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
 
     @cached_property
@@ -140,6 +140,14 @@ class DataSet:
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
         return draw_own_network_gains(self.high)
+
+    @cached_property
+    def own_samples_by_level(self) -> dict[float, dict[str, Sample]]:
+        """Return the draws of own-network gains of estimators, without checks, at each level."""
+        gains = compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+        names = [name for name in self.own_samples if not is_check(name)]
+        levels = self.high.list_included_levels(OWN_NETWORK, Unit.SCALAR)
+        return {level: {name: gains[name].levels[i] for name in names} for i, level in enumerate(levels)}
 
     def samples(self, protocol: Protocol) -> dict[str, Sample]:
         """Return the drawn gains of estimators, without checks, under a protocol; ROAR and KAR at the level `HIGH`."""
