@@ -1,5 +1,6 @@
 """Studies: steps and rules of the paper's study, rows of quick-full, and the short recipe."""
 
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.plan.planned_runs import list_stored_levels
-from roarbench.plan.protocols import LERF, MORF
+from roarbench.plan.protocols import KAR, LERF, MORF
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import FAST_SUITES, find_suite
@@ -18,7 +20,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
-from studies.paper.published import front
+from studies.paper.published import DataSet, front
 from studies.quick_full.run import SHOWN, make_runs_table
 from studies.short_recipe.run import HERE, NAMES, judge, make_tables
 from tests.helpers.elsewhere import ROOT
@@ -52,6 +54,24 @@ def test_front_matches_manual_pareto_front():
     }
     rows = {name: SimpleNamespace(gain=gain) for name, gain in gains.items()}
     assert front(SimpleNamespace(own=rows)) == {"grad": True, "sgsq-grad": True, "occlusion": False}
+
+
+def test_kar_is_whole_if_its_highest_level_is():
+    """Verdicts about KAR at .9 need no result at .5; one missing result at .9 withholds them."""
+    complete = make_suite_results()
+
+    def read(*left_out):
+        kept = {
+            run: result
+            for run, result in complete.results.items()
+            if (run.cell.retrain, run.cell.order, run.cell.t) not in left_out or run.cell.estimator != "grad"
+        }
+        part = replace(complete, results=kept)
+        return DataSet("made-up", part, part, part, part, part, {}).whole(KAR)
+
+    images = ScoredNetwork.IMAGES
+    assert read((images, Order.LERF, 0.5))
+    assert not read((images, Order.LERF, 0.9))
 
 
 def test_judge_machine_follows_study_plan():
