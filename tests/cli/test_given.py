@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from leaderboard.live_store import read_views
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
@@ -27,8 +26,10 @@ from roarbench.plan.suites import find_suite
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
+from tests.helpers.board_store import open_views
 from tests.helpers.board_store import results as made_up
-from tests.helpers.command_line import command, record
+from tests.helpers.command_line import command, read_refusal, record
+from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
 
 NAME = "var-grad(noise=0.05)"
@@ -48,13 +49,8 @@ def two_weights(tmp_path_factory):
         torch.save(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
     asked = tuple(word for path in paths for word in ("--reference", path))
     assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
-    with ResultsStore.open(make_default_url(folder), read_only=True) as results:
-        runs = [
-            row.run
-            for row in results.read_results(results.list_result_keys("")).values()
-            if row.run.cell.estimator == "grad"
-        ]
-    keys = {(run.seed, run.given): run.key for run in runs}
+    runs = [row.run for row in read_results(make_default_url(folder)).values()]
+    keys = {(run.seed, run.given): run.key for run in runs if run.cell.estimator == "grad"}
     titles = tuple(make_weights_title(str(path)) for path in paths)
     return SimpleNamespace(at=("--store", folder), asked=asked, titles=titles, keys=keys)
 
@@ -66,37 +62,21 @@ def test_run_explains_each_given_network_by_its_seed(call, two_weights, tmp_path
     assert (again.code, "runs are done" in again.err) == (0, True)
     assert "2 references 25.0%, 25.0% correct" in again.err
     assert "warning: the accuracy of a reference is near chance, so its maps" in again.err
-    answer = call(
-        "table",
-        *PLANTED,
-        *(word for name in two_weights.titles for word in ("--reference", name[:13])),
-        *two_weights.at,
-    )
-    assert f"(references {', '.join(name[:13] for name in two_weights.titles)})" in " ".join(answer.out.split())
+    short = [name[:13] for name in two_weights.titles]
+    answer = call("table", *PLANTED, *(word for name in short for word in ("--reference", name)), *two_weights.at)
+    assert f"(references {', '.join(short)})" in " ".join(answer.out.split())
     found = record(call, "table", *PLANTED, *two_weights.asked, *two_weights.at)
-    assert (found["reference"], found["references"], found["one_network"]) == (
-        ",".join(two_weights.titles),
-        2,
-        False,
-    )
+    assert found["reference"] == ",".join(two_weights.titles)
+    assert (found["references"], found["one_network"]) == (2, False)
     assert {row["estimator"]: row["seeds"] for row in found["rows"] if row["seeds"]} == {"random": 2, "grad": 2}
     for word in ("plan", "status", "diagnose", "claims"):
         answer = call(word, *PLANTED, *two_weights.asked, *two_weights.at)
-        assert " ".join(name[:13] for name in two_weights.titles) in " ".join(answer.out.replace(",", "").split()), word
-    again = (
-        "reproduce",
-        two_weights.keys[1, two_weights.titles[1]],
-        "--store",
-        shutil.copytree(two_weights.at[1], tmp_path / "store"),
-    )
+        assert " ".join(short) in " ".join(answer.out.replace(",", "").split()), word
+    title, copied = two_weights.titles[1], shutil.copytree(two_weights.at[1], tmp_path / "store")
+    again = ("reproduce", two_weights.keys[1, title], "--store", copied)
     wrong, right = (call(*again, *two_weights.asked[at : at + 2]) for at in (0, 2))
-    assert (
-        wrong.code,
-        f"for {two_weights.titles[1]} add --reference FILE, a file with that checksum" in wrong.err,
-    ) == (
-        2,
-        True,
-    )
+    said = f"for {title} add --reference FILE, a file with that checksum"
+    assert (wrong.code, said in wrong.err) == (2, True)
     assert (right.code, right.out.startswith("equal: ")) == (0, True)
 
 
@@ -104,22 +84,14 @@ def test_run_explains_each_given_network_by_its_seed(call, two_weights, tmp_path
 def test_run_rejects_unsuitable_or_repeated_references(call, two_weights, tmp_path, monkeypatch):
     monkeypatch.delattr(torch.hub, "download_url_to_file")  # a download would raise an error
     copied = shutil.copy(two_weights.asked[1], tmp_path / "copy.pt")
-    for words, said in (
-        (
-            ("--reference", "torchvision:resnet50-v1"),
-            "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, but suite",
-        ),
-        (
-            two_weights.asked[:2] * 2,
-            f"--reference {two_weights.asked[1]} is named twice; name each network once",
-        ),
-        (
-            (*two_weights.asked[:2], "--reference", copied),
-            f"--reference {copied} has the weights of {two_weights.asked[1]}; name each",
-        ),
+    first = two_weights.asked[1]
+    for names, said in (
+        (["torchvision:resnet50-v1"], "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, but suite"),
+        ([first, first], f"--reference {first} is named twice; name each network once"),
+        ([first, copied], f"--reference {copied} has the weights of {first}; name each"),
     ):
-        answer = call("run", *PLANTED, *words, "--store", tmp_path / "store")
-        assert (answer.code, answer.out, answer.err.count("\n"), said in answer.err) == (2, "", 1, True)
+        words = [word for name in names for word in ("--reference", name)]
+        assert said in read_refusal(call, "run", *PLANTED, *words, "--store", tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
@@ -156,12 +128,8 @@ def test_add_estimators_adds_parameters_beside_default():
     assert add_estimators_with_twins(joined, [NAME, f"{NAME}~blurred"]) == joined  # ids as in a store
     # options are normalized to the ids of rows
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
-    assert parse_estimators_option(add_submissions_and_estimators(suite, asked), asked) == [
-        "random",
-        f"{NAME}~blurred",
-        "grad",
-        "var-grad",
-    ]
+    found = parse_estimators_option(add_submissions_and_estimators(suite, asked), asked)
+    assert found == ["random", f"{NAME}~blurred", "grad", "var-grad"]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +167,9 @@ def test_estimator_with_parameters_has_own_row_on_board(call, tmp_path):
     whole, chosen = gains.values()
     assert set(whole) == {"random", "grad", "var-grad", "gb", NAME} and None not in (whole[NAME], whole["gb"])
     assert set(chosen) == {"random", NAME}
-    with ResultsStore.open(make_default_url(tmp_path), read_only=True) as results:
-        stored = {row.run.cell.estimator: row for row in results.read_results(results.list_result_keys("")).values()}
-        (view,) = read_views(results, tmp_path).values()
+    stored = {row.run.cell.estimator: row for row in read_results(make_default_url(tmp_path)).values()}
+    with open_views(tmp_path) as views:
+        (view,) = views.values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
     assert view.results.suite.estimators_with_rank == ("random", "grad", "var-grad", "gb", NAME)
@@ -219,5 +187,6 @@ def test_board_skips_rows_with_unknown_parameters(tmp_path):
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
     with ResultsStore.open(make_default_url(tmp_path)) as results:
         results.add_results([*found.values(), replace(found[point], run=newer)])
-        (view,) = read_views(results, tmp_path).values()
+    with open_views(tmp_path) as views:
+        (view,) = views.values()
     assert "var-grad(copies=50)" not in view.results.suite.estimators

@@ -11,7 +11,7 @@ import torch
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from tests.helpers.command_line import command, record
+from tests.helpers.command_line import command, read_refusal, record
 from tests.helpers.older_suites import OLDER
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite
 from tests.helpers.tiny_set import png, write_split
@@ -45,9 +45,8 @@ def test_table_shows_results_on_other_images_only_with_data_option(call, photos,
     shown = json.loads(manifest.read_text())["fingerprint"][:8]
     small = "(small version: 10 images per split"
     for words in (("table",), ("diagnose",), ("claims",), ("plot", "-o", "x.svg")):
-        other = " ".join(
-            [f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}", *words[1:]]
-        )
+        run = f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}"
+        other = " ".join([run, *words[1:]])
         told = f"this store has no results of quick v1 {small}), but others: {other} {small}; images of "
         assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
     moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with the modification times
@@ -57,8 +56,7 @@ def test_table_shows_results_on_other_images_only_with_data_option(call, photos,
     folder = write_photos(tmp_path / "more")
     run = f"roarbench run --suite quick --data {folder} --store {at[1]} --max-images 10"
     for name, said in ((folder, f"`{run}` computes them"), ("/nowhere", "--data /nowhere is missing")):
-        answer = call("table", *QUICK, *at, "--data", name)
-        assert (answer.code, answer.out, said in answer.err) == (2, "", True)
+        assert said in read_refusal(call, "table", *QUICK, *at, "--data", name)
 
 
 def test_data_option_recognizes_removed_folder_by_name(call, photos, tmp_path):
@@ -75,22 +73,21 @@ def test_data_option_recognizes_removed_folder_by_name(call, photos, tmp_path):
     assert record(call, "table", *QUICK, *at, "--data", gone)["images"] == 10
 
 
+LONGER = TEXT.replace("epochs = 1", "epochs = 30")  # all six test images are classified correctly
+
+
 @pytest.fixture(scope="module")
 def finished_suite_folder(tmp_path_factory):
     """A folder with pictures, the file of a suite, and the finished store."""
     folder = tmp_path_factory.mktemp("own")
-    path = write_suite(
-        folder, TEXT.replace("epochs = 1", "epochs = 30")
-    )  # all six test images are classified correctly
+    path = write_suite(folder, LONGER)
     assert command("run", "--suite", path, "--store", folder / "store") == 0
     return folder
 
 
 def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
-    title, suite = (
-        read_suite(finished_suite_folder / "pictures.toml").name_in_commands,
-        ("--suite", finished_suite_folder / "pictures.toml"),
-    )
+    path = finished_suite_folder / "pictures.toml"
+    title, suite = read_suite(path).name_in_commands, ("--suite", path)
     file = (*suite, "--store", finished_suite_folder / "store")
     found = record(call, "table", *file)
     assert (found["suite"], found["version"]) == tuple(title.split("@"))
@@ -98,7 +95,7 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
     again = call("run", *file)
     assert (again.code, f"{title}: all 5 runs are done" in again.err) == (0, True)
     assert "5 runs, 0 done, 5 to do" in call("plan", *suite, "--store", tmp_path).out
-    shown = call("suites", finished_suite_folder / "pictures.toml").out
+    shown = call("suites", path).out
     assert shown.startswith(title) and "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8" in shown
     assert str(finished_suite_folder) not in shown
 
@@ -111,8 +108,7 @@ def test_suites_show_prints_suite_file(call, tmp_path):
         (("quick", "planted"), "cannot read suites quick planted; write suites NAME, or suites show NAME"),
         (("show", "plantd"), "no suite 'plantd'; did you mean 'planted'"),
     ):
-        answer = call("suites", *words)
-        assert (answer.code, answer.out, said in answer.err) == (2, "", True)
+        assert said in read_refusal(call, "suites", *words)
 
 
 def test_stored_results_of_suite_file_are_readable_without_file(call, finished_suite_folder, tmp_path):
@@ -179,15 +175,12 @@ def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatc
     network += f"    open({str(tmp_path / 'was-run')!r}, 'w').close()\n"
     network += "    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))\n"
     (tmp_path / "net.py").write_text(network)
-    path = write_suite(
-        tmp_path, TEXT.replace('"resnet-planted"', '"net.py:build"').replace("epochs = 1", "epochs = 30")
-    )
-    assert call("run", "--suite", path, "--store", tmp_path / "first").code == 0
-    title, other = read_suite(path).name_in_commands, ("--store", tmp_path / "other")
-    assert (
-        call("plan", "--suite", title, "--store", tmp_path / "first").code == 0
-    )  # the user's own file names the network
-    call("export", tmp_path / "x.parquet", "--store", tmp_path / "first")
+    path = write_suite(tmp_path, LONGER.replace('"resnet-planted"', '"net.py:build"'))
+    first, other = ("--store", tmp_path / "first"), ("--store", tmp_path / "other")
+    assert call("run", "--suite", path, *first).code == 0
+    title = read_suite(path).name_in_commands
+    assert call("plan", "--suite", title, *first).code == 0  # the user's own file names the network
+    call("export", tmp_path / "x.parquet", *first)
     (tmp_path / "was-run").unlink()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
     assert call("import", tmp_path / "x.parquet", *other).code == 0
@@ -195,10 +188,10 @@ def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatc
     data = ("--data", tmp_path / "pictures")
     asked = [(command, "--suite", title) for command in ("plan", "run", "replicate")] + [("reproduce", key)]
     for words in asked:
-        answer = call(*words, *other, *data)
-        assert (answer.code, answer.err.count("\n"), (tmp_path / "was-run").exists()) == (2, 1, False)
-    digest = answer.err.rpartition(" ")[2].strip()
-    assert "from torch import nn ¶ def build(classes, channels, size):" in answer.err
+        said = read_refusal(call, *words, *other, *data)
+        assert not (tmp_path / "was-run").exists()
+    digest = said.rpartition(" ")[2].strip()
+    assert "from torch import nn ¶ def build(classes, channels, size):" in said
     assert (tmp_path / "other" / "imported-networks" / f"{digest}.py").read_text() == network
     assert call(*words, *other, *data, "--trust-network", "0" * 64).code == 2
     assert not (tmp_path / "was-run").exists()
@@ -231,10 +224,8 @@ def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
     held = {}
     exec(NET, held)
     torch.manual_seed(0)
-    weights = held["build"](12, 3, 8).state_dict()
-    torch.save(
-        {"epoch": 3, "state_dict": {f"model.{name}": value for name, value in weights.items()}}, tmp_path / "w.pt"
-    )
+    weights = {f"model.{name}": value for name, value in held["build"](12, 3, 8).state_dict().items()}
+    torch.save({"epoch": 3, "state_dict": weights}, tmp_path / "w.pt")
     write_pictures(tmp_path / "pictures", 4)
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (tmp_path / "pictures" / name).rename(tmp_path / "pictures" / number)
