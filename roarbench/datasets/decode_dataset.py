@@ -22,7 +22,7 @@ from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_r
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.parallel_decoding import JOURNAL, ReportProgress, decode_splits
+from roarbench.datasets.parallel_decoding import JOURNAL, DecodingTally, ReportProgress, decode_splits
 from roarbench.datasets.undecoded_splits import RawSplit, check_image_limit, open_undecoded_splits
 
 
@@ -104,7 +104,7 @@ def _decode_and_write_manifest(
     shutil.rmtree(target, ignore_errors=True)  # a folder without a manifest was left by an interrupted deletion
     partial.mkdir(exist_ok=True)
     try:
-        tallies = decode_splits(partial, record, splits, workers, report)
+        tallies = _decode_each_image_once(partial, record, splits, workers, report)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             raise DataError(f"{seen}; run again when no program changes them")
@@ -126,6 +126,22 @@ def _decode_and_write_manifest(
     _write_and_hash(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
+
+
+def _decode_each_image_once(
+    folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report: ReportProgress
+) -> dict[Split, DecodingTally]:
+    """Decode both splits; if the data set has only test images, let the training split have the same pixels."""
+    if not record.test_only or splits[Split.TEST].pixels is not None:
+        return decode_splits(folder, record, splits, workers, report)
+    tallies = decode_splits(folder, record, {Split.TEST: splits[Split.TEST]}, workers, report)
+    decoded, copy = (folder / f"{split}-pixels.bin" for split in (Split.TEST, Split.TRAIN))
+    copy.unlink(missing_ok=True)
+    try:
+        copy.hardlink_to(decoded)
+    except OSError:  # some file systems have no hard links
+        shutil.copyfile(decoded, copy)
+    return dict.fromkeys(Split, tallies[Split.TEST])
 
 
 def _write_labels_and_hash_files(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:

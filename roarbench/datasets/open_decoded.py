@@ -78,7 +78,10 @@ def open_decoded(folder: Path) -> ImageData:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{folder} is not a decoded data set ({error}); delete the folder and run again") from error
     mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
-    repairs = sum((Counter(counts) for counts in manifest.get("repairs", {}).values()), Counter[str]())
+    repairs_by_split = manifest.get("repairs", {})
+    if record.test_only:  # both splits have the same images
+        repairs_by_split.pop(Split.TRAIN, None)
+    repairs = sum(map(Counter, repairs_by_split.values()), Counter[str]())
     return ImageData(record, folder, train, test, mean, std, manifest["fingerprint"], manifest["limit"], repairs)
 
 

@@ -60,7 +60,10 @@ def format_suite_list(width: int) -> str:
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
     cost, data = count_suite_cost(suite), suite.dataset_record
-    test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
+    images = f"{data.train_images:,} training and {data.test_images:,} test images"
+    images += f" (drawn by seed {data.seed})" * bool(data.share)
+    if data.test_only:
+        images = f"{data.test_images:,} test images, no training images,"
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
     shape = f"{data.classes:,} classes, {pixels}"
@@ -68,7 +71,7 @@ def format_suite(suite: SuiteSpec) -> str:
     lines = [
         suite.title,
         f"  {suite.about}",
-        f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
+        f"  data         {suite.dataset}: {images} of {shape}",
         f"  network      {suite.architecture_names}",
         f"  recipe       {_describe_recipe(suite.recipe_record)}",
         f"  reference    {format_count(suite.references, 'network')}, {explained}",

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -79,6 +80,25 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
     np.testing.assert_array_equal(data.train.pixels, kept.transpose(0, 3, 1, 2))
     assert data.test.labels.tolist() == TINY_LABELS["test"]  # six are all
     np.testing.assert_allclose(data.mean, kept.mean(axis=(0, 1, 2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_images_that_are_only_for_testing_are_decoded_and_counted_once(links, tiny_folder, tmp_path, monkeypatch):
+    write_split(tiny_folder, "test", [png(image[..., 0]) for image in tiny_pixels()["test"]], TINY_LABELS["test"])
+    record = replace(TINY, train_split="test", train_images=TINY.test_images)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", Mock(side_effect=OSError(errno.EOPNOTSUPP, "no links here")))
+    decode_image = Mock(wraps=parallel_decoding.decode_image)
+    monkeypatch.setattr(parallel_decoding, "decode_image", decode_image)
+    report = Mock()
+    data = decode_dataset(record, tmp_path / "store", tiny_folder, report_progress=report)
+    assert decode_image.call_count == report.call_args.args[0].total == record.test_images
+    assert list(data.repairs.values()) == [record.test_images]
+    grey = tiny_pixels()["test"][..., :1].repeat(3, axis=3).transpose(0, 3, 1, 2)
+    for images in (data.train, data.test):
+        np.testing.assert_array_equal(images.pixels, grey)
+        assert images.labels.tolist() == TINY_LABELS["test"]
+    np.testing.assert_allclose(data.mean, grey.mean((0, 2, 3)), rtol=1e-12)
 
 
 @pytest.mark.process
