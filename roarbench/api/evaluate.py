@@ -18,7 +18,7 @@ from roarbench.api.precomputed_maps import (
     read_maps,
 )
 from roarbench.api.ranking_and_removal import check_map_shape
-from roarbench.api.read_explainers import map_estimators_by_name
+from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.submission_source import make_submission
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
@@ -93,6 +93,7 @@ def evaluate(
 
 
 def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission | MapsBySplit:
+    refuse_file_of_maps(name, estimator)
     if isinstance(estimator, Path) or (isinstance(estimator, str) and estimator.endswith(".py")):
         return read_submission(Path(estimator))
     if isinstance(estimator, str):

@@ -1,7 +1,7 @@
 """Convert a caller's photographs, images, labels and maps, or raise CallerError with a one-line message."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
 from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_high_depth_grey
-from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
+from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 
 _OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers
@@ -157,10 +157,13 @@ def move_to_model(model: nn.Module, images: Tensor) -> Tensor:
 class Preprocessing:
     """Resize, crop and normalise photographs, as torchvision does.
 
+    `Preprocessing(...)(photographs)` returns a NumPy array, float32 (n, c, crop, crop). Networks take tensors:
+    `model(torch.from_numpy(array))`.
+
     Attributes:
         resize: Length of the short side in pixels; the long side keeps the proportions.
         crop: Side of the square cut from the centre, in pixels.
-        interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
+        interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`; by default `bilinear`.
         mean: Number to subtract from each channel, before the division.
         std: Number by which each channel is divided.
         range: Largest pixel value on the scale of `mean` and `std`, 1 or 255; None means 1 if no number exceeds 1, else
@@ -169,7 +172,8 @@ class Preprocessing:
 
     resize: int
     crop: int
-    interpolation: str
+    interpolation: str = DEFAULT_INTERPOLATION
+    _: KW_ONLY
     mean: Sequence[float]
     std: Sequence[float]
     range: float | None = None
@@ -190,10 +194,10 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        return cls(*read_published_preprocessing(name), range=255)
+        return cls(**read_published_preprocessing(name)._asdict(), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
-        """Return prepared photographs, float32 (n, c, crop, crop).
+        """Return prepared photographs as a NumPy array, float32 (n, c, crop, crop).
 
         Args:
             photographs: Paths of files, or Pillow images.

@@ -19,6 +19,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
 
+_LOADERS = {".npy": "np.load", ".npz": "np.load", ".pt": "torch.load", ".pth": "torch.load"}
 _ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
 
@@ -35,6 +36,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
         raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
     built_in, functions = {}, {}
     for name, estimator in by_name.items():
+        refuse_file_of_maps(name, estimator)
         if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
             seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
@@ -44,6 +46,13 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
             functions[name] = _wrap_estimator(name, estimator, images, networks)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     return Explainers(tuple(by_name), built_in, functions, mean[:, None, None], black[:, None, None])
+
+
+def refuse_file_of_maps(name: str, estimator: Any) -> None:
+    """Raise CallerError, with a remedy, for the path of a file with precomputed maps."""
+    load = _LOADERS.get(Path(estimator).suffix) if isinstance(estimator, str | Path) else None
+    if load:
+        raise CallerError(f"{name} is the file {estimator}; load the file with {load}, and pass the array of maps")
 
 
 def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:

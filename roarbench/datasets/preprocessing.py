@@ -11,6 +11,7 @@ from roarbench.common.errors import CallerError
 
 _MAX_PIXEL = 255
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
+DEFAULT_INTERPOLATION = "bilinear"
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # filters that every Pillow has
 
 

@@ -21,7 +21,7 @@ from roarbench.datasets.catalogue import (
     make_user_dataset_record,
 )
 from roarbench.datasets.inspect_folder import add_image_counts
-from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
+from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
 from roarbench.plan.suite_record import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 
@@ -176,7 +176,7 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
         why = "size is the side of the square that is cut out after resizing"
         raise section.make_error(f"has crop and resize; leave crop out, because {why}")
     resize = section.read_integer("resize", 8, _MAX_RESIZE)
-    interpolation = section.read_text("interpolation", "bilinear")
+    interpolation = section.read_text("interpolation", DEFAULT_INTERPOLATION)
     with section.add_location_to_errors():
         check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)

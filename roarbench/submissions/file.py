@@ -140,6 +140,9 @@ def _read_file(path: Path) -> bytes:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may block forever
             raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
+        if path.suffix != ".py":
+            seen = f"{path.name} is not a Python file, expected FILE.py"
+            raise Refusal(SubmissionFault.UNREADABLE, f"{seen}; rb.check and rb.evaluate judge maps in arrays")
         _check_size(status.st_size, path.name)
         return path.read_bytes()
     except OSError as error:

@@ -48,7 +48,7 @@ _MAX_TRACE = 4000  # maximum characters of a traceback
 class SubmissionFault(StrEnum):
     """Kind of a submission's fault."""
 
-    UNREADABLE = "unreadable"  # missing file, folder, or no permission
+    UNREADABLE = "unreadable"  # missing file, folder, no permission, or no Python file
     TOO_LARGE = "too-large"
     ENCODING = "encoding"
     SYNTAX = "syntax"

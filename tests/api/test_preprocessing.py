@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 import roarbench
+from roarbench.plan.data_section import read_preprocessing
+from roarbench.plan.toml_table import TomlTable
 from tests.helpers.deep_files import deep_png
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
@@ -27,7 +29,7 @@ def test_preprocessing_crops_then_normalises(file, scale):
     expected = (PIXELS[0:8, 2:10].transpose(2, 0, 1) / 255 - np.reshape([0.4, 0.5, 0.6], (3, 1, 1))) / 0.5
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, [expected] * 3, atol=1e-6)  # float32
-    grey = roarbench.Preprocessing(9, 8, "bicubic", [0.5], [0.5])([file])
+    grey = roarbench.Preprocessing(9, 8, "bicubic", mean=[0.5], std=[0.5])([file])
     assert grey.shape == (1, 1, 8, 8)
 
 
@@ -38,8 +40,17 @@ def test_preprocessing_of_torchvision_weights_matches_documentation():
     assert np.array(found.std) / 255 == pytest.approx([0.229, 0.224, 0.225])
 
 
+def test_preprocessing_has_default_interpolation_of_suite_files(tmp_path, file):
+    moments = {"mean": [127] * 3, "std": [128] * 3}
+    record = read_preprocessing(TomlTable({"size": 8, "resize": 20, **moments}, "[data]"), channels=3)
+    prepare = roarbench.Preprocessing(resize=20, crop=8, **moments)
+    assert prepare.interpolation == record.interpolation == "bilinear"
+    bilinear = roarbench.Preprocessing(resize=20, crop=8, interpolation="bilinear", **moments)
+    np.testing.assert_array_equal(prepare([file]), bilinear([file]))
+
+
 def make_preprocessing(resize, crop, interpolation="box", std=0.5):
-    return roarbench.Preprocessing(resize, crop, interpolation, [0.5], [std])
+    return roarbench.Preprocessing(resize, crop, interpolation, mean=[0.5], std=[std])
 
 
 def test_preprocessing_scales_or_rejects_16_bit_images(tmp_path):
@@ -47,7 +58,7 @@ def test_preprocessing_scales_or_rejects_16_bit_images(tmp_path):
     bright, dark = tmp_path / "bright.png", tmp_path / "dark.png"
     for path, values in ((bright, (4096, 65535)), (dark, (0, 4095))):
         path.write_bytes(deep_png(np.tile(np.array(values)[:, None, None], (4, 8, 3))))
-    found = roarbench.Preprocessing(8, 8, "bicubic", [0.0] * 3, [255.0] * 3)([bright])
+    found = roarbench.Preprocessing(8, 8, "bicubic", mean=[0.0] * 3, std=[255.0] * 3)([bright])
     np.testing.assert_allclose(found[0, :, :2, 0] * 255, [[16, 255]] * 3, atol=1e-3)
     with pytest.raises(roarbench.CallerError, match="dark.png uses 12 of 16 bits per channel; save it with 8 bits"):
         make_preprocessing(8, 8)([dark])
@@ -57,12 +68,13 @@ def test_preprocessing_scales_or_rejects_16_bit_images(tmp_path):
 
 def test_preprocessing_range_resolves_ambiguous_moments(file):
     """Mean 0 and deviation 1 of images in [0, 1] are 0 and 255 of bytes."""
-    one, bytes_ = (roarbench.Preprocessing(9, 8, "box", [0.0] * 3, [1.0] * 3, range=top) for top in (1, 255))
+    moments = {"mean": [0.0] * 3, "std": [1.0] * 3}
+    one, bytes_ = (roarbench.Preprocessing(9, 8, "box", **moments, range=top) for top in (1, 255))
     whole = PIXELS[0:8, 2:10].transpose(2, 0, 1)
     np.testing.assert_allclose(one([file])[0], whole / 255, rtol=1e-6)
     np.testing.assert_array_equal(bytes_([file])[0], whole)
     assert replace(one, interpolation="bicubic").std == (255.0,) * 3, "`replace` keeps the moments"
-    assert roarbench.Preprocessing(np.int64(9), 8, "box", [0.0] * 3, [1.0] * 3, range=1) == one, "NumPy's integers pass"
+    assert roarbench.Preprocessing(np.int64(9), 8, "box", **moments, range=1) == one, "NumPy's integers pass"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +85,7 @@ def test_preprocessing_range_resolves_ambiguous_moments(file):
         (lambda path: make_preprocessing(9, 8, std=0.0), r"has mean \[0.5\] and std \[0.0\]; expected 1 "),
         (lambda path: roarbench.Preprocessing.of("timm:net"), "timm:net needs timm, which is not installed"),
         (lambda path: roarbench.Preprocessing.of("torchvision:net/X"), "no network of torchvision 'net'"),
-        (lambda path: roarbench.Preprocessing(9, 8, "box", [0.5], [0.5], range=0), "has range 0; expected the largest"),
+        (lambda path: replace(make_preprocessing(9, 8), range=0), "has range 0; expected the largest"),
         (lambda path: make_preprocessing(9, 8)([path]), "notes.txt is unreadable; leave it out"),
         (lambda path: make_preprocessing(9, 8)(["/nowhere"]), "cannot read /nowhere: No such"),
         (lambda path: make_preprocessing(9, 8)(str(path)), r"photographs are a str; write \[photograph\] for a single"),

@@ -1,5 +1,7 @@
 """`check`: columns against single steps, controls, siblings, and the description of disagreement."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -212,6 +214,12 @@ def test_check_table_describes_disagreement_of_columns():
         ({"estimators": {"random": gradient}}, "random is a control of this table"),
         ({"estimators": {"random": np.zeros(3)}}, "random is a control of this table"),
         ({"estimators": {"mine": "mine.py"}}, "pass its function: from mine import estimate$"),
+        (
+            {"estimators": {"mine": "mine.npy"}},
+            r"^mine is the file mine\.npy; load the file with np\.load, and pass the",
+        ),
+        ({"estimators": ["mine.npy"]}, "the file mine.npy; load the file with np.load"),
+        ({"estimators": {"mine": Path("mine.pt")}}, "the file mine.pt; load the file with torch.load"),
         ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),
     ],
 )

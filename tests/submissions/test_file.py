@@ -74,6 +74,15 @@ def test_read_submission_refusal_names_file(tmp_path):
         read_submission(path)
 
 
+def test_read_submission_refuses_array_file_without_reading_it(tmp_path):
+    path = tmp_path / "mine.npy"
+    path.write_bytes(bytes(300 * 1024))
+    line = r"^mine\.npy is not a Python file, expected FILE\.py; rb\.check and rb\.evaluate judge maps in arrays$"
+    with pytest.raises(Refusal, match=line) as caught:
+        read_submission(path)
+    assert caught.value.fault.kind is SubmissionFault.UNREADABLE
+
+
 def test_write_template_creates_valid_submission_for_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_template("my-own-1")
