@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.common.errors import DataError, UnknownName
+from roarbench.common.text import format_count
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
 
@@ -117,7 +118,8 @@ def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], pa
             raise DataError(f"{path.name} has {UnknownName('column', name, column_names)}")
     names = [name for name in columns or column_names if name != label]
     if len(names) < 2:
-        raise DataError(f"{path.name} has {len(names)} features besides '{label}'; expected two or more")
+        features = format_count(len(names), "feature")
+        raise DataError(f"{path.name} has {features} besides '{label}'; expected two or more")
     return names
 
 

@@ -47,7 +47,7 @@ def test_read_features_and_labels_reads_every_table_format(tmp_path):
 def test_read_features_and_labels_rejects_invalid_tables(tmp_path):
     for text, changes, said in (
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
-        (TEXT, {"columns": ("a",)}, "mine.csv has 1 features besides 'kind'; expected two or more"),
+        (TEXT, {"columns": ("a",)}, "mine.csv has 1 feature besides 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; convert it to numbers, or list"),
         (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows .first: row 2.; fill"),
         (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
