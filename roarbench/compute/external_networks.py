@@ -13,6 +13,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.torchvision_operators import call_despite_missing_operators
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of the names of networks
 _ARGUMENTS = ("classes", "channels", "size")  # arguments of a function that makes a network
@@ -52,7 +53,7 @@ def _make_torchvision_network(name: str, classes: int, channels: int, size: int)
 def import_timm_and_check_network(network: str) -> Any:
     """Return timm; raise CallerError if it is not installed or lacks the network."""
     try:
-        timm = importlib.import_module("timm")
+        timm = call_despite_missing_operators(lambda: importlib.import_module("timm"))  # it imports torchvision
     except ImportError:
         raise CallerError(f"{TIMM}{network} needs timm, which is not installed; run pip install timm") from None
     if not timm.is_model(network):
@@ -79,7 +80,8 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     module = types.ModuleType(stem)
     try:
         with convert_exit_to_error():
-            exec(compile(source, file, "exec"), module.__dict__)
+            code = compile(source, file, "exec")
+            call_despite_missing_operators(lambda: exec(code, module.__dict__))
     except Exception as error:
         seen = f"{file} raised {describe_error(error)}"
         raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
@@ -93,7 +95,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
     try:
         with convert_exit_to_error():
-            network = maker(classes, channels, size)
+            network = call_despite_missing_operators(lambda: maker(classes, channels, size))
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {describe_error(error)}"
         remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""

@@ -1,10 +1,5 @@
 """torchvision's classification networks; ResNets, a ViT and a ConvNeXt for suites, built from torchvision's classes.
 
-If torchvision was built for another torch (for example a CUDA wheel next to a torch for the CPU), importing torchvision
-fails with "operator torchvision::nms does not exist", because torchvision registers shape rules for operators that were
-not loaded. The networks need none of these operators, so this module declares the operators without a kernel and
-repeats the import.
-
 torchvision's residual blocks use one in-place ReLU several times and add the shortcut in place; the blocks here do
 neither. Layers and weights have the same names as in torchvision, so torchvision's checkpoints can be loaded.
 """
@@ -13,31 +8,20 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError, UnknownName
+from roarbench.compute.torchvision_operators import call_despite_missing_operators
 
-_BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-_declared: list[torch.library.Library] = []  # a declaration is valid only as long as its Library object exists
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer
 
 
-def _import_despite_missing_nms(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except RuntimeError as error:
-        if "operator torchvision::nms does not exist" not in str(error):
-            raise
-    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    _declared.append(library)
-    for operator in ("nms", "qnms"):
-        library.define(operator + _BOXES)  # type: ignore[no-untyped-call]
-    return importlib.import_module(name)
+def _import_despite_missing_operators(name: str) -> ModuleType:
+    return call_despite_missing_operators(lambda: importlib.import_module(name))
 
 
-resnet = _import_despite_missing_nms("torchvision.models.resnet")
+resnet = _import_despite_missing_operators("torchvision.models.resnet")
 
 
 def find_torchvision_weights(network: str, weights: str) -> Any:
@@ -54,7 +38,7 @@ def find_torchvision_weights(network: str, weights: str) -> Any:
 
 def import_torchvision_models() -> ModuleType:
     """Import torchvision's package of classification networks, which takes longer than importing `resnet` alone."""
-    return _import_despite_missing_nms("torchvision.models")
+    return _import_despite_missing_operators("torchvision.models")
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]

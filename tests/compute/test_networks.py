@@ -2,8 +2,10 @@
 
 import copy
 import math
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -203,6 +205,38 @@ def test_build_network_rejects_invalid_definitions(name, source, channels, said,
     monkeypatch.setitem(sys.modules, "timm", None)  # as where it is not installed
     with pytest.raises(CallerError, match=said):
         build_network(name, 7, channels, 8, seeded(0), source)
+
+
+LIKE_TORCHVISION = """
+import torch
+torch.library.register_fake("torchvision::nms")(lambda dets, scores, threshold: dets)
+"""
+IMPORTS_AT_TOP = """
+import torchvision
+from torch import nn
+def build(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))
+"""
+IMPORTS_LATER = """
+from torch import nn
+def build(classes, channels, size):
+    layers = [nn.Flatten(), nn.Linear(channels * size**2, classes)]
+    import torchvision
+    return nn.Sequential(*layers)
+"""
+BUILDS = """
+import sys, torch
+from roarbench.compute.networks import build_network
+weights = [build_network("net.build@0", 2, 3, 4, torch.Generator(), sys.argv[1])[1].weight for _ in range(2)]
+print(torch.equal(*weights), "torchvision" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("source", [IMPORTS_AT_TOP, IMPORTS_LATER])
+def test_network_file_may_import_torchvision_built_for_another_torch(source, tmp_path):
+    (tmp_path / "torchvision.py").write_text(LIKE_TORCHVISION)
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    assert read_output(start_python(BUILDS, source, PYTHONPATH=paths)) == "True True\n"
 
 
 @pytest.mark.slow
