@@ -32,7 +32,8 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
     The table says that the rows were not reproduced on this machine. If a protocol was run at only some of the suite's
-    levels, its gains are computed over these levels, and the table names them.
+    levels, its gains are computed over these levels, and the table names them. `.to_dataframe("kar")` has the rows of
+    one protocol, also of `matched`, `morf` or `mask-only`; without a name, it has ROAR and own-network gain.
 
     Args:
         suite: A name such as `quick`, for the newest version with published rows, or a version such as `quick@6`; also

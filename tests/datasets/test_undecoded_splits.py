@@ -17,6 +17,7 @@ from huggingface_hub import errors
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.datasets import file_locations_and_downloads as locations
+from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.inspect_folder import add_image_counts
@@ -119,6 +120,13 @@ def test_class_folders_give_images_and_labels(tmp_path):
         assert np.bincount(images.labels).tolist() == [count] * 3
         strongest = images.pixels.mean((2, 3)).argmax(1)  # red, green, blue
         np.testing.assert_array_equal(strongest, 2 - images.labels)
+
+
+def test_classes_follow_folder_names_in_order_of_code_points(tmp_path):
+    """docs/own-data.md says so: the order decides which class is output 0 of a given network."""
+    for name in ("b", "10", "ä", "2", "B"):
+        (tmp_path / name).mkdir()
+    assert image_folders.list_class_names(tmp_path) == ["10", "2", "B", "b", "ä"]
 
 
 def test_split_folders_require_same_classes(tmp_path):
