@@ -32,7 +32,7 @@ def make_board_contents(
     board, protocol, results = table.board, table.board.protocol, draws.suite_results
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
-    doubts = {row.estimator: list_row_doubts(draws, protocol, row) for row in table.rows}
+    doubts = {row.estimator: list_row_doubts(draws, board, row) for row in table.rows}
     shared = _find_labels_of_shared_origin_doubts(table, doubts)
     rows = tuple(
         BoardRow(

@@ -19,7 +19,7 @@ from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_inte
 from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
 from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
-from roarbench.stats.board import Row
+from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
@@ -47,16 +47,19 @@ class Doubt(NamedTuple):
     grave: bool = False
 
 
-def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
-    """Return the doubts about a row of a protocol's table.
+def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, ...]:
+    """Return the doubts about a row of a board.
 
     The order of the kinds is fixed, so a `grave` doubt can follow others: the nearest control, a gain that should be 0,
-    twins, `validate` and provenance, ties, prediction stability, marks.
+    levels of opposite sign, twins, `validate` and provenance, ties, prediction stability, marks.
     """
+    protocol = board.protocol
     doubts = [_make_control_doubt(row.beating, protocol)] if row.beating and not row.beating.beats_all else []
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
+    if opposed := describe_opposite_gains(board, row):
+        doubts.append(Doubt("sign differs by level", f"{opposed}; the row’s gain is over all levels."))
     doubts += _find_twin_doubts(row, protocol)
     doubts += _find_provenance_doubts(draws, protocol, row.estimator)
     doubts += _find_tie_and_stability_doubts(draws, row.estimator)
@@ -64,6 +67,13 @@ def list_row_doubts(draws: SuiteDraws, protocol: Protocol, row: Row) -> tuple[Do
     return tuple(
         Doubt(use_typographic_signs(short), use_typographic_signs(sentence), grave) for short, sentence, grave in doubts
     )
+
+
+def describe_opposite_gains(board: Board, row: Row) -> str:
+    """Describe a row's gains at two levels if they have opposite signs; empty for other rows."""
+    gains = board.find_opposite_gains(row).items()
+    by_level = (f"{format_interval(gain.in_points)} points at t = {at:g}" for at, gain in gains)
+    return f"Its gain is {' and '.join(by_level)}" if gains else ""
 
 
 def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Doubt:

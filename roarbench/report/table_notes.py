@@ -39,9 +39,8 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
         intervals = f"{_describe_interval_scope(board)}; {SAME}: not significant."
     signs = dict.fromkeys(sign for name in table.names for sign in table.format_row_signs(name).split())
     rows_at_mask_only = table.levels_not_above_mask_only.keys() & set(table.names)
-    warnings = sum(
-        map(bool, (rows_at_mask_only, _describe_several_machines(table), table.suite_results.suite.left_out))
-    )
+    doubtful = (rows_at_mask_only, _describe_several_machines(table), _describe_opposite_gains(table))
+    warnings = sum(map(bool, (*doubtful, table.suite_results.suite.left_out)))
     unexplained = ", ".join([*signs, *([format_count(warnings, "warning")] if warnings else [])])
     more = f"{unexplained} and more are" if unexplained else "More is"
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
@@ -74,6 +73,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_several_machines(table),
         note_if_self_reported(table),
         _describe_doubts_of_any_protocol(table),
+        _describe_opposite_gains(table),
         _describe_unstable_predictions(table, UNSTABLE_SIGN * signs),
         _describe_check_rows(table),
         _describe_left_out_estimators(table),
@@ -157,6 +157,17 @@ def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
         if reason != shared.get(row.estimator)
     )
     return f"(!) {doubts}." if doubts else ""
+
+
+def _describe_opposite_gains(table: SuiteTable) -> str:
+    """Name the rows whose gains at two levels have opposite signs."""
+    found = {row.estimator: table.board.find_opposite_gains(row) for row in table.board.rows}
+    rows = [
+        f"{name} ({', '.join(f'{format_interval(gain.in_points)} at t = {at:g}' for at, gain in gains.items())})"
+        for name, gains in found.items()
+        if gains
+    ]
+    return f"Gains of opposite sign at two levels: {'; '.join(rows)}." if rows else ""
 
 
 def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:

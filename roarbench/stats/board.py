@@ -110,7 +110,27 @@ class Board:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
         if not self.protocol.has_gain_at_each_level:
             return ()
-        return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
+        return self._orient(row.differences)
+
+    def find_opposite_gains(self, row: Row) -> dict[float, Estimate]:
+        """Return a ranked row's gain at a level where it is above 0 and at one where it is below; in [-1, 1], by level.
+
+        These are the largest and the smallest of the gains whose intervals, which hold for each level alone, exclude 0.
+        The result is empty for rows without both.
+        """
+        if row.place is None:
+            return {}
+        gains = dict(zip(self.levels, self._orient(row.differences), strict=True))
+        above = [at for at, gain in gains.items() if gain.low is not None and gain.low > 0]
+        below = [at for at, gain in gains.items() if gain.high is not None and gain.high < 0]
+        if not (above and below):
+            return {}
+        chosen = max(above, key=lambda at: gains[at]), min(below, key=lambda at: gains[at])
+        return {at: gains[at] for at in sorted(chosen)}
+
+    def _orient(self, differences: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
+        """Return differences of accuracies as gains, which are positive for a better ranking."""
+        return differences if self.protocol.order is Order.LERF else tuple(t.negative for t in differences)
 
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""

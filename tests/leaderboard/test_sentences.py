@@ -17,10 +17,10 @@ from leaderboard.page.estimator import (
 from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.common.enums import Order
-from roarbench.plan.protocols import SHOWN
+from roarbench.plan.protocols import KAR, SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.stats.board import Row
+from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
@@ -200,10 +200,27 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 
 def list_doubts(results, protocol=MATCHED, **row):
     """Return short text, sentence and severity of each doubt, with plain spaces and minus signs."""
-    found = list_row_doubts(SuiteDraws.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    levels = tuple(0.1 * (1 + i) for i in range(len(row.get("differences", ()))))
+    board = Board(protocol, levels, (), 0, Bootstrap(200), IntervalScope.NETWORKS, None)
+    found = list_row_doubts(SuiteDraws.of(results, Bootstrap(200)), board, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]
+
+
+def test_doubts_name_levels_with_gains_of_opposite_sign():
+    """Under ROAR and MoRF a gain is a fall of accuracy, under KAR a rise."""
+    falls, rises, same = Estimate(-0.2, -0.3, -0.1), Estimate(0.1, 0.05, 0.15), Estimate(0.1, -0.05, 0.25)
+    ranked, signs = {"place": RankInterval(1, 1, 1)}, "sign differs by level"
+    by_level = "Its gain is +20.0 [+10.0, +30.0] points at t = 0.1 and -10.0 [-15.0, -5.0] points at t = 0.3"
+    sentence = f"{by_level}; the row’s gain is over all levels."
+    results = make_suite_results()
+    assert list_doubts(results, ROAR, differences=(falls, same, rises), **ranked) == [(signs, sentence, False)]
+    ((_, reversed_sentence, _),) = list_doubts(results, KAR, differences=(falls, rises), **ranked)
+    assert reversed_sentence.startswith("Its gain is -20.0 [-30.0, -10.0] points at t = 0.1 and +10.0 [")
+    for differences in ((falls, same), (falls, Estimate(0.1)), (rises, rises)):
+        assert list_doubts(results, differences=differences, **ranked) == []
+    assert list_doubts(results, differences=(falls, rises)) == [], "at chance, a row has no rank"
 
 
 def test_doubts_name_controls_and_variants_with_equal_gain():

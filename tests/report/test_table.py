@@ -258,9 +258,20 @@ def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
     assert f"(!): {command} explains the doubts." in capsys.readouterr().out.splitlines()
 
 
+def test_notes_name_rows_with_gains_of_opposite_sign():
+    """The rule itself is tested with the doubts of pages."""
+    row = replace(ROWS[3], differences=(Estimate(-0.1, -0.15, -0.05), Estimate(0.2, 0.1, 0.3)))
+    shown, others = make_table_with_board(rows=(row,)), make_table_with_board(rows=ROWS)
+    note = "opposite sign at two levels: var-grad (+10.0 [+5.0, +15.0] at t = 0.5, -20.0 [-30.0, -10.0] at t = 0.9)"
+    assert note in write_all_notes(shown) and "opposite" not in write_all_notes(others)
+    assert "2 warnings" in summarize_notes(shown)[-1] and "1 warning " in summarize_notes(others)[-1]
+
+
 def test_narrow_table_drops_whole_columns():
     levels = tuple(n / 20 for n in range(1, 20))
-    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), delta_other_image=NONE, against={})
+    accuracies, differences = ((value,) * len(levels) for value in (Estimate(0.98765), NONE))
+    kept = replace(ROWS[3], delta_other_image=NONE, against={})
+    row = replace(kept, accuracies=accuracies, differences=differences)
     table = replace(make_table_with_board(levels=levels, rows=(row,)), above_masks={})
     narrow = format_printed(table, 100)
     assert max(map(len, narrow.splitlines())) <= 100
