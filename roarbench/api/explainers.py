@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, split_into_batches
 from roarbench.api.inputs import move_to_model
-from roarbench.api.ranking_and_removal import compute_image_seeds, rank_maps
+from roarbench.api.ranking_and_removal import compute_image_seeds, flatten_maps, rank_maps
 from roarbench.api.user_networks import refuse_changes_of_network
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import release_freed_cpu_memory
+from roarbench.compute.device_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.estimators.compute_maps import Maps, compute_importance_maps
@@ -56,6 +57,13 @@ def make_batch_per_network(
     return batches
 
 
+class RankedMaps(NamedTuple):
+    """One estimator's rankings of a batch."""
+
+    order: NDArray[np.int64]  # each image's feature indices, most important first, (n, d)
+    tied: list[float]  # share of features that have the map's most frequent value, per map
+
+
 Explainer = Callable[[ExplainedBatch], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
 
@@ -87,9 +95,7 @@ class Explainers:
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         return maps | {name: _call_in_batches(explainer, batch) for name, explainer in self.functions.items()}
 
-    def rank_features(
-        self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR
-    ) -> Iterator[NDArray[np.int64]]:
+    def rank_features(self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR) -> Iterator[RankedMaps]:
         """Yield each image's ranked features for one estimator after another; CallerError for unusable maps.
 
         `batch.model` may be a copy of the network. `finished` is the result of `make_maps_in_calling_thread`; this
@@ -105,9 +111,10 @@ class Explainers:
             try:
                 check_finite_maps(maps, batch.rows)
                 ranked = rank_maps(batch.images, maps, 0, unit, ties)
+                features = flatten_maps(maps, (c, h, w), unit)
             except CallerError as error:
                 raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
-            yield ranked
+            yield RankedMaps(ranked, compute_largest_tie_shares(np.take_along_axis(features, ranked, 1)))
 
     def try_out(self, batches: Sequence[ExplainedBatch], threads: ThreadedNetworks) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start."""

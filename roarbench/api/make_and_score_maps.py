@@ -1,5 +1,6 @@
 """Make maps batch by batch, and score networks on images without the features that the maps rank first or last."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -9,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.analysis.row_warnings import TIED
 from roarbench.api.batched_inference import ThreadedNetworks, predict_degraded_images, split_into_batches
-from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
+from roarbench.api.explainers import ExplainedBatch, Explainers, RankedMaps, make_batch_per_network
 from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
@@ -63,6 +65,8 @@ class MapScores(NamedTuple):
     correct: dict[str, NDArray[np.bool_]]  # (levels, images), by column
     kept: list[NDArray[np.bool_]]  # True for kept predictions, (maps, networks, levels, agreed images)
     equal_masks: list[bool]  # True for batches in which all networks have the same masks
+    changed: set[str]  # columns in which a removal changed a prediction
+    tied: list[float]  # per map, the share of features with its most frequent value
 
     @property
     def kept_predictions(self) -> NDArray[np.bool_] | None:
@@ -95,22 +99,38 @@ def make_and_score_maps(
     names, scores = explainers.names, dict[str, MapScores]()
     for name in names:
         shapes = {column.title: (len(column.levels), len(request.pixels)) for column in request.columns}
-        scores[name] = MapScores({title: np.zeros(shape, np.bool_) for title, shape in shapes.items()}, [], [])
+        scores[name] = MapScores(
+            {title: np.zeros(shape, np.bool_) for title, shape in shapes.items()}, [], [], set(), []
+        )
     batches = map(prepare, request.split_into_batches())
     for rows, part in threads.map(score, batches, explainers.need_calling_thread):
         for name, whole in scores.items():
             for title, correct in part[name].correct.items():
                 whole.correct[title][:, rows.numpy()] = correct
+            whole.changed.update(part[name].changed)
+            whole.tied.extend(part[name].tied)
             whole.kept.extend(part[name].kept)
             whole.equal_masks.extend(part[name].equal_masks)
     return scores
 
 
+def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: Explainers) -> None:
+    """Warn, in the name of the caller's caller, of maps in which most features have the same value."""
+    shares = {name: float(np.mean(scores.tied)) for name, scores in scores_by_name.items()}
+    controls = {name for name, row in explainers.built_in.items() if row.control}
+    tied = [f"{name} ({share:.0%})" for name, share in shares.items() if share > TIED and name not in controls]
+    if tied:
+        subject = f"more than {TIED:.0%} of the features in the maps of {', '.join(tied)} have the same value"
+        warnings.warn(f"{subject}; equal values are ranked at random", stacklevel=3)
+
+
 def _score_batch(
-    request: ScoringRequest, networks: Sequence[nn.Module], ranked: Sequence[NDArray[np.int64]], rows: Tensor
+    request: ScoringRequest, networks: Sequence[nn.Module], ranked_maps: Sequence[RankedMaps], rows: Tensor
 ) -> MapScores:
-    """Score copies of the networks on a batch; `ranked` has one estimator's ranking for each explained network."""
-    scores = MapScores(_compute_column_correctness(request, networks[0], ranked[0], rows), [], [])
+    """Score copies of the networks on a batch; `ranked_maps` has one estimator's maps for each explained network."""
+    ranked = [maps.order for maps in ranked_maps]
+    correct, changed = _score_columns(request, networks[0], ranked[0], rows)
+    scores = MapScores(correct, [], [], changed, [share for maps in ranked_maps for share in maps.tied])
     if len(ranked) > 1:
         images, (order, levels, unit) = request.pixels[rows], request.own_removal
         masks = [[mark_removed(ranking, images.shape, t, order, unit) for t in levels] for ranking in ranked]
@@ -120,20 +140,23 @@ def _score_batch(
     return scores
 
 
-def _compute_column_correctness(
+def _score_columns(
     request: ScoringRequest, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
-) -> dict[str, NDArray[np.bool_]]:
-    """Return the correctness of a network's predictions on a batch, (levels, images), by column."""
+) -> tuple[dict[str, NDArray[np.bool_]], set[str]]:
+    """Return the correctness of predictions, (levels, images), by column, and the columns with changed predictions."""
     if request.labels is None:
-        return {}
+        return {}, set()
     filled = [
         request.fill_functions[column.fill](rows, mark_removed(ranked, request.pixels.shape, t, column.order))
         for column in request.columns
         for t in column.levels
     ]
+    labels, targets = request.labels[rows], request.targets[rows]
     predicted = predict_degraded_images(network, torch.cat(filled)).view(len(filled), len(rows))
-    correct = iter((predicted == request.labels[rows]).numpy())
-    return {column.title: np.stack([next(correct) for _ in column.levels]) for column in request.columns}
+    parts = torch.split(predicted, [len(column.levels) for column in request.columns])
+    by_title = dict(zip((column.title for column in request.columns), parts, strict=True))
+    changed = {title for title, classes in by_title.items() if not torch.equal(classes, targets.expand_as(classes))}
+    return {title: (classes == labels).numpy() for title, classes in by_title.items()}, changed
 
 
 def _find_kept_under_each_mask(

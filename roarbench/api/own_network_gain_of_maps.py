@@ -1,7 +1,7 @@
 """Compute the own-network gain of a caller's maps and networks without training, and the base class of gain tables."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.inputs import read_images
-from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps
+from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
     OwnNetworkGain,
@@ -51,6 +51,11 @@ class GainTable(ABC):
     def gains_by_panel(self) -> Mapping[str, Mapping[str, Estimate]]:
         """Return gains by panel label and estimator."""
 
+    @property
+    def plot_title(self) -> str:
+        """Return the title of the figure; empty if it needs none."""
+        return ""
+
     def __repr__(self) -> str:
         cells = self.cells()
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -69,7 +74,7 @@ class GainTable(ABC):
         from roarbench.report.curve_panels import save_figure
         from roarbench.report.suite_charts import plot_gains
 
-        figure = plot_gains(self.gains_by_panel())
+        figure = plot_gains(self.gains_by_panel(), self.plot_title)
         if file is not None:
             save_figure(figure, Path(file))
         return figure
@@ -98,9 +103,9 @@ class OwnNetworkTable(GainTable):
     order: Order
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain, in percent of predictions, with its 95 % interval; no interval if it is 0 by construction."""
+        """Return a gain, in percent of predictions, with its 95 % interval; no interval if it is 0 on every image."""
         own_gain = self.gains[name]
-        return Estimate(0.0) if own_gain is None else make_estimate(own_gain.gain, Bootstrap().confidence)
+        return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.gain)
 
     def compare(self, first: str, second: str) -> Estimate:
         """Return the first row's gain minus the second's, with its 95 % interval, paired by images and networks.
@@ -133,12 +138,13 @@ class OwnNetworkTable(GainTable):
     def caption(self) -> str:
         """Describe the measure and the scope of its intervals."""
         levels = ", ".join(f"{t:g}" for t in self.levels)
+        computed = [name for name, own_gain in self.gains.items() if own_gain]
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         return (
             f"{self.networks} networks; the {self.images} of {self.of} images on which all networks agree; "
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
             f"own map, minus those {past} under that of another network's map.\n95 % intervals over images and "
-            "networks; verdicts are adjusted for testing all rows."
+            f"networks; verdicts are adjusted for testing all rows.{describe_zero_gains(map(self.gain, computed))}"
         )
 
     def cells(self) -> list[tuple[str, ...]]:
@@ -202,7 +208,22 @@ def own_network_gain(
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
         scores = make_and_score_maps(request, explainers, threads)
+    warn_of_tied_features(scores, explainers)
     return make_own_network_table(scores, request)
+
+
+def estimate_gain(gain: Sample) -> Estimate:
+    """Return a gain with its 95 % interval; 0 without an interval if the gain is 0 on every image.
+
+    Images without any difference do not show how large a difference on other images may be.
+    """
+    return make_estimate(gain, Bootstrap().confidence) if gain.value or gain.draws.any() else Estimate(0.0)
+
+
+def describe_zero_gains(computed: Iterable[Estimate]) -> str:
+    """Explain gains without an interval; empty if all computed gains have one."""
+    known = all(gain.low is not None for gain in computed)
+    return "" if known else " 0.0 without an interval: the gain is 0 on every image, which does not show equality."
 
 
 def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:

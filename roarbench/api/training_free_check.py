@@ -3,7 +3,8 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,22 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.networks_at_chance import is_at_chance
+from roarbench.analysis.networks_at_chance import describe_accuracy_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.inputs import check_labels, read_images, read_labels
-from roarbench.api.make_and_score_maps import MapScores, RemovalMeasure, ScoringRequest, make_and_score_maps
+from roarbench.api.make_and_score_maps import (
+    MapScores,
+    RemovalMeasure,
+    ScoringRequest,
+    make_and_score_maps,
+    warn_of_tied_features,
+)
 from roarbench.api.own_network_gain_of_maps import (
     GainTable,
     OwnNetworkTable,
+    describe_zero_gains,
+    estimate_gain,
     find_agreed_images,
     make_own_network_table,
 )
@@ -29,10 +38,11 @@ from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import format_count, format_interval, format_percent_number
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, compute_trapezoid_weights
-from roarbench.stats.verdicts import Verdict, judge_comparisons
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 if TYPE_CHECKING:
     import pandas
@@ -54,6 +64,8 @@ class CheckTable(GainTable):
         images: Number of images.
         own_network: The own-network column as a separate table, with verdicts; None if `check` got no siblings.
         accuracy: The network's accuracy on the untouched images, in [0, 1].
+        unchanged: Columns in which no removal changed a prediction, so their gains of 0 do not show equality.
+        at_chance_warning: Sentence saying that the network is not significantly better than guessing; otherwise empty.
     """
 
     gains: Mapping[str, Mapping[str, Sample]]
@@ -63,68 +75,85 @@ class CheckTable(GainTable):
     # (column, name) pairs whose gain is 0 by construction
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     accuracy: float = math.nan
+    unchanged: tuple[str, ...] = ()
+    at_chance_warning: str = ""
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 by construction."""
-        if (column, name) in self.fixed:
-            return Estimate(0.0)
-        return make_estimate(self.gains[column][name], Bootstrap().confidence)
+        """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 on every image."""
+        return Estimate(0.0) if (column, name) in self.fixed else estimate_gain(self.gains[column][name])
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals."""
+        """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals.
+
+        Frames of a network at chance have a column `note`, which says so.
+        """
         import pandas
 
         gains = {column: [self.gain(column, name).value for name in self._names()] for column in self.gains}
-        return pandas.DataFrame({"estimator": self._names(), **gains})
+        return pandas.DataFrame({"estimator": self._names(), **gains, **self._note})
 
     def intervals_to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator and column: the gain and the ends of its 95 % interval."""
         import pandas
 
         return pandas.DataFrame(
-            {"estimator": name, "column": column, **self.gain(column, name)._asdict()}
+            {"estimator": name, "column": column, **self.gain(column, name)._asdict(), **self._note}
             for name in self._names()
             for column in self.gains
         ).rename(columns={"value": "gain"})
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table's cells as strings, headings first."""
-        rows = ((name, *(format_interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
+        rows = ((name, *(self._format_gain(column, name) for column in self.gains)) for name in self._names())
         return [("estimator", *self.gains), *rows]
 
     def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
         """Return the gains by panel label and estimator; each column is a panel."""
-        return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
+        notes = dict.fromkeys(self.unchanged, "\n(no prediction changed)")
+        return {
+            f"{column}, points{notes.get(column, '')}": {name: self.gain(column, name) for name in self._names()}
+            for column in self.gains
+        }
+
+    @property
+    def plot_title(self) -> str:
+        """Return the title of the figure, which says that the network is at chance; otherwise empty."""
+        return self.at_chance_warning
 
     @property
     def leaders(self) -> dict[str, str | None]:
-        """Return the estimator with the largest gain in each column; None if several estimators tie."""
-        leaders_by_column: dict[str, str | None] = {}
-        for column, rows in self.gains.items():
-            best = max(row.value for row in rows.values())
-            first, *tied = (name for name, row in rows.items() if row.value == best)
-            leaders_by_column[column] = None if tied else first
-        return leaders_by_column
+        """Return the estimator that leads each column; None if no estimator is shown to lead.
+
+        The leader has the largest gain of all rows and is significantly above Random; for own-network gain, its verdict
+        in `own_network` is "explains its network". If the network is at chance, no estimator leads.
+        """
+        return {
+            column: None if self._explain_missing_leader(column) else self._best[column][0] for column in self.gains
+        }
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
         """Return the pairs of rows whose order in one column is significantly reversed in another.
 
-        The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %.
+        The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %. If the
+        network is at chance, there are no such pairs.
         """
-        pairs = list(combinations(self._names(), 2))
-        comparisons = judge_comparisons(
-            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
-        )
         opposed = {Verdict.BETTER, Verdict.WORSE}
-        return [pair for pair in pairs if opposed <= {comparisons[column, *pair].verdict for column in self.gains}]
+        pairs = [] if self.at_chance_warning else combinations(self._names(), 2)
+        return [pair for pair in pairs if opposed <= {self._judge(column, *pair) for column in self.gains}]
 
     @property
     def disagreement(self) -> str:
         """Describe in one sentence the leader of each column, and the pairs whose order changes significantly."""
-        clauses = [f"{name} leads {column}" for column, name in self.leaders.items() if name]
-        if tied := [column for column, name in self.leaders.items() if not name]:
-            clauses.append(f"no single row leads {' or '.join(tied)}")
+        if self.at_chance_warning:
+            return self.at_chance_warning
+        clauses, columns_by_reason = list[str](), dict[str, list[str]]()
+        for column, name in self.leaders.items():
+            if name:
+                clauses.append(f"{name} leads {column}{self._describe_close_rows(column, name)}")
+            else:
+                columns_by_reason.setdefault(self._explain_missing_leader(column), []).append(column)
+        clauses += [f"{reason} {' or '.join(columns)}" for reason, columns in columns_by_reason.items()]
         leads = ", ".join(clauses)
         pairs = self.reversed
         if not pairs:
@@ -139,14 +168,71 @@ class CheckTable(GainTable):
         """Describe the measure and the scope of its intervals."""
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         accuracy = f", of which the network classifies {format_percent_number(self.accuracy)} % correctly"
+        unchanged = f"No prediction changed under {' or '.join(self.unchanged)}.\n" if self.unchanged else ""
+        computed = [
+            (column, name) for column in self.gains for name in self._names() if (column, name) not in self.fixed
+        ]
+        zeros = describe_zero_gains(self.gain(*cell) for cell in computed if cell[0] not in self.unchanged)
         own = self.own_network
         agree = f" {_OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
         return (
-            f"{self.disagreement}\n{format_count(self.images, 'image')}{accuracy}; {levels}.\n"
+            f"{self.disagreement}\n{unchanged}{format_count(self.images, 'image')}{accuracy}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
             f"Random's, lerf: less).{agree}\n"
-            f"95 % intervals over images{f'; those of {_OWN} also over networks' if own else ''}."
+            f"95 % intervals over images{f'; those of {_OWN} also over networks' if own else ''}.{zeros}"
         )
+
+    @property
+    def _note(self) -> dict[str, str]:
+        return {"note": "at chance: tests the installation only"} if self.at_chance_warning else {}
+
+    @cached_property
+    def _comparisons(self) -> dict[tuple[str, str, str], Comparison]:
+        """Compare every pair of rows in every column; the keys are a column and two rows in the table's order."""
+        pairs = list(combinations(self._names(), 2))
+        return judge_comparisons(
+            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
+        )
+
+    @cached_property
+    def _best(self) -> dict[str, list[str]]:
+        """Return the rows with the largest gain, by column."""
+        largest = {column: max(row.value for row in rows.values()) for column, rows in self.gains.items()}
+        return {
+            column: [name for name, row in rows.items() if row.value == largest[column]]
+            for column, rows in self.gains.items()
+        }
+
+    def _judge(self, column: str, first: str, second: str) -> Verdict:
+        names = self._names()
+        if names.index(first) < names.index(second):
+            return self._comparisons[column, first, second].verdict
+        return self._comparisons[column, second, first].reversed.verdict
+
+    def _is_above_random(self, column: str, name: str) -> bool:
+        if column == _OWN and self.own_network:
+            return self.own_network.verdicts[name] is OwnNetworkVerdict.EXPLAINS
+        return self._judge(column, name, CONTROLS[0]) is Verdict.BETTER
+
+    def _explain_missing_leader(self, column: str) -> str:
+        """Return the beginning of a clause that says why no estimator leads a column; empty if an estimator leads."""
+        estimators, best = [name for name in self._names() if name not in CONTROLS], self._best[column]
+        if self.at_chance_warning or not any(self._is_above_random(column, name) for name in estimators):
+            return "no estimator is significantly above random under"
+        if controls := [name for name in best if name in CONTROLS]:
+            return f"no estimator is above {controls[0]} under"
+        leads = len(best) == 1 and self._is_above_random(column, best[0])
+        return "" if leads else "no single estimator leads"
+
+    def _describe_close_rows(self, column: str, leader: str) -> str:
+        others = [name for name in self._names() if name != leader and (column, name) not in self.fixed]
+        close = [name for name in others if self._judge(column, leader, name) is not Verdict.BETTER]
+        return f" (not significantly above {list_some(close)})" if close else ""
+
+    def _format_gain(self, column: str, name: str) -> str:
+        if column == _OWN and (column, name) in self.fixed:
+            return OwnNetworkVerdict.BY_CONSTRUCTION.value
+        return format_interval(self.gain(column, name))
 
     def _names(self) -> list[str]:
         return list(next(iter(self.gains.values())))
@@ -200,7 +286,7 @@ def check(
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
+        at_chance_warning = _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(
@@ -209,15 +295,22 @@ def check(
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
         explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
-    return _make_check_table(scores, correct, request)
+    warn_of_tied_features(scores, explainers)
+    return replace(_make_check_table(scores, correct, request), at_chance_warning=at_chance_warning)
 
 
-def _warn_if_at_chance(correct: int, total: int, classes: int) -> None:
-    """Warn of a network that does not recognise the images; wrong preprocessing is the usual cause."""
-    if total >= _FEWEST_FOR_WARNING and is_at_chance(correct, total, classes):
+def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
+    """Warn of a network that does not recognise the images, usually because of wrong preprocessing.
+
+    Returns:
+        A sentence for the table; empty if the network is above chance or there are few images.
+    """
+    sentence = describe_accuracy_at_chance(correct, total, classes) if total >= _FEWEST_FOR_WARNING else ""
+    if sentence:
         seen = f"the network classifies {correct} of {total} images correctly, which is not significantly above chance"
         remedy = "check normalisation, labels and weights"
         warnings.warn(f"{seen} ({format_percent_number(1 / classes)} %); {remedy}", stacklevel=3)
+    return sentence
 
 
 def _make_check_table(
@@ -233,10 +326,17 @@ def _make_check_table(
         areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
         over_random = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0  # no -0.0
         gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over_random, Bootstrap()), strict=True))
+    changed = set[str]().union(*(scores.changed for scores in scores_by_name.values()))
+    unchanged = [column.title for column in request.columns if column.title not in changed]
     own = make_own_network_table(scores_by_name, request) if request.agreed.any() else None
     if own:
         zero = Sample(0.0, np.zeros(Bootstrap().resamples))
         gains[_OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
         levels[_OWN] = own.levels
         fixed |= {(_OWN, name) for name, own_gain in own.gains.items() if own_gain is None}
-    return CheckTable(gains, levels, len(clean_correct), own, frozenset(fixed), float(clean_correct.mean()))
+        kept = [scores.kept_predictions for scores in scores_by_name.values()]
+        computed = [predictions for predictions in kept if predictions is not None]
+        if computed and all(predictions.all() for predictions in computed):
+            unchanged.append(_OWN)
+    accuracy = float(clean_correct.mean())
+    return CheckTable(gains, levels, len(clean_correct), own, frozenset(fixed), accuracy, tuple(unchanged))

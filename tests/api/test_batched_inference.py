@@ -222,6 +222,7 @@ def test_estimators_with_baselines_get_half_batches(networks, declared):
     assert sizes == ([4, 4] if declared else [8])
 
 
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps of gradcam")
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_threaded_tables_match_single_thread(networks, threads, small_batches, monkeypatch):
     fast = make_tables(networks, OF_TABLES)

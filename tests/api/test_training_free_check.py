@@ -9,13 +9,16 @@ import torch
 from torch import nn
 
 import roarbench as rb
+from roarbench.api.own_network_gain_of_maps import OwnNetworkTable
 from roarbench.api.ranking_and_removal import compute_image_seeds
 from roarbench.api.training_free_check import CheckTable
+from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.stats.bootstrap_intervals import Sample
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.given import gradient
 
 
@@ -77,7 +80,6 @@ def test_check_column_equals_gain_over_random(networks, images, table, order, fi
 def test_check_own_network_column_matches_own_network_gain(networks, images, table):
     alone = rb.own_network_gain(networks, images, {"mine": gradient})
     assert table.own_network.images == alone.images
-    assert table.own_network.verdicts["sobel"] == "0 by construction"
     assert table.own_network.gain("mine") == alone.gain("mine")
     assert table.gain("own network", "mine").value == pytest.approx(alone.gain("mine").value)
     assert table.gain("own network", "sobel") == (0.0, None, None)
@@ -167,10 +169,10 @@ def test_check_rejects_inapplicable_estimator_before_work(images):
 def test_check_table_has_text_frames_plot(table, tmp_path):
     lines = repr(table).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["estimator", "random", "sobel", "mine"]
-    assert "own network" in lines[0] and "leads morf mean" in lines[4] and "<table" in table._repr_html_()
-    assert len(table.to_dataframe()) == 3 and len(table.to_dataframe().columns) == 1 + 5
+    assert "own network" in lines[0] and lines[4].startswith("At chance: ") and "<table" in table._repr_html_()
+    assert len(table.to_dataframe()) == 3 and len(table.to_dataframe().columns) == 1 + 5 + 1
     long = table.intervals_to_dataframe()
-    assert len(long) == 3 * 5 and list(long.columns) == ["estimator", "column", "gain", "low", "high"]
+    assert len(long) == 3 * 5 and list(long.columns) == ["estimator", "column", "gain", "low", "high", "note"]
     mine = long[(long["estimator"] == "mine") & (long["column"] == "lerf mean")].iloc[0]
     assert (mine["gain"], mine["low"], mine["high"]) == table.gain("lerf mean", "mine")
     table.plot(tmp_path / "check.png")
@@ -187,19 +189,121 @@ def test_check_reports_accuracy_or_warns_at_chance(networks, images):
     assert found.accuracy == 0.0
 
 
+NOISE = np.random.default_rng(0).normal(size=(4, 2000))
+
+
+def make_table(columns, **fields):
+    """Return a table with gains given by column and name; the draws of all rows except Random vary independently."""
+    gains = {
+        column: {
+            name: Sample(float(value), value + (name != "random") * noise)
+            for (name, value), noise in zip(rows.items(), NOISE, strict=False)
+        }
+        for column, rows in columns.items()
+    }
+    return CheckTable(gains, dict.fromkeys(columns, (0.5,)), 9, **fields)
+
+
 def test_check_table_describes_disagreement_of_columns():
-    noise = np.random.default_rng(0).normal(size=(2, 2000))
-
-    def column(a, b):
-        return {"a": Sample(a, a + noise[0]), "b": Sample(b, b + noise[1])}
-
-    against = CheckTable({"x": column(9, 0), "y": column(0, 9)}, {"x": (0.5,), "y": (0.5,)}, 9)
+    against = make_table({"x": {"random": 0, "a": 18, "b": 9}, "y": {"random": 0, "a": 9, "b": 18}})
     assert against.reversed == [("a", "b")]
     assert against.disagreement.startswith("a leads x, b leads y; 1 pair of rows with significantly")
-    unclear = CheckTable({"x": column(9, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
-    assert "no pair of rows has significantly opposite orders" in unclear.disagreement
-    tied = CheckTable({"x": column(0, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
-    assert tied.disagreement.startswith("b leads y, no single row leads x; ")
+    unclear = make_table({"x": {"random": 0, "a": 18, "b": 9}, "y": {"random": 0, "a": 9, "b": 10}})
+    assert unclear.disagreement == (
+        "a leads x, b leads y (not significantly above a); no pair of rows has significantly opposite orders in two "
+        "columns."
+    )
+    tied = make_table({"x": {"random": 0, "a": 9, "b": 9}, "y": {"random": 0, "a": 0, "b": 9}})
+    assert tied.disagreement.startswith("b leads y, no single estimator leads x; ")
+
+
+def test_check_names_no_leader_that_is_not_significantly_above_random():
+    table = make_table(
+        {
+            "x": {"random": 0, "sobel": 0.5, "a": 1, "b": -9},
+            "y": {"random": 0, "sobel": 9, "a": 8, "b": 0},
+            "z": {"random": 0, "sobel": 2, "a": 1, "b": 0.5},
+            "w": {"random": 0, "sobel": 1, "a": 9, "b": 0},
+        }
+    )
+    assert table.leaders == {"x": None, "y": None, "z": None, "w": "a"}
+    assert table.disagreement.startswith(
+        "a leads w, no estimator is significantly above random under x or z, no estimator is above sobel under y; "
+    )
+
+
+@pytest.mark.parametrize(("verdict", "leader"), [("EXPLAINS", "a"), ("OPEN", None)])
+def test_check_leader_of_own_network_is_shown_to_explain_its_network(verdict, leader):
+    verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": OwnNetworkVerdict[verdict]}
+    own = OwnNetworkTable({}, verdicts, 3, 9, 9, (0.5,), Order.MORF)
+    fixed = frozenset({("own network", "random")})
+    table = make_table({"own network": {"random": 0, "a": 9}}, own_network=own, fixed=fixed)
+    assert table.leaders == {"own network": leader}
+    words = "a leads own network; " if leader else "no estimator is significantly above random under own network; "
+    assert table.disagreement.startswith(words)
+
+
+def test_check_names_no_leader_for_network_at_chance(networks, images, tmp_path):
+    rows = {"random": 0, "a": 18, "b": 9}
+    seen = "At chance: 52.5% of 40 untouched test images are predicted correctly, guessing gives 50.0%."
+    table = make_table({"x": rows, "y": {"random": 0, "a": 9, "b": 18}}, at_chance_warning=seen)
+    assert table.leaders == {"x": None, "y": None} and table.reversed == []
+    assert "leads" not in table.caption and table.caption.startswith(f"{seen}\n")
+    assert set(table.to_dataframe()["note"]) == set(table.intervals_to_dataframe()["note"])
+    assert table.to_dataframe()["note"][0] == "at chance: tests the installation only"
+    assert table.plot()._suptitle.get_text() == seen
+    assert "note" not in make_table({"x": rows}).to_dataframe()
+    wrong = 1 - networks[0](images).argmax(1)
+    found = rb.check(networks[0], images, wrong, "grad", levels=(0.5,), fills=("mean",))
+    assert repr(found).splitlines()[4] == (
+        "At chance: 0.0% of 40 untouched test images are predicted correctly, guessing gives 50.0%. These numbers test "
+        "the installation only."
+    )
+
+
+def test_check_says_0_by_construction_as_own_network_gain_does(table):
+    assert table.own_network.verdicts["sobel"] == "0 by construction"
+    headings, random, sobel, mine = table.cells()
+    assert headings[-1] == "own network"
+    assert random[-1] == sobel[-1] == "0 by construction" != mine[-1]
+
+
+def test_check_names_columns_without_changed_prediction(networks, images):
+    """A removal that fills features with their own values changes no prediction, so gains of 0 have no interval."""
+    flat = images.mean((0, 2, 3), keepdim=True).expand(30, -1, 6, 6)
+    labels = networks[0](flat).argmax(1)
+    found = rb.check(networks[0], flat, labels, {"mine": gradient}, levels=(0.5,), fills=("mean",))
+    assert found.unchanged == ("morf mean", "lerf mean")
+    assert "\nNo prediction changed under morf mean or lerf mean.\n" in found.caption
+    assert "without an interval" not in found.caption
+    assert found.cells()[3] == ("mine", "0.0", "0.0")
+    labels = [axes.get_xlabel() for axes in found.plot().axes]
+    assert labels == [f"{column}, points\n(no prediction changed)" for column in found.unchanged]
+
+
+def test_check_gives_no_interval_to_gain_without_any_difference(networks, images, table):
+    assert table.unchanged == () and "No prediction changed" not in table.caption
+    equal = Sample(0.0, np.zeros(2000))
+    gains = {"x": {"random": equal, "mine": equal, "other": Sample(1.0, 1 + NOISE[0])}}
+    found = CheckTable(gains, {"x": (0.5,)}, 9, fixed=frozenset({("x", "random")}))
+    assert found.gain("x", "mine") == (0.0, None, None) and found.gain("x", "other").low is not None
+    assert "0.0 without an interval: the gain is 0 on every image, which does not show equality." in found.caption
+
+
+def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
+    half, mostly = np.ones((40, 6, 6)), np.zeros((40, 6, 6))
+    half[:, :3] = 0
+    mostly[:, :2] = 1
+    maps = {"flat": np.zeros((40, 6, 6)), "mostly": mostly, "half": half}
+    words = (
+        r"^more than 50% of the features in the maps of flat \(100%\), mostly \(67%\) have the same value; equal "
+        "values are ranked at random$"
+    )
+    with pytest.warns(UserWarning, match=words) as caught:
+        rb.check(networks[0], images, networks[0](images).argmax(1), maps, levels=(0.5,), fills=("mean",))
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+    with pytest.warns(UserWarning, match=words):
+        rb.own_network_gain(networks, images, {name: [array] * 3 for name, array in maps.items()}, levels=(0.5,))
 
 
 @pytest.mark.parametrize(
