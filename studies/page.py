@@ -1,4 +1,4 @@
-"""Parse the studies' options, collect results from stores, format rows, and write tables into the studies' pages."""
+"""Parse the studies' options, open stores, format rows, and write tables into the studies' pages."""
 
 import argparse
 from collections.abc import Callable, Mapping

@@ -14,12 +14,7 @@ def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
     """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
     if not networks:
         return ""
-    correct = sum(result.correct for result in networks) / len(networks)
-    return describe_accuracy_at_chance(correct, networks[0].total, classes)
-
-
-def describe_accuracy_at_chance(correct: float, total: int, classes: int) -> str:
-    """Return a sentence saying that an accuracy is at chance, or an empty string if it is better."""
+    correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
     if not is_at_chance(int(correct), total, classes):
         return ""
     seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"

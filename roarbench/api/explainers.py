@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, split_into_batches
 from roarbench.api.inputs import move_to_model
-from roarbench.api.ranking_and_removal import compute_image_seeds, flatten_maps, rank_maps
+from roarbench.api.ranking_and_removal import compute_image_seeds, flatten_maps_of_images, reraise_as_caller_error
 from roarbench.api.user_networks import refuse_changes_of_network
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import release_freed_cpu_memory
 from roarbench.compute.device_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
-from roarbench.compute.ranking import draw_tie_order
+from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.compute_maps import Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
@@ -110,8 +110,9 @@ class Explainers:
             maps = finished[name] if name in finished else maps_by_id[unfinished[name].id]
             try:
                 check_finite_maps(maps, batch.rows)
-                ranked = rank_maps(batch.images, maps, 0, unit, ties)
-                features = flatten_maps(maps, (c, h, w), unit)
+                features = flatten_maps_of_images(batch.images, maps, unit)
+                with reraise_as_caller_error():
+                    ranked = rank(features, ties)
             except CallerError as error:
                 raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
             yield RankedMaps(ranked, compute_largest_tie_shares(np.take_along_axis(features, ranked, 1)))

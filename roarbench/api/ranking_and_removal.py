@@ -132,13 +132,19 @@ def rank_maps(
     The order of tied features is drawn from the seed and the image's content, so it does not depend on the image's
     position in the array. To rank several maps of the same images, callers may pass one drawn order as `ties`.
     """
-    flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
-    if len(flat) != len(pixels):
-        raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
+    flat = flatten_maps_of_images(pixels, maps, unit)
     if ties is None:
         ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed)
     with reraise_as_caller_error():
         return ranking.rank(flat, ties)
+
+
+def flatten_maps_of_images(pixels: Tensor, maps: Any, unit: Unit) -> NDArray[np.float32]:
+    """Flatten maps as `flatten_maps` does; CallerError unless there is one for each image."""
+    flat = flatten_maps(maps, tuple(pixels.shape[1:]), unit)
+    if len(flat) != len(pixels):
+        raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
+    return flat
 
 
 def mark_removed(

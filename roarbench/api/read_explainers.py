@@ -13,13 +13,13 @@ from roarbench.api.inputs import to_tensor
 from roarbench.api.ranking_and_removal import check_map_shape
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.common.errors import CallerError
+from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import describe_type, format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
 
-_LOADERS = {".npy": "np.load", ".npz": "np.load", ".pt": "torch.load", ".pth": "torch.load"}
 _ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
 
@@ -50,9 +50,9 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
 
 def refuse_file_of_maps(name: str, estimator: Any) -> None:
     """Raise CallerError, with a remedy, for the path of a file with precomputed maps."""
-    load = _LOADERS.get(Path(estimator).suffix) if isinstance(estimator, str | Path) else None
+    load = ARRAY_LOADERS.get(Path(estimator).suffix) if isinstance(estimator, str | Path) else None
     if load:
-        raise CallerError(f"{name} is the file {estimator}; load the file with {load}, and pass the array of maps")
+        raise CallerError(f"{name} is the file {estimator}; load the file with {load}, and pass its arrays of maps")
 
 
 def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.networks_at_chance import describe_accuracy_at_chance
+from roarbench.analysis.networks_at_chance import is_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.inputs import check_labels, read_images, read_labels
@@ -144,7 +144,7 @@ class CheckTable(GainTable):
 
     @property
     def disagreement(self) -> str:
-        """Describe in one sentence the leader of each column, and the pairs whose order changes significantly."""
+        """Describe the leader of each column and the pairs whose order changes significantly, or accuracy at chance."""
         if self.at_chance_warning:
             return self.at_chance_warning
         clauses, columns_by_reason = list[str](), dict[str, list[str]]()
@@ -184,7 +184,7 @@ class CheckTable(GainTable):
 
     @property
     def _note(self) -> dict[str, str]:
-        return {"note": "at chance: tests the installation only"} if self.at_chance_warning else {}
+        return {"note": "accuracy not significantly above chance"} if self.at_chance_warning else {}
 
     @cached_property
     def _comparisons(self) -> dict[tuple[str, str, str], Comparison]:
@@ -305,12 +305,12 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
     Returns:
         A sentence for the table; empty if the network is above chance or there are few images.
     """
-    sentence = describe_accuracy_at_chance(correct, total, classes) if total >= _FEWEST_FOR_WARNING else ""
-    if sentence:
-        seen = f"the network classifies {correct} of {total} images correctly, which is not significantly above chance"
-        remedy = "check normalisation, labels and weights"
-        warnings.warn(f"{seen} ({format_percent_number(1 / classes)} %); {remedy}", stacklevel=3)
-    return sentence
+    if total < _FEWEST_FOR_WARNING or not is_at_chance(correct, total, classes):
+        return ""
+    chance = f"not significantly above chance ({format_percent_number(1 / classes)} %)"
+    seen = f"network classifies {correct} of {total} images correctly, which is {chance}"
+    warnings.warn(f"the {seen}; check normalisation, labels and weights", stacklevel=3)
+    return f"The {seen}, so no estimator leads."
 
 
 def _make_check_table(

@@ -15,6 +15,7 @@ from filelock import FileLock
 from roarbench.common.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
+ARRAY_LOADERS = {".npy": "np.load", ".npz": "np.load", ".pt": "torch.load", ".pth": "torch.load"}  # by suffix
 LARGE = 2**28  # bytes from which a file that was once read completely is compared by a sample (`refuse_altered_file`)
 _SAMPLED, _BLOCK = 256, 2**14  # number of blocks in a sample; bytes per block
 # errors of fsync(2) for a folder on a file system that cannot flush folders

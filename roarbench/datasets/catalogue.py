@@ -111,6 +111,11 @@ class DatasetRecord:
         return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
+    def decoded_splits(self) -> tuple[Split, ...]:
+        """Return the splits that are decoded; a data set with only test images has the training images as a link."""
+        return (Split.TEST,) if self.test_only else (Split.TRAIN, Split.TEST)
+
+    @property
     def without_location(self) -> "DatasetRecord":
         """Return the record without the location of the images."""
         return replace(self, folder="")

@@ -89,7 +89,7 @@ def _make_content_settings(record: DatasetRecord, source: dict[str, object], lim
 
 def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        size = (record.train_images + record.test_images) * record.channels * record.size**2
+        size = sum(record.image_counts[split] for split in record.decoded_splits) * record.channels * record.size**2
         needed = f"{record.name} takes {size / 2**20:.0f} MiB"
         return StoreError(f"no space left in {folder}; {needed}; free disk space or use another --store")
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")

@@ -85,7 +85,7 @@ class RowGroupPart(NamedTuple):
 def decode_splits(
     folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report_progress: ReportProgress
 ) -> dict[Split, DecodingTally]:
-    """Decode the missing pixels of both splits into a folder.
+    """Decode the missing pixels of these splits into a folder.
 
     Small data sets are decoded in this process, without workers. `report_progress` is called after every part. Raises
     DataError if files cannot be read, or too many images are damaged, and StoreError if there is not enough space on

@@ -111,7 +111,7 @@ def count_work(
     sizes = {row: counts[row.split] * plane_bytes[row.unit] for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
-    images = train + test if points else 0
+    images = sum(counts[split] for split in record.decoded_splits) if points else 0
     features = prod(record.shape)
     pixels = images * features
     trainings = retrained + (0 if suite.given else reference)

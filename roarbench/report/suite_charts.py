@@ -17,7 +17,7 @@ from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 
 # sizes of a figure of bars, in inches
-_ROW_HEIGHT, _MARGINS = 0.26, 0.75
+_ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
 _FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
 # colours of bars above 0, below 0, and with 0 in the interval
 _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
@@ -92,8 +92,9 @@ def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str =
     if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
-    size = (_FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1), _MARGINS + _ROW_HEIGHT * rows)
-    figure = Figure(figsize=size, facecolor="white", layout="constrained")
+    height = _MARGINS + _ROW_HEIGHT * rows + (_TITLE_HEIGHT if title else 0)
+    width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1)
+    figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -107,7 +108,7 @@ def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str)
     """Draw one bar per name, the first at height 0, as `plot_gains` does."""
     for height, gain in enumerate(gains.values()):
         value, low, high = gain or Estimate()
-        if value is None or (value == 0 and low == high):  # 0 by construction has no interval
+        if value is None or (value == 0 and low == high):  # 0 by construction, or on every image, has no interval
             text = "not run" if gain is None else MISSING if value is None else "0"
             axes.text(0, height, f" {text}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue

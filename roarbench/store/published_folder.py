@@ -147,9 +147,10 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         suite = find_published_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
+    numbers = {result.run.seed // SEEDS_PER_REPLICATION for result in results}
+    replications = {number: replace(suite, replication=number) for number in numbers}
     for result in results:
-        replication = replace(suite, replication=result.run.seed // SEEDS_PER_REPLICATION)
-        if reason := _explain_foreign_row(result, replication):
+        if reason := _explain_foreign_row(result, replications[result.run.seed // SEEDS_PER_REPLICATION]):
             raise StoreError(f"{file.path}, run {result.run.key}: {reason}")
     return results
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from roarbench.common.errors import CallerError
-from roarbench.common.files import write_new_file
+from roarbench.common.files import ARRAY_LOADERS, write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Value, format_value, parse_id_parameters
@@ -142,7 +142,8 @@ def _read_file(path: Path) -> bytes:
             raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
         if path.suffix != ".py":
             seen = f"{path.name} is not a Python file, expected FILE.py"
-            raise Refusal(SubmissionFault.UNREADABLE, f"{seen}; rb.check and rb.evaluate judge maps in arrays")
+            remedy = "; rb.check and rb.evaluate judge maps in arrays" if path.suffix in ARRAY_LOADERS else ""
+            raise Refusal(SubmissionFault.UNREADABLE, f"{seen}{remedy}")
         _check_size(status.st_size, path.name)
         return path.read_bytes()
     except OSError as error:

@@ -1,5 +1,6 @@
 """Read the published rows of the benchmark by data set, with their gains on all protocols."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NE
 from roarbench.plan.suites import find_suite
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
+from roarbench.stats.own_network_gain import OwnNetworkGain
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
@@ -98,7 +100,7 @@ class DataSet:
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol, of ROAR and KAR at `HIGH`, are published; see `ENOUGH` for ROAR."""
-        results = keep_level(self.kept if protocol is KAR else self.results, HIGH)
+        results = keep_level(self.kept, HIGH) if protocol is KAR else self.high
         return share_done(results, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
 
     @cached_property
@@ -139,12 +141,12 @@ class DataSet:
     @cached_property
     def own_samples(self) -> dict[str, Sample]:
         """Return the draws of own-network gains."""
-        return draw_own_network_gains(self.high)
+        return _select_varying_gains(self._own_network_gains)
 
     @cached_property
     def own_samples_by_level(self) -> dict[float, dict[str, Sample]]:
         """Return the draws of own-network gains of estimators, without checks, at each level."""
-        gains = compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+        gains = self._own_network_gains
         names = [name for name in self.own_samples if not is_check(name)]
         levels = self.high.list_included_levels(OWN_NETWORK, Unit.SCALAR)
         return {level: {name: gains[name].levels[i] for name in names} for i, level in enumerate(levels)}
@@ -162,6 +164,10 @@ class DataSet:
         return {
             (of, level): draw_gains_at(found, of, level) for of, found in by_protocol.items() for level in OTHER_LEVELS
         }
+
+    @cached_property
+    def _own_network_gains(self) -> dict[str, OwnNetworkGain]:
+        return compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
 
     @cached_property
     def _submitted_draws(self) -> SuiteDraws:
@@ -188,7 +194,10 @@ def draw_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> di
 
 def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
     """Draw own-network gains, without rows whose gain is 0 by construction."""
-    gains = compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    return _select_varying_gains(compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap()))
+
+
+def _select_varying_gains(gains: Mapping[str, OwnNetworkGain]) -> dict[str, Sample]:
     return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.draws.any()}
 
 

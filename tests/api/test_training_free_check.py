@@ -169,7 +169,11 @@ def test_check_rejects_inapplicable_estimator_before_work(images):
 def test_check_table_has_text_frames_plot(table, tmp_path):
     lines = repr(table).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["estimator", "random", "sobel", "mine"]
-    assert "own network" in lines[0] and lines[4].startswith("At chance: ") and "<table" in table._repr_html_()
+    assert (
+        "own network" in lines[0]
+        and lines[4].startswith("The network classifies 20 of 40 ")
+        and "<table" in table._repr_html_()
+    )
     assert len(table.to_dataframe()) == 3 and len(table.to_dataframe().columns) == 1 + 5 + 1
     long = table.intervals_to_dataframe()
     assert len(long) == 3 * 5 and list(long.columns) == ["estimator", "column", "gain", "low", "high", "note"]
@@ -245,19 +249,19 @@ def test_check_leader_of_own_network_is_shown_to_explain_its_network(verdict, le
 
 def test_check_names_no_leader_for_network_at_chance(networks, images, tmp_path):
     rows = {"random": 0, "a": 18, "b": 9}
-    seen = "At chance: 52.5% of 40 untouched test images are predicted correctly, guessing gives 50.0%."
+    seen = "The network classifies 21 of 40 images correctly."
     table = make_table({"x": rows, "y": {"random": 0, "a": 9, "b": 18}}, at_chance_warning=seen)
     assert table.leaders == {"x": None, "y": None} and table.reversed == []
     assert "leads" not in table.caption and table.caption.startswith(f"{seen}\n")
     assert set(table.to_dataframe()["note"]) == set(table.intervals_to_dataframe()["note"])
-    assert table.to_dataframe()["note"][0] == "at chance: tests the installation only"
+    assert table.to_dataframe()["note"][0] == "accuracy not significantly above chance"
     assert table.plot()._suptitle.get_text() == seen
     assert "note" not in make_table({"x": rows}).to_dataframe()
     wrong = 1 - networks[0](images).argmax(1)
     found = rb.check(networks[0], images, wrong, "grad", levels=(0.5,), fills=("mean",))
     assert repr(found).splitlines()[4] == (
-        "At chance: 0.0% of 40 untouched test images are predicted correctly, guessing gives 50.0%. These numbers test "
-        "the installation only."
+        "The network classifies 0 of 40 images correctly, which is not significantly above chance (50.0 %), so no "
+        "estimator leads."
     )
 
 
@@ -320,7 +324,7 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
         ({"estimators": {"mine": "mine.py"}}, "pass its function: from mine import estimate$"),
         (
             {"estimators": {"mine": "mine.npy"}},
-            r"^mine is the file mine\.npy; load the file with np\.load, and pass the",
+            r"^mine is the file mine\.npy; load the file with np\.load, and pass its",
         ),
         ({"estimators": ["mine.npy"]}, "the file mine.npy; load the file with np.load"),
         ({"estimators": {"mine": Path("mine.pt")}}, "the file mine.pt; load the file with torch.load"),

@@ -237,7 +237,7 @@ def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
     assert (answer.code, "has only test images, so the network to explain cannot be trained" in answer.err) == (2, True)
     answer = call("run", *asked, "--reference", tmp_path / "w.pt")
     assert (answer.code, "have no training image" in answer.err) == (0, False)
-    assert "decoding 12 images" in answer.err
+    assert "decoding 12 images" in answer.err and ": 12 images in " in answer.err
     found = record(call, "table", *asked, "--reference", tmp_path / "w.pt")
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     assert found["images"] == 12

@@ -34,7 +34,12 @@ PUBLISHED = {  # of data that need a download: classes, training and test images
     **dict.fromkeys(("imagenet-100", "imagenet-100-128", "imagenet-100-64"), (100, 100 * 732, 100 * 50)),
     "imagenet-10k": (1000, 1000 * 10, 1000 * 10),
 }
-WHOLE = {"cifar10", "cifar10-1000", "fashion-mnist", "fashion-mnist-1000"}  # images kept whole (protocol, section 5)
+WHOLE = {
+    "cifar10",
+    "cifar10-1000",
+    "fashion-mnist",
+    "fashion-mnist-1000",
+}  # of these the whole image is kept (protocol, section 5)
 
 
 @pytest.mark.parametrize("name", DATASETS)
