@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -296,7 +296,7 @@ def check(
         explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
-    return replace(_make_check_table(scores, correct, request), at_chance_warning=at_chance_warning)
+    return _make_check_table(scores, correct, request, at_chance_warning)
 
 
 def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
@@ -314,7 +314,10 @@ def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
 
 
 def _make_check_table(
-    scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], request: ScoringRequest
+    scores_by_name: Mapping[str, MapScores],
+    clean_correct: NDArray[np.bool_],
+    request: ScoringRequest,
+    at_chance_warning: str,
 ) -> CheckTable:
     """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is for untouched images."""
     gains: dict[str, dict[str, Sample]] = {}
@@ -334,9 +337,10 @@ def _make_check_table(
         gains[_OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
         levels[_OWN] = own.levels
         fixed |= {(_OWN, name) for name, own_gain in own.gains.items() if own_gain is None}
-        kept = [scores.kept_predictions for scores in scores_by_name.values()]
-        computed = [predictions for predictions in kept if predictions is not None]
-        if computed and all(predictions.all() for predictions in computed):
+        computed = [scores.kept for name, scores in scores_by_name.items() if own.gains[name] is not None]
+        if computed and all(batch.all() for batches in computed for batch in batches):
             unchanged.append(_OWN)
     accuracy = float(clean_correct.mean())
-    return CheckTable(gains, levels, len(clean_correct), own, frozenset(fixed), accuracy, tuple(unchanged))
+    return CheckTable(
+        gains, levels, len(clean_correct), own, frozenset(fixed), accuracy, tuple(unchanged), at_chance_warning
+    )

@@ -290,8 +290,7 @@ def _decode_images(request: Request, workspace: Workspace, console: Console) -> 
     if lacking and not record.test_only:
         lines.append(f"{lacking:,} of {record.classes:,} classes have no training image")
     if display.has_decoded:
-        labels = {Split.TRAIN: images.train.labels, Split.TEST: images.test.labels}
-        count, seconds = sum(len(labels[split]) for split in record.decoded_splits), time.monotonic() - start
+        count, seconds = sum(len(images[split].labels) for split in record.decoded_splits), time.monotonic() - start
         lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
     for line in lines:
         console.print(f"{record.name}: {line}", soft_wrap=True)

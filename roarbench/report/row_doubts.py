@@ -58,7 +58,7 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
     if is_control_off_zero(protocol, row):
         words = f"Its gain should be 0 but is {format_interval(row.gain)} points: a gain of that size may mean nothing."
         doubts.append(Doubt("not 0", words, grave=True))
-    if opposed := describe_opposite_gains(board, row):
+    if opposed := _describe_opposite_gains(board, row):
         doubts.append(Doubt("sign differs by level", f"{opposed}; the row’s gain is over all levels."))
     doubts += _find_twin_doubts(row, protocol)
     doubts += _find_provenance_doubts(draws, protocol, row.estimator)
@@ -69,7 +69,7 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
     )
 
 
-def describe_opposite_gains(board: Board, row: Row) -> str:
+def _describe_opposite_gains(board: Board, row: Row) -> str:
     """Describe a row's gains at two levels if they have opposite signs; empty for other rows."""
     gains = board.find_opposite_gains(row).items()
     by_level = (f"{format_interval(gain.in_points)} points at t = {at:g}" for at, gain in gains)
