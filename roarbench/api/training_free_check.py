@@ -74,6 +74,7 @@ class CheckTable(GainTable):
     own_network: OwnNetworkTable | None = None
     # (column, name) pairs whose gain is 0 by construction
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    controls: frozenset[str] = frozenset(CONTROLS)  # rows that never lead a column
     accuracy: float = math.nan
     unchanged: tuple[str, ...] = ()
     at_chance_warning: str = ""
@@ -216,10 +217,10 @@ class CheckTable(GainTable):
 
     def _explain_missing_leader(self, column: str) -> str:
         """Return the beginning of a clause that says why no estimator leads a column; empty if an estimator leads."""
-        estimators, best = [name for name in self._names() if name not in CONTROLS], self._best[column]
+        estimators, best = [name for name in self._names() if name not in self.controls], self._best[column]
         if self.at_chance_warning or not any(self._is_above_random(column, name) for name in estimators):
             return "no estimator is significantly above random under"
-        if controls := [name for name in best if name in CONTROLS]:
+        if controls := [name for name in best if name in self.controls]:
             return f"no estimator is above {controls[0]} under"
         leads = len(best) == 1 and self._is_above_random(column, best[0])
         return "" if leads else "no single estimator leads"
@@ -296,7 +297,8 @@ def check(
         explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
-    return _make_check_table(scores, correct, request, at_chance_warning)
+    controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
+    return _make_check_table(scores, correct, request, controls, at_chance_warning)
 
 
 def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
@@ -317,6 +319,7 @@ def _make_check_table(
     scores_by_name: Mapping[str, MapScores],
     clean_correct: NDArray[np.bool_],
     request: ScoringRequest,
+    controls: frozenset[str],
     at_chance_warning: str,
 ) -> CheckTable:
     """Compute gains over Random, paired over images, and own-network gains; `clean_correct` is for untouched images."""
@@ -342,5 +345,13 @@ def _make_check_table(
             unchanged.append(_OWN)
     accuracy = float(clean_correct.mean())
     return CheckTable(
-        gains, levels, len(clean_correct), own, frozenset(fixed), accuracy, tuple(unchanged), at_chance_warning
+        gains,
+        levels,
+        len(clean_correct),
+        own,
+        frozenset(fixed),
+        controls,
+        accuracy,
+        tuple(unchanged),
+        at_chance_warning,
     )

@@ -12,9 +12,9 @@ from roarbench.datasets.image_folders import has_idx_files, has_image_suffix, li
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
-SYSTEM_PACKAGE_FOLDERS = dict.fromkeys(  # folder of Debian's dataset-fashion-mnist
-    ("fashion-mnist", "fashion-mnist-1000"), Path("/usr/share/datasets/fashion-mnist")
-)
+SYSTEM_PACKAGE_FOLDERS = {  # folder of Debian's dataset-fashion-mnist, by the repository on the hub
+    "zalando-datasets/fashion_mnist": Path("/usr/share/datasets/fashion-mnist")
+}
 HUB_TIMEOUT = 5.0  # seconds; without this limit, the hub's library retries for half a minute
 
 
@@ -69,7 +69,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 def find_system_package_folder(record: DatasetRecord) -> Path | None:
     """Return the folder in which a system package installed a data set; None if there is none."""
-    folder = None if record.own else SYSTEM_PACKAGE_FOLDERS.get(record.name)
+    folder = None if record.own else SYSTEM_PACKAGE_FOLDERS.get(record.hub)
     return folder if folder and has_idx_files(folder) else None
 
 

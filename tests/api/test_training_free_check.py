@@ -236,6 +236,14 @@ def test_check_names_no_leader_that_is_not_significantly_above_random():
     )
 
 
+def test_control_that_the_caller_asked_for_does_not_lead(networks, images):
+    table = rb.check(networks[0], images, LABELS, ["centre", "grad"], levels=(0.5,), fills=("mean",))
+    assert table.controls == {"random", "sobel", "centre"}
+    synthetic = make_table({"x": {"random": 0, "centre": 18, "a": 9}}, controls=table.controls)
+    assert synthetic.leaders == {"x": None}
+    assert synthetic.disagreement.startswith("no estimator is above centre under x; ")
+
+
 @pytest.mark.parametrize(("verdict", "leader"), [("EXPLAINS", "a"), ("OPEN", None)])
 def test_check_leader_of_own_network_is_shown_to_explain_its_network(verdict, leader):
     verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": OwnNetworkVerdict[verdict]}

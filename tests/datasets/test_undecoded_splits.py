@@ -299,12 +299,13 @@ def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch
         header = bytes((0, 0, 8, 3)) + np.array([2, 28, 28], ">i4").tobytes()
         (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(header + bytes(783) + b"\x07" + bytes(784))
         (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 2, 9, 4)))
-    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path)
+    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, record.hub, tmp_path)
     test = open_undecoded_splits(record, None)[Split.TEST]
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
     assert locations.make_source_identity(record, None)["kind"] == "installed"
-    part = open_undecoded_splits(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
+    smaller = replace(record, name="a smaller one", test_images=1, of_each=1)  # class 4 before class 9
+    part = open_undecoded_splits(smaller, None)
     found = {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()}
     assert found == {Split.TRAIN: ([9, 4], 7), Split.TEST: ([4], 0)}
-    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, "fashion-mnist", tmp_path / "nowhere")
+    monkeypatch.setitem(locations.SYSTEM_PACKAGE_FOLDERS, record.hub, tmp_path / "nowhere")
     assert locations.make_source_identity(record, None)["kind"] == "hub"
