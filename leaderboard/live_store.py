@@ -8,15 +8,15 @@ from time import sleep
 
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
 from leaderboard.views import SuiteView, Views, rank_by_headline
-from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
-from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
-from roarbench.analysis.results_by_images_and_weights import (
+from roarbench.analysis.collect_results import (
     add_prediction_stability_and_ties,
     add_stored_estimators,
-    collect_results_by_images_and_weights,
+    collect_results_of_all_versions,
     drop_unrun_submissions,
-    list_image_sources,
 )
+from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
+from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
+from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.plan.protocols import MATCHED
@@ -134,7 +134,7 @@ def read_all_results_of_suite(
     Results on different images or with different explained networks are separate; the suite's own results come first.
     """
     sources = list_image_sources(store, folder, suite.dataset)
-    versions = collect_results_by_images_and_weights(add_stored_estimators(suite, store), store, sources)
+    versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
     wanted = (results for results in versions if matches_query(results, *selection, sources))
     matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one

@@ -11,7 +11,7 @@ from leaderboard.figures import make_estimator_curves
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
-from roarbench.analysis.results_by_images_and_weights import shorten_reference
+from roarbench.analysis.result_versions import shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.provenance_consistency import UnrankedRow
-from roarbench.analysis.results_by_images_and_weights import (
+from roarbench.analysis.collect_results import (
     add_prediction_stability_and_ties,
     add_stored_estimators,
     collect_results,
-    collect_results_by_images_and_weights,
+    collect_results_of_all_versions,
     drop_unrun_submissions,
-    list_image_sources,
 )
+from roarbench.analysis.provenance_consistency import UnrankedRow
+from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import (
     CallerError,
@@ -262,7 +262,7 @@ def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder:
         if (suite.dataset, suite.model) not in datasets_and_models:
             continue
         sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_estimators(suite, results)
-        for suite_results in collect_results_by_images_and_weights(extended, results, sources):
+        for suite_results in collect_results_of_all_versions(extended, results, sources):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_results_of_other_suites(suite_results, results):
                 dropped[suite_results.title] = suite_results.unranked_rows

@@ -17,6 +17,7 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
+STABLE_ENOUGH = 0.8  # minimum prediction stability of a row without a mark
 TIED = 0.5  # a row is doubted if a larger share of its features has one value
 BLURRED_MAP, MASKS = "random-blurred", "masks"
 MARKS = {  # by kind, the weaker ranking that reaches a share of the gain; masks reach a share of accuracy above chance
@@ -106,6 +107,14 @@ def describe_tied_features(suite_results: SuiteResults, name: str) -> str:
     if share <= TIED or find_estimator(name).control:
         return ""
     return f"{share:.0%} of the features in its maps have the same value, so their order is random"
+
+
+def describe_prediction_under_noise(share: float | None) -> str:
+    """Describe the share of noisy copies for which the prediction stays the same; empty if unknown."""
+    if share is None:
+        return ""
+    few = f", fewer than {STABLE_ENOUGH:.0%}" if share < STABLE_ENOUGH else ""
+    return f"The explained network keeps its prediction on {share:.0%} of the noisy copies{few}."
 
 
 def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, ...]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import find_run_key
-from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId

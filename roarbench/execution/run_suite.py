@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.networks_at_chance import NEAR_CHANCE
-from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import Split

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 from roarbench.analysis.quantus_and_probability_drop import ProbabilityDrop
-from roarbench.analysis.results_by_images_and_weights import describe_prediction_under_noise
-from roarbench.analysis.row_warnings import Grade
+from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noise
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH, describe_prediction_under_noise
 from roarbench.analysis.row_warnings import (
     MASKS,
     SOME,
+    STABLE_ENOUGH,
     Grade,
     Mark,
+    describe_prediction_under_noise,
     describe_tied_features,
     do_warnings_apply_to,
     find_row_marks,

@@ -8,8 +8,8 @@ from math import inf
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.quantus_and_probability_drop import METRICS, Metric, ProbabilityDrop, compute_probability_drops
-from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH
 from roarbench.analysis.row_warnings import (
+    STABLE_ENOUGH,
     Mark,
     RowWarning,
     do_warnings_apply_to,

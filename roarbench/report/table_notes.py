@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.quantus_and_probability_drop import IMAGES
-from roarbench.analysis.results_by_images_and_weights import STABLE_ENOUGH
-from roarbench.analysis.row_warnings import describe_rows_not_above_mask_only, list_general_doubts
+from roarbench.analysis.row_warnings import STABLE_ENOUGH, describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.common.errors import Hint
 from roarbench.common.text import SAME, format_count, format_interval, list_some
 from roarbench.plan.planned_runs import list_planned_runs

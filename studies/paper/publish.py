@@ -8,8 +8,8 @@ With --replication 1, the results of `roarbench replicate --replication 1` are p
 from dataclasses import replace
 from pathlib import Path
 
+from roarbench.analysis.collect_results import add_stored_estimators, collect_results
 from roarbench.analysis.load_results import open_read_only_results
-from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.plan.suites import find_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.published_folder import add_file_to_index, read_index_and_check_folder

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import add_stored_estimators, collect_results
 from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
 from roarbench.analysis.paper_claims import Curve
-from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING

@@ -5,7 +5,7 @@ Run: python -m studies.quick_full.run --store DIR
 
 from pathlib import Path
 
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.planned_runs import list_planned_runs

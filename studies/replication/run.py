@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.results_by_images_and_weights import add_stored_estimators, collect_results
+from roarbench.analysis.collect_results import add_stored_estimators, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval, format_markdown_table

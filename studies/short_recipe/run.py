@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_markdown_table

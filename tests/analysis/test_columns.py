@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.quantus_and_probability_drop import (
     METRICS,
     compute_probability_drop,
     compute_probability_drops,
     list_score_specs,
 )
-from roarbench.analysis.results_by_images_and_weights import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.collect_results import collect_results
 from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically

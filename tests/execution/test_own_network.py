@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
-from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.api.suite_result import SuiteResult
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit

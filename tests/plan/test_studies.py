@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.collect_results import collect_results
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.protocols import KAR, LERF, MORF

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.common.text import format_duration
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs, make_reference_spec

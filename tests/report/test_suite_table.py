@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.results_by_images_and_weights import add_prediction_stability_and_ties, collect_results
+from roarbench.analysis.collect_results import add_prediction_stability_and_ties, collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit

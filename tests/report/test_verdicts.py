@@ -9,8 +9,8 @@ import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
-from roarbench.analysis.results_by_images_and_weights import collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
 from roarbench.analysis.suite_results import SuiteResults

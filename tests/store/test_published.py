@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.analysis.results_by_images_and_weights import collect_results
+from roarbench.analysis.collect_results import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_suite, make_renamed_suite_text

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.analysis.results_by_images_and_weights import collect_results, collect_results_by_images_and_weights
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -165,20 +165,20 @@ def test_weights_of_different_seeds_form_one_result(store):
     first, second = "file@0a1b", "file@2c3d"
     together = set_explained_weights(SMALL, f"{first},{second}")
     store.add_results(make_rows(suite=together))
-    (found,) = collect_results_by_images_and_weights(SMALL, store)
+    (found,) = collect_results_of_all_versions(SMALL, store)
     assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.options == ("--reference", first, "--reference", second)
     store.add_results(make_rows(suite=set_explained_weights(SMALL, second), hour=1))
-    assert {found.suite.given for found in collect_results_by_images_and_weights(SMALL, store)} == {first, second}
+    assert {found.suite.given for found in collect_results_of_all_versions(SMALL, store)} == {first, second}
     assert len(collect_results(together, store).results) == len(list_planned_runs(together))
 
 
-def test_collect_results_by_images_and_weights_lists_own_first(store):
+def test_collect_results_of_all_versions_lists_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
     for rows in (make_rows(OTHER, suite=explained), make_rows(OTHER), make_rows(hour=1), make_rows("5ma11", limit=40)):
         store.add_results(rows)
-    found = collect_results_by_images_and_weights(SMALL, store, [PHOTOS])
+    found = collect_results_of_all_versions(SMALL, store, [PHOTOS])
     order = [(OWN, None, ""), (OTHER, None, ""), (OTHER, None, "file@0a1b"), ("5ma11", 40, "")]
     assert [(held.data, held.limit, held.suite.given) for held in found] == order
     assert len({(held.limit, held.options) for held in found}) == len(found)

@@ -1,0 +1,191 @@
+"""Collect the stored results of a suite, of one version or of all; add or drop the rows of submissions.
+
+By default, results on the suite's own images and with its own explained networks are collected. This module does not
+import torch.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from roarbench.analysis.quantus_and_probability_drop import list_score_specs
+from roarbench.analysis.result_versions import Version, Versions, list_versions
+from roarbench.analysis.suite_results import OtherResults, SuiteResults
+from roarbench.common.enums import Order, ScoredNetwork
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.planned_runs import (
+    build_run,
+    has_explained_model,
+    list_planned_runs,
+    list_planned_runs_on_untouched_images,
+    list_runs,
+)
+from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
+from roarbench.store.image_set_sources import ImageSource
+from roarbench.store.quantus_scores import read_scores
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.results import ResultsStore, explain_unverified_estimators
+from roarbench.store.run_result import RunResult
+from roarbench.store.submissions_and_annotations import (
+    AnnotationKind,
+    describe_validation_findings,
+    find_added_estimators,
+    read_annotations,
+    read_submissions_of_estimators,
+)
+from roarbench.store.workspace import Workspace
+
+add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly
+
+
+def collect_results(
+    suite: SuiteSpec,
+    store: ResultsStore,
+    limit: int | None = None,
+    data: str | None = None,
+    sources: Iterable[ImageSource] = (),
+) -> SuiteResults:
+    """Collect a suite's results on the images with fingerprint `data`; None means the suite's own images.
+
+    `limit` is the number of images per split, or None for all.
+    """
+    versions = list_versions(suite, store, sources)
+    images = versions.find_default_data(limit) if data is None else data
+    return _load_results(versions, Version(images, limit, suite.given), store)
+
+
+def collect_results_of_all_versions(
+    suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()
+) -> list[SuiteResults]:
+    """Collect the results of a suite's stored versions: largest data sets first, defaults first among equal sizes."""
+    versions = list_versions(suite, store, sources)
+    loaded = [_load_results(versions, version, store) for version in versions.stored]
+    return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
+
+
+def _load_results(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
+    suite = set_explained_weights(versions.suite, version.given)
+    runs = list_runs(suite, version.data, version.limit)
+    by_key = {run.key: run for run in runs.values()}
+    stored = store.read_results(by_key, by_key)
+    results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
+    rankings = {row.rankings for row in stored.values() if row.rankings}
+    other_versions = [other for other in versions.stored if other != version]
+    unverified = explain_unverified_estimators(store.database, results.values())
+    return SuiteResults(
+        suite,
+        version.data,
+        version.limit,
+        results,
+        doubts=_add_doubts_of_compared_rows(unverified, suite.estimators),
+        submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
+        findings=describe_validation_findings(store.database, suite.estimators),
+        shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
+        quantus=_load_quantus_scores(suite, store, version.data),
+        title_parts=versions.list_title_parts(version),
+        options=versions.list_options(version),
+        references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
+        masks=read_annotations(
+            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _scores_own_network(row)}
+        ),
+        others=tuple(
+            OtherResults(versions.describe(other), other.limit, versions.list_options(other))
+            for other in other_versions
+        ),
+    )
+
+
+def _scores_own_network(result: RunResult) -> bool:
+    explained, scored = decode_network_pair_seed(result.run.seed)
+    return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
+
+
+def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
+    """Return a reason to doubt each row: its own, else a reason of its controls, untouched images or twins."""
+    common = [name for name in (CLEAN, *CONTROLS) if name in own]
+    against = {name: common.copy() for name in estimators if name not in own}
+    for name in own.keys() - {CLEAN}:
+        against.get(find_estimator(name).parent_id, []).append(name)
+    return own | {
+        name: f"compared with {', '.join(dict.fromkeys(doubtful))}, {own[doubtful[0]]}"
+        for name, doubtful in against.items()
+        if doubtful
+    }
+
+
+def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
+    keys = [
+        build_run(suite, point, version.data, version.limit).key
+        for point in list_planned_runs_on_untouched_images(suite)
+    ]
+    stored = store.read_results(keys)
+    return {number: stored[key] for number, key in enumerate(keys) if key in stored}
+
+
+def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
+    specs = list_score_specs(suite, data)
+    values = read_scores(store.database, [spec.key for spec in specs.values()])
+    scores: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for (estimator, metric), spec in specs.items():
+        if spec.key in values:
+            scores[estimator][metric] = values[spec.key]
+    return dict(scores)
+
+
+def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+    """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
+    rankings = RankingsStore(Workspace(folder).rankings)
+    stability = _average_shares_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
+    ties = _average_shares_by_estimator(suite_results, rankings.read_tied_shares())
+    return replace(suite_results, prediction_stability=stability, ties=ties)
+
+
+def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
+    """Average `shares`, a dict from checksums of rankings, over the rankings of each estimator."""
+    by_rankings: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for point, result in suite_results.results.items():
+        if result.rankings in shares:
+            by_rankings[point.cell.estimator][result.rankings] = shares[result.rankings]
+    return {name: sum(row_shares.values()) / len(row_shares) for name, row_shares in by_rankings.items()}
+
+
+def add_stored_estimators(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
+    """Add to a suite the stored submissions, and its estimators with other parameters."""
+    return add_estimators_cached(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
+
+
+def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
+    """Remove submissions from the protocols in which none of their runs is done, running or failed.
+
+    A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
+    for its parent. Rows of the requested suite are never removed.
+    """
+    suite, own, blocks = suite_results.suite, {*requested.estimators}, list[Block]()
+    untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
+    if own.issuperset(untwinned.values()):
+        return suite_results
+    started = _find_started_rows(suite_results, results)
+    for block in suite.blocks:
+        kept = []
+        for name in block.estimators:
+            row = untwinned[name]
+            if row in own or (row, block.protocol.order, block.protocol.retrain) in started:
+                kept.append(name)
+        blocks.append(replace(block, estimators=tuple(kept)))
+    return replace(suite_results, suite=replace(suite, blocks=tuple(blocks)))
+
+
+def _find_started_rows(suite_results: SuiteResults, results: ResultsStore) -> set[tuple[str, Order, ScoredNetwork]]:
+    """Return estimator, order and scored network of all runs that are done, running or failed."""
+    points = [point for point in list_planned_runs(suite_results.suite) if point.cell.estimator != CLEAN]
+    missing = [point for point in points if point not in suite_results.results]
+    keys = suite_results.keys
+    failed = results.failures.read_history([keys[point] for point in missing])
+    tried = {*failed, *(lease.key for lease in results.list_leases())}
+    cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
+    return {(find_estimator(cell.estimator).untwinned_id, cell.order, cell.retrain) for cell in cells}

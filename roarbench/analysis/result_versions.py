@@ -1,0 +1,153 @@
+"""List the versions of a suite's stored results; a version is a set of images and the explained networks.
+
+The source of images is found by their fingerprint in notes in the database, in manifests of decoded images, or in
+`PINNED_FINGERPRINTS`. This module does not import torch.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
+from roarbench.plan.change_suite import set_explained_weights
+from roarbench.plan.planned_runs import list_runs
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suites import find_default_explained_weights
+from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
+from roarbench.store.results import ResultsStore
+from roarbench.store.workspace import Workspace
+
+_SHOWN = 8  # shown hex digits of a fingerprint; options accept them too
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of results: images (fingerprint and `SuiteResults.limit`) and explained networks (`Suite.given`)."""
+
+    data: str
+    limit: int | None
+    given: str
+
+
+def list_image_sources(store: ResultsStore, folder: Path, dataset: str) -> list[ImageSource]:
+    """Return the known sources of a data set's images, from the database and the store folder, oldest first."""
+    known = [source for source in read_image_sources(store.database) if source.dataset == dataset]
+    return list(dict.fromkeys([*known, *read_sources_of_decoded_images(Workspace(folder).data, dataset)]))
+
+
+def is_original_data(data: str, sources: Iterable[ImageSource]) -> bool | None:
+    """Return whether images are the data set's own, and not from a folder given by the user; None if unknown."""
+    kinds = {source.kind for source in sources if source.data == data}
+    if kinds - {LOCAL} or data in PINNED_FINGERPRINTS.values():
+        return True
+    return False if kinds else None
+
+
+def _list_result_versions(suite: SuiteSpec, store: ResultsStore) -> list[Version]:
+    """List the images and explained networks of a suite's stored results, oldest first.
+
+    Results that do not depend on an explained network belong to all versions. They form a separate version only if all
+    results on the same images are of this kind.
+    """
+    by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
+    own, stored = find_default_explained_weights(suite), list[Version]()
+    for data, limit in dict.fromkeys(key[:2] for key in by_version):
+        seeds = {key[2]: used for key, used in by_version.items() if key[:2] == (data, limit) and key[2]}
+        combined = [] if suite.networks else _join_given_weights(seeds)
+        versions = [Version(data, limit, given) for given in dict.fromkeys([own, *combined])]
+        explained = [version for version in versions if _has_results(suite, version, store, of_explained_network=True)]
+        if not explained and _has_results(suite, versions[0], store, of_explained_network=False):
+            explained = versions[:1]
+        stored += explained
+    return stored
+
+
+def _join_given_weights(seeds: Mapping[str, Set[int]]) -> list[str]:
+    """Join the weights of one command, among which the seeds were divided, into one title; keep other weights apart."""
+    numbers = {given: {seed % SEEDS_PER_REPLICATION for seed in used} for given, used in seeds.items()}
+    in_order = sorted(numbers, key=lambda given: min(numbers[given]))
+    count = len(in_order)
+    if count > 1 and all(seed % count == number for number, given in enumerate(in_order) for seed in numbers[given]):
+        return [",".join(in_order)]
+    return [*seeds]
+
+
+def _has_results(suite: SuiteSpec, version: Version, store: ResultsStore, *, of_explained_network: bool) -> bool:
+    """Return whether a version has results of one kind: dependent on an explained network, or independent."""
+    runs = list_runs(set_explained_weights(suite, version.given), version.data, version.limit).values()
+    return bool(store.find_done_keys([run.key for run in runs if bool(run.reference) is of_explained_network]))
+
+
+@dataclass(frozen=True)
+class Versions:
+    """All versions of a suite in a store."""
+
+    suite: SuiteSpec
+    stored: tuple[Version, ...]  # images and references that have results, oldest first
+    sources: tuple[ImageSource, ...]  # sources of the data set's images
+    # fingerprints of the images of failed runs, with images per split, oldest first
+    data_of_failed_runs: tuple[tuple[str, int | None], ...]
+
+    def find_default_data(self, limit: int | None) -> str:
+        """Return the fingerprint of the default images; empty if they cannot be determined.
+
+        If the suite's own images have several versions, the most recent one with results is used. Images of unknown
+        source, as in old stores, are used only if there are no others.
+        """
+        done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
+        known = [(source.data, source.limit) for source in self.sources]
+        begun = [data for data, size in (*known, *self.data_of_failed_runs) if size == limit]
+        own = [data for data in (*begun, *done) if is_original_data(data, self.sources)]
+        if own:
+            return next((data for data in reversed(own) if data in done), own[-1])
+        unknown = [data for data in done or begun if is_original_data(data, self.sources) is None]
+        return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
+
+    def list_title_parts(self, version: Version) -> tuple[str, ...]:
+        """Return the parts of a title that distinguish this version's images and networks from other versions."""
+        alike = [other for other in self.stored if other.limit == version.limit]
+        own = is_original_data(version.data, self.sources)
+        strange = own is None and version.limit is None and self.suite.dataset in PINNED_FINGERPRINTS
+        images = own is False or strange or any(other.data != version.data for other in alike)
+        reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
+        parts = [self._describe_images(version.data)] if images else []
+        parts += [self._describe_reference(version.given)] if reference else []
+        return tuple(parts) if version.data else ()
+
+    def list_options(self, version: Version) -> tuple[str, ...]:
+        """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
+        data = ("--data", version.data[:_SHOWN]) if version.data != self.find_default_data(version.limit) else ()
+        names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
+        return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
+
+    def describe(self, version: Version) -> str:
+        """Describe a version in words."""
+        small = (f"small version: {version.limit} images per split",) if version.limit else ()
+        return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
+
+    def _describe_images(self, data: str) -> str:
+        own = is_original_data(data, self.sources)
+        folders = [source.folder for source in self.sources if source.data == data]
+        if own:
+            return f"the suite's own images, {data[:_SHOWN]}"
+        whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
+        return f"images {whose}, {data[:_SHOWN]}"
+
+    def _describe_reference(self, given: str) -> str:
+        if not given:
+            return f"reference trained by {self.suite.reference_recipe}"
+        names = [shorten_reference(name) for name in given.split(",")]
+        return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
+
+
+def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
+    """Return all versions of a suite in a store, whatever the value of `suite.given`."""
+    mine = tuple(source for source in sources if source.dataset == suite.dataset)
+    failed = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
+    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed)
+
+
+def shorten_reference(given: str) -> str:
+    """Shorten the checksum in `NAME@CHECKSUM` to the first digits, which `--reference` accepts too."""
+    name, _, checksum = given.partition("@")
+    return f"{name}@{checksum[:_SHOWN]}" if checksum else name
