@@ -1,15 +1,13 @@
-"""Build the graph of a suite's missing steps, and determine the order in which they can start.
+"""Build the graph of a suite's missing steps.
 
 The steps train explained networks; rank ranges of images, by all estimators in one pass; join the ranges of each
 ranking; train common networks, which score several runs; and do runs. The controls need no explained network, so their
 runs use the cores while explained networks are trained.
 """
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from graphlib import TopologicalSorter
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -39,7 +37,6 @@ from roarbench.store.ranking_spec import RankingSpec
 # features explained per job; the job takes seconds for a small network on one core, and minutes for a ResNet-18
 _EXPLAINED_FEATURES = 260e6
 _SCORED_FEATURES = 400e6  # features of degraded images scored per job, which takes about as long
-_PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
 class Step(NamedTuple):
@@ -264,71 +261,6 @@ def _make_run_step(
     name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
     recipe = first.recipe if retrain.trains_per_run else ""
     return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
-
-
-class Schedule:
-    """Queue of the steps that can start; a failure of a step blocks the steps that need it."""
-
-    def __init__(self, steps: list[Step]) -> None:
-        self.steps = {step.job.name: step for step in steps}
-        self._position = {name: number for number, name in enumerate(self.steps)}
-        self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
-        self._graph.prepare()
-        self._ready: list[tuple[int, int, int, str]] = []
-        self.interruptions: defaultdict[str, list[str]] = defaultdict(list)  # from names of steps to reasons
-        self.in_other_processes: list[str] = []  # names of the steps that other processes are doing
-        self.reasons: dict[str, str] = {}  # from names of steps or submissions to reasons of failures
-
-    @property
-    def active(self) -> bool:
-        """Return whether any step is left or in progress."""
-        return self._graph.is_active()
-
-    def take_ready(self, limit: int) -> list[Step]:
-        """Remove up to `limit` steps from the queue and return them, the most urgent first."""
-        for name in self._graph.get_ready():
-            self.enqueue(name)
-        count = min(limit, len(self._ready))
-        return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
-
-    def requeue_steps_of_other_processes(self) -> None:
-        """Queue the steps of other processes again, because these processes may have finished or died."""
-        while self.in_other_processes:
-            self.enqueue(self.in_other_processes.pop())
-
-    def enqueue(self, name: str) -> None:
-        """Queue a step; steps that were interrupted come after other steps of the same priority."""
-        tries, step = len(self.interruptions[name]), self.steps[name]
-        # explained networks are scored first, because a network near chance ends the command
-        priority = _PRIORITY["reference" if step.scores_reference else step.kind]
-        heapq.heappush(self._ready, (priority, tries, self._position[name], name))
-
-    def replace_and_enqueue_step(self, step: Step) -> None:
-        """Replace the queued step of this name."""
-        self.steps[step.job.name] = step
-        self.enqueue(step.job.name)
-
-    def retry(self, step: Step, reason: str) -> None:
-        """Queue a step again after its machine interrupted it for this reason."""
-        self.interruptions[step.job.name].append(reason)
-        self.enqueue(step.job.name)
-
-    def find_blocking_failure(self, step: Step) -> str:
-        """Return why a step, its submission or a step that it needs failed; empty if none of them failed."""
-        names = (step.job.name, step.group, *step.needs)
-        return next((self.reasons[name] for name in names if name in self.reasons), "")
-
-    def block(self, name: str, reason: str) -> None:
-        """Record why the step with this name, or the steps of the submission with this name, cannot be done."""
-        self.reasons.setdefault(name, reason)
-
-    def record_end(self, step: Step, reason: str = "") -> None:
-        """Record that a step has ended; `reason` says why it failed."""
-        if reason:
-            self.block(step.job.name, reason)
-            if step.group:
-                self.block(step.group, reason)
-        self._graph.done(step.job.name)
 
 
 def find_steps_depending_on_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:

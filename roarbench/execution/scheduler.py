@@ -10,7 +10,8 @@ from roarbench.common.errors import CallerError, LostLease, MachineError, StoreE
 from roarbench.common.job_interface import Engine, JobOutcome
 from roarbench.execution.artifact_verification import list_output_artifacts
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Schedule, Step, build_job_graph, name_seal_step
+from roarbench.execution.job_graph import Step, build_job_graph, name_seal_step
+from roarbench.execution.step_queue import StepQueue
 from roarbench.plan.cells_and_runs import Run
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
@@ -104,7 +105,7 @@ def run_missing(
     todo = [run for run in runs if run.key not in done]
     owner = Owner.of_this_process()
     with Heartbeat(store, owner) as heartbeat:
-        runner = _Runner(work, Schedule(build_job_graph(work, todo)), engine, store, heartbeat)
+        runner = _Runner(work, StepQueue(build_job_graph(work, todo)), engine, store, heartbeat)
         try:
             for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored run needs no checkpoint
@@ -127,12 +128,12 @@ def _release_leases(store: ResultsStore, owner: Owner) -> None:
 
 
 class _Runner:
-    """Does the steps of a schedule on an engine, and records the outcomes in a store."""
+    """Does the steps of a queue on an engine, and records the outcomes in a store."""
 
     def __init__(
-        self, work: JobContext, schedule: Schedule, engine: Engine, store: ResultsStore, heartbeat: Heartbeat
+        self, work: JobContext, queue: StepQueue, engine: Engine, store: ResultsStore, heartbeat: Heartbeat
     ) -> None:
-        self._work, self._schedule, self._engine, self._store = work, schedule, engine, store
+        self._work, self._queue, self._engine, self._store = work, queue, engine, store
         self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._heartbeat = heartbeat.owner, heartbeat
@@ -145,12 +146,12 @@ class _Runner:
     def run_steps(self) -> Iterator[FinishedStep]:
         """Do all steps, and yield an event for each finished step."""
         next_check = 0.0  # time of the next check of other commands' steps, by `time.monotonic`
-        while self._schedule.active:
+        while self._queue.active:
             is_checking = self._engine.idle > 0 and time.monotonic() >= next_check
             if is_checking:
-                self._schedule.requeue_steps_of_other_processes()
+                self._queue.requeue_steps_of_other_processes()
             yield from self._start_ready_steps()
-            if is_checking and self._schedule.in_other_processes:
+            if is_checking and self._queue.in_other_processes:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if self._lease_numbers:
@@ -165,9 +166,9 @@ class _Runner:
     def _start_ready_steps(self) -> Iterator[FinishedStep]:
         # the first claim is small: most claims succeed, and the database looks up the keys of every claimed step
         count = max(_MIN_CLAIMED, self._engine.idle)
-        while self._engine.idle and (ready := self._schedule.take_ready(count)):
+        while self._engine.idle and (ready := self._queue.take_ready(count)):
             count = min(2 * count, _MAX_CLAIMED)
-            find_failure = self._schedule.find_blocking_failure
+            find_failure = self._queue.find_blocking_failure
             made = [step for step in ready[:_MIN_CLAIMED] if not find_failure(step) and step.is_made()]
             for step in made:
                 self._record_done_elsewhere(step)
@@ -185,22 +186,22 @@ class _Runner:
             elif keys <= answer.done:
                 yield self._record_done_elsewhere(step)
             elif keys & answer.done:  # another command did some runs of this step
-                self._schedule.replace_and_enqueue_step(step.drop_runs(answer.done))
+                self._queue.replace_and_enqueue_step(step.drop_runs(answer.done))
             elif stopped := keys & answer.stopped.keys():
                 yield self._drop_previously_failed_runs(step, stopped, answer.stopped[min(stopped)])
             elif keys & answer.leased:
-                self._schedule.in_other_processes.append(step.job.name)
+                self._queue.in_other_processes.append(step.job.name)
             else:
-                self._schedule.enqueue(step.job.name)
+                self._queue.enqueue(step.job.name)
 
     def _drop_previously_failed_runs(self, step: Step, stopped: set[str], reason: str) -> FinishedStep:
         """End a step whose runs failed before; if only some of its runs failed, queue a step with the other runs."""
         self._check_interval = _MIN_CHECK_INTERVAL
         if step.runs and len(stopped) < len(step.keys):
-            self._schedule.replace_and_enqueue_step(step.drop_runs(stopped))
+            self._queue.replace_and_enqueue_step(step.drop_runs(stopped))
             step = step.drop_runs({*step.keys} - stopped)
         else:
-            self._schedule.record_end(step, reason)
+            self._queue.record_end(step, reason)
         return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
@@ -208,12 +209,12 @@ class _Runner:
         self._heartbeat.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
         self._check_interval = _MIN_CHECK_INTERVAL
-        if reason := self._schedule.find_blocking_failure(step):
+        if reason := self._queue.find_blocking_failure(step):
             yield from self._record_failure(step, reason)
         elif step.is_made():
             self._record_output_and_release_leases(step)
             self._remove_running(step)
-            self._schedule.record_end(step)
+            self._queue.record_end(step)
         else:
             # raises before hours of training if a network made in another folder is recorded
             if step.kind in ("reference", "network", "tune"):
@@ -230,12 +231,12 @@ class _Runner:
             return False
         foreign_leases = (lease for lease in self._store.list_leases() if lease.owner.id != self._owner.id)
         if left := any(lease.data == self._data for lease in foreign_leases):
-            self._schedule.in_other_processes.append(step.job.name)
+            self._queue.in_other_processes.append(step.job.name)
         return left
 
     def _record_done_elsewhere(self, step: Step) -> FinishedStep:
         self._check_interval = _MIN_CHECK_INTERVAL
-        self._schedule.record_end(step)
+        self._queue.record_end(step)
         return FinishedStep(step, "", elsewhere=True)
 
     def _collect_outcomes(self) -> Iterator[FinishedStep]:
@@ -246,12 +247,12 @@ class _Runner:
 
     def _stop_jobs_with_lost_leases(self) -> None:
         for name in self._lease_numbers:
-            if name not in self._stopped and self._heartbeat.has_lost(self._schedule.steps[name].keys):
+            if name not in self._stopped and self._heartbeat.has_lost(self._queue.steps[name].keys):
                 self._stopped.add(name)
                 self._engine.stop_job(name)
 
     def _handle_outcome(self, outcome: JobOutcome) -> Iterator[FinishedStep]:
-        step = self._schedule.steps[outcome.name]
+        step = self._queue.steps[outcome.name]
         if outcome.name in self._stopped:
             self._leave_to_lease_holder(step)
             return
@@ -259,7 +260,7 @@ class _Runner:
             if not self._retry_if_interrupted(step, outcome):
                 for event in self._record_outcome(step, outcome):
                     now, started = time.monotonic(), self._started_at.items()
-                    running = tuple((self._schedule.steps[name], now - start) for name, start in started)
+                    running = tuple((self._queue.steps[name], now - start) for name, start in started)
                     yield event._replace(seconds=outcome.seconds, running=running)
         except LostLease:
             self._leave_to_lease_holder(step)
@@ -267,7 +268,7 @@ class _Runner:
     def _leave_to_lease_holder(self, step: Step) -> None:
         self._stopped.discard(step.job.name)
         self._remove_running(step)
-        self._schedule.in_other_processes.append(step.job.name)
+        self._queue.in_other_processes.append(step.job.name)
 
     def _remove_running(self, step: Step) -> None:
         del self._lease_numbers[step.job.name], self._started_at[step.job.name]
@@ -279,7 +280,7 @@ class _Runner:
             return False
         if self._store.failures.record_interruption(step.keys[0], str(outcome.error)) >= TRIES:
             return False
-        self._schedule.retry(step, str(outcome.error))
+        self._queue.retry(step, str(outcome.error))
         self._interrupted_at[step.job.name] = time.monotonic()
         self._remove_running(step)
         self._store.release_leases(step.keys, self._owner)
@@ -292,10 +293,10 @@ class _Runner:
             tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
             reason = f"{outcome.error}{tries}"
             if not step.runs:  # all steps of a submission report the submission's first failure
-                reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
+                reason = self._queue.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._record_failure(step, reason)
             return
-        reasons = self._schedule.interruptions[step.job.name]
+        reasons = self._queue.interruptions[step.job.name]
         notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
@@ -306,9 +307,9 @@ class _Runner:
             self._record_output_and_release_leases(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
-                self._schedule.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")
+                self._queue.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
-        self._schedule.record_end(step)
+        self._queue.record_end(step)
         yield FinishedStep(step, "", "; ".join(filter(None, notes)))
 
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
@@ -318,5 +319,5 @@ class _Runner:
             request = step.make_lease_request(self._data)
             self._store.failures.record_step_failed_until_retry(request, reason, self._owner)
         self._remove_running(step)
-        self._schedule.record_end(step, reason)
+        self._queue.record_end(step, reason)
         yield FinishedStep(step, reason)

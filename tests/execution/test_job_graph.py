@@ -13,10 +13,11 @@ from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
-from roarbench.execution.job_graph import Schedule, Step, build_job_graph, find_steps_depending_on_recipes
+from roarbench.execution.job_graph import Step, build_job_graph, find_steps_depending_on_recipes
 from roarbench.execution.progress import StepDisplay
 from roarbench.execution.rates import JOB_OVERHEAD, Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep
+from roarbench.execution.step_queue import StepQueue
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, list_planned_runs
@@ -69,15 +70,15 @@ def list_run_steps(work, runs):
     return [step for step in build_job_graph(work, runs) if step.first_run]
 
 
-def test_schedule_orders_steps_and_blocks_only_dependents_of_failure():
+def test_queue_orders_steps_and_blocks_only_dependents_of_failure():
     needs = {"run 1": (), "seal 1": ("rank 1", "rank 2"), "run 2": ("seal 1",), "rank 1": ("reference 1",)}
     needs |= {"rank 2": (), "run 3": ("rank 2",), "reference 1": ()}
-    schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
+    queue = StepQueue([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
     obstacles = {}
-    while schedule.active:
-        (step,) = schedule.take_ready(1)
-        obstacles[step.job.name] = schedule.find_blocking_failure(step)
-        schedule.record_end(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
+    while queue.active:
+        (step,) = queue.take_ready(1)
+        obstacles[step.job.name] = queue.find_blocking_failure(step)
+        queue.record_end(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
     assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
     assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
 
