@@ -13,8 +13,8 @@ from roarbench.plan.protocols import ROAR
 from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
-from roarbench.stats.board import RANDOM, Row
-from roarbench.stats.curves import Correctness
+from roarbench.stats.board_records import RANDOM, Row
+from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 

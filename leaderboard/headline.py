@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from leaderboard.board_contents import BEATS, BoardRow
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
-from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
+from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 

@@ -23,7 +23,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
 from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.matched_other_image_masks import (
+from roarbench.compute.magnitude_matched_masks import (
     assign_strata,
     compute_removal_magnitudes_in_numpy,
     draw_matching_ties,

@@ -22,7 +22,7 @@ from roarbench.common.text import (
     format_rank,
     format_signed,
     list_some,
-    use_typographic_signs,
+    typeset_minus_and_percent_signs,
 )
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
@@ -184,7 +184,7 @@ def load_templates() -> Environment:
         "plain": shorten_line,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,
-        "use_typographic_signs": use_typographic_signs,
+        "typeset_minus_and_percent_signs": typeset_minus_and_percent_signs,
         "inline": lambda svg: make_data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (format_signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda interval: format_rank(interval).replace("-", "–"),

@@ -28,7 +28,7 @@ from roarbench.estimators.catalogue import count_passes, find_display_name, find
 from roarbench.plan.protocols import Protocol
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Row
+from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.verdicts import Verdict
 

@@ -9,8 +9,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import SAME, format_interval
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Agreement
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, make_default_url
 

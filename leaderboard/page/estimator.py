@@ -15,7 +15,7 @@ from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, CombinedBoard
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
-from roarbench.common.text import format_interval, format_rank, use_typographic_signs
+from roarbench.common.text import format_interval, format_rank, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_use_of_network,
@@ -48,7 +48,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
         "passes": sum(passes),
-        "verdict": use_typographic_signs(_describe_verdict(views, board, row)),
+        "verdict": typeset_minus_and_percent_signs(_describe_verdict(views, board, row)),
         "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),

@@ -9,10 +9,10 @@ from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
-from roarbench.stats.board import Board, drop_ranks_and_verdicts
+from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board_from_draws
-from roarbench.stats.curves import Correctness
+from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, compute_areas_between_lerf_and_morf
 from roarbench.stats.verdicts import Comparison

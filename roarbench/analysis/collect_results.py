@@ -110,7 +110,7 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
-        against.get(find_estimator(name).parent_id, []).append(name)
+        against.get(find_estimator(name).id_without_last_twin, []).append(name)
     return own | {
         name: f"compared with {', '.join(dict.fromkeys(doubtful))}, {own[doubtful[0]]}"
         for name, doubtful in against.items()

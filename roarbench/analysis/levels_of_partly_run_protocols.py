@@ -8,8 +8,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board import RANDOM
-from roarbench.stats.curves import Point
+from roarbench.stats.board_records import RANDOM
+from roarbench.stats.correctness_and_gain import Point
 
 
 def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:

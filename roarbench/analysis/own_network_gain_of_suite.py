@@ -14,10 +14,10 @@ from roarbench.common.enums import FEWEST_NETWORKS, OTHER_IMAGE, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
-from roarbench.stats.board import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
+from roarbench.stats.board_records import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.compute_board import Judge
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point
+from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Bits, Correctness, Point
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkTest,

@@ -13,7 +13,7 @@ import numpy as np
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import UnknownName
-from roarbench.stats.curves import compute_gain
+from roarbench.stats.correctness_and_gain import compute_gain
 
 BASES = ("grad", "gb", "ig")
 STRONG = ("sgsq", "var")  # ensembles that beat Random in the paper
@@ -90,7 +90,7 @@ class ClaimCheck(NamedTuple):
     # in a cell that agrees: pairs that must differ for the claim to hold; in other cells: pairs that contradict it
     pairs: tuple[ComparedPair, ...]
 
-    def is_clear(self, significant: Collection[ComparedPair]) -> bool:
+    def is_decided_by(self, significant: Collection[ComparedPair]) -> bool:
         """Return whether the significant differences decide this cell."""
         pairs_clear = (pair in significant for pair in self.pairs)
         return all(pairs_clear) if self.agrees else any(pairs_clear)
@@ -111,7 +111,7 @@ class Claim:
         """Test the claim on mean accuracies; only `significant` differences decide, or all differences if None."""
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # a claim must hold in all its cells
-        counts = [check.agrees for check in checks if significant is None or check.is_clear(significant)]
+        counts = [check.agrees for check in checks if significant is None or check.is_decided_by(significant)]
         verdict = ClaimOutcome.OPEN if checks else ClaimOutcome.UNKNOWN
         if not all(counts):
             verdict = ClaimOutcome.NO

@@ -12,7 +12,7 @@ from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, Protocol
-from roarbench.stats.curves import Bits
+from roarbench.stats.correctness_and_gain import Bits
 
 IMAGES = 24
 RULE = (

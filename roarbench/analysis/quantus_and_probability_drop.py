@@ -19,7 +19,7 @@ from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.curves import UNTOUCHED, Floats, Point
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Floats, Point
 from roarbench.store.quantus_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus

@@ -10,7 +10,7 @@ from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
-from roarbench.stats.curves import POINTS
+from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.stats.verdicts import Comparison

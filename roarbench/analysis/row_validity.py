@@ -13,8 +13,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
-from roarbench.stats.board import RANDOM
 from roarbench.stats.board_agreement import Agreement, compute_agreement
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.sampled_gains import SampledGains
 

@@ -13,7 +13,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import ROAR, Protocol
-from roarbench.stats.board import RANDOM
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger

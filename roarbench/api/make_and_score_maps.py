@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from roarbench.analysis.row_warnings import TIED
 from roarbench.api.batched_inference import ThreadedNetworks, predict_degraded_images, split_into_batches
-from roarbench.api.explainers import ExplainedBatch, Explainers, RankedMaps, make_batch_per_network
+from roarbench.api.maps_of_explainers import ExplainedBatch, Explainers, RankedMaps, make_batch_per_network
 from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade

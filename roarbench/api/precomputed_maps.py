@@ -17,7 +17,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance import make_cached_tie_order_function, make_image_ids
+from roarbench.execution.importance_maps import make_cached_tie_order_function, make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance

@@ -28,11 +28,11 @@ from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.compute import degrade as fills
-from roarbench.compute import matched_other_image_masks, ranking
+from roarbench.compute import magnitude_matched_masks, ranking
 from roarbench.compute.degrade import degrade
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
-from roarbench.stats.curves import compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import compute_trapezoid_weights
 from roarbench.stats.resampling import draw_image_weights
 
 if TYPE_CHECKING:
@@ -116,13 +116,13 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     """
     pixels, removal_order = _read_uint8_images(images), read_order(order)
     replaced = read_fill_value(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = matched_other_image_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
+    strata = magnitude_matched_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranks = rank_maps(pixels, others).argsort(1)
     d = ranks.shape[1]
     bins = (ranks * 256 // d).astype(np.uint8)
     ties = ranks if removal_order is Order.MORF else d - 1 - ranks
-    masks = matched_other_image_masks.make_other_image_masks(own, bins, strata, removal_order, ties)
+    masks = magnitude_matched_masks.make_other_image_masks(own, bins, strata, removal_order, ties)
     return torch.from_numpy(masks).view(pixels.shape)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
 from roarbench.api.inputs import to_tensor
+from roarbench.api.maps_of_explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
 from roarbench.api.ranking_and_removal import check_map_shape
 from roarbench.api.submission_source import is_quantus_signature, read_signature
 from roarbench.common.errors import CallerError

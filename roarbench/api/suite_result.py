@@ -31,7 +31,7 @@ from roarbench.report.roar_and_own_network_table import (
 )
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
-from roarbench.stats.board import Board
+from roarbench.stats.board_records import Board
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict

@@ -15,7 +15,6 @@ from torch import nn
 
 from roarbench.analysis.networks_at_chance import is_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
-from roarbench.api.explainers import make_batch_per_network
 from roarbench.api.inputs import check_labels, read_images, read_labels
 from roarbench.api.make_and_score_maps import (
     MapScores,
@@ -24,6 +23,7 @@ from roarbench.api.make_and_score_maps import (
     make_and_score_maps,
     warn_of_tied_features,
 )
+from roarbench.api.maps_of_explainers import make_batch_per_network
 from roarbench.api.own_network_gain_of_maps import (
     GainTable,
     OwnNetworkTable,
@@ -40,7 +40,7 @@ from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
-from roarbench.stats.curves import POINTS, compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 

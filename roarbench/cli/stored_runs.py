@@ -68,7 +68,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     with open_writable_results(source.store, source.db) as results:
         suite_results, records = _load_results_and_run_records("retry", loaded, results, estimators)
         keys = [record["key"] for record in records if record["state"] == "failed"]
-        due = results.failures.retry(keys, suite_results.data)
+        due = results.failures.allow_retry(keys, suite_results.data)
     verb = "is" if len(due) == 1 else "are"
     counted = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
     advice = f"`{propose_command('run')}` starts them" if due else "nothing to retry"
@@ -123,8 +123,8 @@ def reproduce(
 ) -> None:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.execution import reproduce as reproduction
-    from roarbench.execution.worker_count import count_workers
+    from roarbench.execution import reproduce_run as reproduction
+    from roarbench.execution.count_and_start_workers import count_workers
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 

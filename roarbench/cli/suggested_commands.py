@@ -72,7 +72,7 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
 def propose_third_training(results: "SuiteResults") -> list[str]:
     """Propose to train a third seed of ROAR for rows that do not differ significantly from Random after two seeds."""
     from roarbench.analysis.bootstrap_draws import SuiteDraws
-    from roarbench.stats.board import RANDOM
+    from roarbench.stats.board_records import RANDOM
     from roarbench.stats.verdicts import Verdict
 
     if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:

@@ -89,7 +89,7 @@ def capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def use_typographic_signs(text: str) -> str:
+def typeset_minus_and_percent_signs(text: str) -> str:
     """Replace hyphens before numbers by minus signs, and put a narrow space before percent signs."""
     return re.sub(r"(?<!\w)-(?=\d)", "−", re.sub(" ?%", "\N{NARROW NO-BREAK SPACE}%", text))
 

@@ -206,7 +206,7 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     }
 
 
-def describe_stray_text_in_numeric_columns(table: pa.Table, label: str) -> dict[str, str]:
+def describe_stray_text_by_column(table: pa.Table, label: str) -> dict[str, str]:
     """Return a dict from each string column to a description of its stray text.
 
     If more than half of a column's strings are numbers, the description has an example and the number of the other

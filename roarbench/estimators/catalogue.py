@@ -190,7 +190,7 @@ def find_owner_of_ranking(name: str) -> Estimator | None:
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
-        estimator = find_estimator(estimator.parent_id)
+        estimator = find_estimator(estimator.id_without_last_twin)
     return estimator if estimator.has_own_map else None
 
 

@@ -156,7 +156,7 @@ class Estimator:
         return EstimatorId.parse(self.id)
 
     @property
-    def parent_id(self) -> str:
+    def id_without_last_twin(self) -> str:
         """Return the id of the estimator or twin from which a twin was made; the id itself if this is no twin."""
         return str(self.parsed_id.parent)
 
@@ -200,7 +200,7 @@ class Estimator:
         the estimator's map and the map of its blurred twin in one call.
         """
         if self.has_own_passes:
-            return self.parent_id if self.explained_variant == "trained" else self.id
+            return self.id_without_last_twin if self.explained_variant == "trained" else self.id
         if self.control:
             return "answered" if self.uses_prediction else "controls"
         return self.explained_variant

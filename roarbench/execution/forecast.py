@@ -165,7 +165,7 @@ class Plan:
         days = seconds / _DAY
         long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
         total = f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
-        return f"{total} of wall time with {self._describe_rates(rates)}{note}"
+        return f"{total} of wall time with {self._describe_workers(rates)}{note}"
 
     def _format_report_lines(self) -> Iterator[str]:
         work = self.work
@@ -212,7 +212,7 @@ class Plan:
             "overhead": format_count(work.jobs, "job"),
         }[kind]
 
-    def _describe_rates(self, rates: Rates) -> str:
+    def _describe_workers(self, rates: Rates) -> str:
         workers = format_count(self.workers, "worker")
         if rates.gpus:
             workers = f"{format_count(rates.gpus, 'GPU')} and {workers}"

@@ -141,7 +141,7 @@ def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor
     """Return why an estimator does not apply to a network; empty if it applies. The base of an ensemble is tried."""
     if estimator.control:
         return ""
-    tried = find_estimator(estimator.parent_id) if estimator.form == "base" else ESTIMATORS[estimator.base]
+    tried = find_estimator(estimator.id_without_last_twin) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
         with convert_exit_to_error():

@@ -12,7 +12,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import RunError
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution.importance import (
+from roarbench.execution.importance_maps import (
     choose_map_batch_size,
     find_map_device,
     make_cached_tie_order_function,

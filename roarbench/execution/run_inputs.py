@@ -35,7 +35,7 @@ from roarbench.compute.degraded_images import (
     RankingMask,
     RemovalMasks,
 )
-from roarbench.compute.matched_other_image_masks import (
+from roarbench.compute.magnitude_matched_masks import (
     Unsigned,
     assign_strata,
     draw_matching_ties,
@@ -46,7 +46,7 @@ from roarbench.compute.streamed_degraded_images import StreamedChangingImages, S
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.random_draws import pair_images
-from roarbench.execution.importance import make_image_ids
+from roarbench.execution.importance_maps import make_image_ids
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores

@@ -29,6 +29,7 @@ from roarbench.execution.artifact_verification import (
     read_recorded_checksums,
     verify_images_and_rankings,
 )
+from roarbench.execution.count_and_start_workers import PER_CORE, start_local_workers
 from roarbench.execution.forecast import make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
@@ -38,7 +39,6 @@ from roarbench.execution.rate_measurement import measure_rates
 from roarbench.execution.rates import Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.suite_networks import refuse_unloadable_weights
-from roarbench.execution.worker_count import PER_CORE, start_local_workers
 from roarbench.execution.workload import Work, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (

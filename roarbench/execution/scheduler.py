@@ -173,9 +173,9 @@ class _Runner:
             for step in made:
                 self._record_done_elsewhere(step)
             todo = [step for step in ready if step not in made and not self._leave_interrupted_step_to_others(step)]
-            yield from self._claim_leases({step.make_lease_request(self._data): step for step in todo})
+            yield from self._claim_leases_and_start_steps({step.make_lease_request(self._data): step for step in todo})
 
-    def _claim_leases(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
+    def _claim_leases_and_start_steps(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
         if not requests:
             return
         answer = self._store.claim_leases(list(requests), self._owner, self._engine.idle)

@@ -32,7 +32,7 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.execution.importance import MAX_LOADED_NETWORKS
+from roarbench.execution.importance_maps import MAX_LOADED_NETWORKS
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.run_inputs import (
     exchange_rankings_if_twin,

@@ -134,7 +134,8 @@ def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSp
             belongs = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
-            belongs, kinds = default_id in block.estimators, [row.twin for row in twins if row.parent_id == default_id]
+            belongs = default_id in block.estimators
+            kinds = [row.twin for row in twins if row.id_without_last_twin == default_id]
         yield from (name,) if belongs else ()
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 

@@ -9,7 +9,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.inspect_folder import infer_dataset
+from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.plan.read_suite_file import make_suite_name
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES

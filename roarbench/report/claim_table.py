@@ -22,9 +22,9 @@ from roarbench.common.enums import Order, Unit
 from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.stats.board import ONE_NETWORK, RANDOM
+from roarbench.stats.board_records import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap_intervals import Sample
-from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.correctness_and_gain import UNTOUCHED
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 

@@ -9,7 +9,7 @@ from roarbench.analysis.quantus_and_probability_drop import ProbabilityDrop
 from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noise
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Row
+from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.verdicts import ControlComparison
 

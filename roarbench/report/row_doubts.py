@@ -16,11 +16,11 @@ from roarbench.analysis.row_warnings import (
     find_row_marks,
 )
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
-from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, use_typographic_signs
+from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
 from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
@@ -66,7 +66,8 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
     doubts += _find_tie_and_stability_doubts(draws, row.estimator)
     doubts += _find_other_cause_doubts(draws, protocol, row.estimator)
     return tuple(
-        Doubt(use_typographic_signs(short), use_typographic_signs(sentence), grave) for short, sentence, grave in doubts
+        Doubt(typeset_minus_and_percent_signs(short), typeset_minus_and_percent_signs(sentence), grave)
+        for short, sentence, grave in doubts
     )
 
 
@@ -135,13 +136,13 @@ def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -
     for mark in find_row_marks(draws, name):
         grave = applies and mark.grade is Grade.STRONG
         if mark.kind == MASKS:
-            yield from _find_mask_doubts(draws, mark, name, remark, grave)
+            yield from _find_mask_leakage_doubt(draws, mark, name, remark, grave)
         elif mark.text:
             label = f"{_WEAKER_RANKINGS[mark.kind]} {mark.share.value:.0%}"
             yield Doubt(label if applies else f"ROAR: {label}", f"{capitalize(mark.text)}.{remark}", grave)
 
 
-def _find_mask_doubts(draws: SuiteDraws, mark: Mark, name: str, remark: str, grave: bool) -> Iterator[Doubt]:
+def _find_mask_leakage_doubt(draws: SuiteDraws, mark: Mark, name: str, remark: str, grave: bool) -> Iterator[Doubt]:
     """Yield a doubt if masks alone reach over half of the accuracy that degraded images reach (both above chance).
 
     Nothing is yielded if the grade of the mark is `none`. A single training run on masks has no interval and no

@@ -13,7 +13,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, Chart, PanelCurve, XLabel
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, IntervalScope
+from roarbench.stats.board_records import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 
 # sizes of a figure of bars, in inches

@@ -26,9 +26,9 @@ from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board import RANDOM, VERSION, ZERO, Board, Row
+from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.curves import POINTS
+from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import UNVERIFIED, Origin
 

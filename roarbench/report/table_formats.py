@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
-from roarbench.stats.board import Row
+from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
@@ -215,13 +215,13 @@ def _format_verdict(comparison: Comparison | None) -> str:
     return comparison.verdict.value if comparison else MISSING
 
 
-def _list_rows(columns: list[Column]) -> Iterator[tuple[str, ...]]:
+def _transpose_cells(columns: list[Column]) -> Iterator[tuple[str, ...]]:
     return zip(*(column.cells for column in columns), strict=True)
 
 
 def _format_markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = list_columns(table)
-    rows = format_markdown_table([column.heading for column in columns], _list_rows(columns))
+    rows = format_markdown_table([column.heading for column in columns], _transpose_cells(columns))
     all_notes = (f"{table.caption}.", write_all_notes(table), advice, table.probability_columns_note)
     caption = " ".join(filter(None, all_notes) if notes else summarize_notes(table))
     return f"**{_make_title(table)}**\n\n{rows}\n\n{caption}"
@@ -231,7 +231,7 @@ def format_html(table: SuiteTable) -> str:
     """Format the table as HTML with its title and short notes, for notebooks."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_make_title(table), headings, _list_rows(columns), summarize_notes(table, PAGE))
+    return format_html_table(_make_title(table), headings, _transpose_cells(columns), summarize_notes(table, PAGE))
 
 
 def format_html_table(

@@ -13,7 +13,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable
-from roarbench.stats.board import ONE_NETWORK, RANDOM, Board, IntervalScope
+from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope
 
 PAGE = "docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."

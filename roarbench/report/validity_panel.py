@@ -26,7 +26,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.curves import POINTS
+from roarbench.stats.correctness_and_gain import POINTS
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel

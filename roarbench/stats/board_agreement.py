@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
-from roarbench.stats.curves import Floats
+from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import Verdict
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.stats.curves import POINTS, Floats
+from roarbench.stats.correctness_and_gain import POINTS, Floats
 
 
 @dataclass(frozen=True)

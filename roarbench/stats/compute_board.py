@@ -9,9 +9,9 @@ from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board import RANDOM, ZERO, Board, IntervalScope, Row
+from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
-from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components

@@ -14,7 +14,14 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, compute_trapezoid_weights, hash_correctness
+from roarbench.stats.correctness_and_gain import (
+    Bits,
+    Correctness,
+    Floats,
+    Point,
+    compute_trapezoid_weights,
+    hash_correctness,
+)
 
 # possible degrees of freedom d with which the pooled variance is weighted against a row's own, evenly spaced in 1 / d
 PRIOR_FREEDOMS = 1 / np.linspace(1, 0.001, 100)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
-from roarbench.stats.curves import POINTS, Floats
+from roarbench.stats.correctness_and_gain import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap_intervals import Sample, compute_quantile
-from roarbench.stats.curves import Floats
+from roarbench.stats.correctness_and_gain import Floats
 
 
 @dataclass(frozen=True, eq=False)

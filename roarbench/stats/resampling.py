@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
-from roarbench.stats.curves import Bits, Correctness, Floats, Point, hash_correctness
+from roarbench.stats.correctness_and_gain import Bits, Correctness, Floats, Point, hash_correctness
 from roarbench.stats.explained_network_variance import (
     PRIOR_FREEDOMS,
     ReferenceCurve,

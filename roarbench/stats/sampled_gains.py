@@ -8,9 +8,9 @@ import numpy as np
 from roarbench.common.enums import ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board import RANDOM, IntervalScope
+from roarbench.stats.board_records import RANDOM, IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
-from roarbench.stats.curves import POINTS, Correctness, Floats, compute_gain, compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import POINTS, Correctness, Floats, compute_gain, compute_trapezoid_weights
 from roarbench.stats.resampling import Draws
 from roarbench.stats.variance_components import VarianceComponents
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Floats, Point, hash_correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Bits, Correctness, Floats, Point, hash_correctness
 from roarbench.stats.explained_network_variance import (
     ReferenceVariance,
     compute_between_and_residual_squares,

@@ -9,7 +9,7 @@ import numpy as np
 
 from roarbench.common.text import SAME
 from roarbench.stats.bootstrap_intervals import Estimate, Sample, compute_quantile
-from roarbench.stats.curves import Floats
+from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.rank_intervals import Pairs
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board

@@ -71,7 +71,7 @@ class Failures:
 
         return self._database.run_read(work)
 
-    def retry(self, keys: Collection[str], data: str) -> set[str]:
+    def allow_retry(self, keys: Collection[str], data: str) -> set[str]:
         """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:

@@ -23,7 +23,7 @@ from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import MATCHED
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.compute_board import compute_board_from_draws
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_trapezoid_weights
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict

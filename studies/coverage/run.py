@@ -19,11 +19,11 @@ import numpy as np
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import ROAR
 from roarbench.stats import resampling
-from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import compare_boards, compute_agreement
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample, compute_half_width
 from roarbench.stats.compute_board import compute_board_from_draws
-from roarbench.stats.curves import Correctness, Floats
+from roarbench.stats.correctness_and_gain import Correctness, Floats
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.plan.protocols import ROAR
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_gain, compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import (
+    POINTS,
+    UNTOUCHED,
+    Bits,
+    Correctness,
+    Point,
+    compute_gain,
+    compute_trapezoid_weights,
+)
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")

@@ -17,7 +17,7 @@ from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
-from roarbench.stats.board import Row
+from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict, make_parser, write_tables

@@ -18,7 +18,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_suite
-from roarbench.stats.board import Row
+from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain
 from roarbench.store.published_folder import read_index_and_check_folder

@@ -16,10 +16,10 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import MATCHED
-from roarbench.stats.board import Board
 from roarbench.stats.board_agreement import compare_boards
+from roarbench.stats.board_records import Board
 from roarbench.stats.compute_board import compute_board
-from roarbench.stats.curves import Correctness
+from roarbench.stats.correctness_and_gain import Correctness
 from studies.page import make_parser, open_store, write_tables
 from studies.replication.run import (
     collect_common_rows,

@@ -16,8 +16,8 @@ from roarbench.common.text import format_interval, format_markdown_table
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board import Board, Row
 from roarbench.stats.board_agreement import Replication, compare_boards
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.results import ResultsStore
 from studies.page import format_verdict, sort_rows_by_gain, write_store_tables

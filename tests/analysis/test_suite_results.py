@@ -27,9 +27,9 @@ from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts
-from roarbench.stats.board import IntervalScope
+from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.correctness_and_gain import UNTOUCHED
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, make_leaky_accuracy, make_suite_results, result
 from tests.helpers.tables import make_table, render_words
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import roarbench as rb
 from roarbench.api.batched_inference import ThreadedNetworks, compute_logits
-from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.maps_of_explainers import make_batch_per_network
 from roarbench.api.read_explainers import read_explainers
 from roarbench.estimators import faster_networks
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.api import explainers
+from roarbench.api import maps_of_explainers
 from roarbench.api.batched_inference import compute_logits, split_into_batches
-from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
+from roarbench.api.maps_of_explainers import ExplainedBatch, Explainers, make_batch_per_network
 from roarbench.api.own_network_gain_of_maps import own_network_gain
 from roarbench.api.primitives import perturbation_curve
 from roarbench.api.read_explainers import read_explainers
@@ -17,7 +17,7 @@ from tests.helpers.trainings import network
 
 @pytest.mark.slow  # fake tensors import sympy
 def test_images_move_to_device_of_each_network(monkeypatch):
-    monkeypatch.setattr(explainers, "compute_image_seeds", lambda images: torch.arange(4))
+    monkeypatch.setattr(maps_of_explainers, "compute_image_seeds", lambda images: torch.arange(4))
     with fake_gpu():
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]

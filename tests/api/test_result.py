@@ -14,7 +14,7 @@ from captum.attr import Saliency
 import roarbench
 from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.common.enums import Split
-from roarbench.execution import worker_count
+from roarbench.execution import count_and_start_workers
 from roarbench.submissions.file import read_submission
 from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.given import gradient_x_input
@@ -162,7 +162,7 @@ def test_evaluate_resumes_after_interrupt_in_event_loop(empty_store_suite, monke
     async def cell():
         return roarbench.evaluate(empty_store_suite, MINE, protocol="roar", quiet=True)
 
-    monkeypatch.setattr(worker_count, "LocalEngine", Engine)
+    monkeypatch.setattr(count_and_start_workers, "LocalEngine", Engine)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     kept = empty_store_suite.result().stored.results

@@ -22,7 +22,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.train import use_fastest_exact_kernels
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution import importance, worker_count
+from roarbench.execution import count_and_start_workers, importance_maps
 from roarbench.execution import run_inputs as inputs
 from roarbench.store.software_and_hardware import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -51,12 +51,12 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert worker_count.count_default_workers() == count_cores()
-    monkeypatch.setattr(worker_count, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert worker_count.count_default_workers() == 3
+    assert count_and_start_workers.count_default_workers() == count_cores()
+    monkeypatch.setattr(count_and_start_workers, "list_gpu_ids", lambda: ("0", "1", "2"))
+    assert count_and_start_workers.count_default_workers() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(worker_count, "count_cores", lambda count=count: count)
-        assert worker_count.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
+        monkeypatch.setattr(count_and_start_workers, "count_cores", lambda count=count: count)
+        assert count_and_start_workers.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
 
 
 def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):
@@ -92,12 +92,12 @@ def test_available_gpu_bytes_are_shared_between_workers(gpu_of_8_gb, monkeypatch
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
-    assert importance.choose_map_batch_size(work.suite, 18) == 4096
+    assert importance_maps.choose_map_batch_size(work.suite, 18) == 4096
     monkeypatch.setenv(SHARING, "8")
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
-    assert importance.choose_map_batch_size(work.suite, 18) == 512
+    assert importance_maps.choose_map_batch_size(work.suite, 18) == 512
     gpu_of_8_gb.free = 0
-    assert importance.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
+    assert importance_maps.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
     for free, own, workers, bytes_each, why in (  # memory that other processes hold is not available
         (3, 4, 1, 7, "memory of this process counts"),
         (3, 0, 2, 3, "less than its share"),

@@ -54,7 +54,7 @@ def test_twin_has_attributes_of_parent_and_own_fingerprint(entry):
     parent, found = find_estimator(entry), {twin: find_estimator(f"{entry}~{twin}") for twin in TWINS}
     assert parent.parsed_id.marks == ("trusted", "cuda")[: entry.count("~")]
     for twin, row in found.items():
-        assert (row.twin, row.parent_id, row.submitted) == (twin, entry, "@" in entry)
+        assert (row.twin, row.id_without_last_twin, row.submitted) == (twin, entry, "@" in entry)
         assert row.parsed_id.marks == parent.parsed_id.marks
         assert (row.base, row.form, row.control) == (parent.base, parent.form, parent.control)
         assert EstimatorId.parse(row.id).explains_next_network == (twin == "other-reference")
@@ -64,13 +64,13 @@ def test_twin_has_attributes_of_parent_and_own_fingerprint(entry):
 
 def test_parameter_value_changes_fingerprint_but_not_form():
     found, default = find_estimator("var-grad(noise=0.05)"), ESTIMATORS["var-grad"]
-    assert (found.base, found.form, found.parent_id) == ("grad", "variance", found.id)
+    assert (found.base, found.form, found.id_without_last_twin) == ("grad", "variance", found.id)
     assert str(found.parsed_id.without_parameters) == "var-grad"
     fingerprints = {find_estimator(f"var-grad(noise={noise})").fingerprint for noise in (0.02, 0.05, 0.15, 2)}
     assert len(fingerprints) == 4
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
-    assert (twin.parent_id, twin.values) == (found.id, (("noise", 0.05),))
+    assert (twin.id_without_last_twin, twin.values) == (found.id, (("noise", 0.05),))
     assert str(twin.parsed_id.without_parameters) == "var-grad~blurred"
     assert {row.job_group for row in (found, default, twin, ESTIMATORS["grad"])} == {"trained"}
 
@@ -90,7 +90,7 @@ def test_find_estimator_normalises_parameters(written, name):
     found = find_estimator(written)
     assert found.id == name
     assert find_estimator(name) == found
-    assert (found.parent_id == name) == (not found.twin)
+    assert (found.id_without_last_twin == name) == (not found.twin)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation, normalise
-from roarbench.execution import suite_networks, worker_count
+from roarbench.execution import count_and_start_workers, suite_networks
 from roarbench.execution.network_trials import drop_inapplicable_estimators
-from roarbench.execution.reproduce import RerunRequest, reproduce
+from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.suite_networks import load_given_weights
@@ -131,7 +131,7 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     """Functions that run a suite on eight images per split, and that reproduce one of its results."""
-    monkeypatch.setattr(worker_count, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(make_default_url(tmp_path)) as store:
 

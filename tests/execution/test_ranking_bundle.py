@@ -10,10 +10,10 @@ from rich.console import Console
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, StoreError
-from roarbench.execution import worker_count
+from roarbench.execution import count_and_start_workers
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_bundle import export_rankings, import_rankings
-from roarbench.execution.reproduce import RerunRequest, reproduce
+from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.given_weights_titles import make_weights_title
@@ -188,7 +188,7 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
     """Another suite with the same images and network comes first in the table of suites."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(worker_count, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
     for suite in known:
         monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0

@@ -12,7 +12,7 @@ import torch
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import importance, shared_network_training, train_and_score_runs
+from roarbench.execution import importance_maps, shared_network_training, train_and_score_runs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
@@ -77,14 +77,14 @@ def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatc
 
 def test_run_missing_resumes_after_interruption_with_other_job_sizes(fresh, store, monkeypatch):
     work, runs = fresh
-    explained, done, maps = Counter(), Counter(), importance.compute_maps_of_tasks
+    explained, done, maps = Counter(), Counter(), importance_maps.compute_maps_of_tasks
 
     def counted(tasks, *rest):
         for estimators, _, batch, _ in tasks:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(tasks, *rest)
 
-    monkeypatch.setattr(importance, "compute_maps_of_tasks", counted)
+    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
         events = run_missing(work, runs, store, InlineEngine())
@@ -101,7 +101,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
     lost, scored = {bad, *truth, *explaining}, train_and_score_runs.execute_run
-    maps = importance.compute_maps_of_tasks
+    maps = importance_maps.compute_maps_of_tasks
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -121,7 +121,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
 
     monkeypatch.setattr(shared_network_training, "fit", diverging)
     monkeypatch.setattr(train_and_score_runs, "execute_run", sometimes)
-    monkeypatch.setattr(importance, "compute_maps_of_tasks", broken)
+    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
     assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
     assert store.find_done_keys(list_keys(runs)) == set(list_keys(runs)) - set(list_keys(lost)) != set()
@@ -136,7 +136,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     again = InlineEngine()
     assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
-    assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
+    assert store.failures.allow_retry([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.first_run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
 
 
@@ -198,7 +198,7 @@ def test_machine_errors_are_retried_and_fail_after_three_tries(fresh, store):
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
     assert all(event.failure for event in run_missing(work, runs, store, again)) and again.done == []
-    assert bad.key in store.failures.retry(list_keys(runs), work.images.fingerprint)
+    assert bad.key in store.failures.allow_retry(list_keys(runs), work.images.fingerprint)
     assert list_failures(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
     assert store.list_leases() == []

@@ -15,9 +15,9 @@ from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.execution import importance
+from roarbench.execution import importance_maps
 from roarbench.execution import ranking_jobs as shards
-from roarbench.execution.importance import compute_class_templates_and_classifier
+from roarbench.execution.importance_maps import compute_class_templates_and_classifier
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_work
@@ -95,8 +95,8 @@ def test_class_controls_match_means_and_sklearn_ridge(done):
     weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
     np.testing.assert_allclose(class_images.weights, weights, rtol=1e-3, atol=1e-5)
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
-        found = importance.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
-        batch = importance.load_batch(told, Split.TEST, 0, 8, norm)
+        found = importance_maps.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
+        batch = importance_maps.load_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.load_predictions(Split.TEST).targets[:8].tolist()
         batch = batch._replace(class_images=class_images)
         expected = compute_importance_maps([row], None, batch, torch.zeros(3, 1, 1))[row.id]

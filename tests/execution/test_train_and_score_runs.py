@@ -16,7 +16,7 @@ from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import make_noisy_copies
-from roarbench.execution import importance, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
+from roarbench.execution import importance_maps, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import (
     TEST,
@@ -78,12 +78,12 @@ def test_twins_explain_untrained_weights_and_other_classes(work):
 
 def test_class_templates_are_sent_to_device_once(work, monkeypatch):
     device = torch.device("meta")
-    monkeypatch.setattr(importance, "choose_device", lambda: device)
-    importance.compute_class_templates_and_classifier.cache_clear()
+    monkeypatch.setattr(importance_maps, "choose_device", lambda: device)
+    importance_maps.compute_class_templates_and_classifier.cache_clear()
     try:
-        templates = importance.compute_class_templates_and_classifier(work.images)
+        templates = importance_maps.compute_class_templates_and_classifier(work.images)
     finally:
-        importance.compute_class_templates_and_classifier.cache_clear()
+        importance_maps.compute_class_templates_and_classifier.cache_clear()
     assert {tensor.device for tensor in templates} == {device}
     numbers = torch.arange(2)
     batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, class_images=templates).to(device)
@@ -92,11 +92,11 @@ def test_class_templates_are_sent_to_device_once(work, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypatch):
-    calls, real = [], importance.draw_tie_order
-    monkeypatch.setattr(importance, "choose_device", lambda: torch.device(kind))
-    monkeypatch.setattr(importance, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
+    calls, real = [], importance_maps.draw_tie_order
+    monkeypatch.setattr(importance_maps, "choose_device", lambda: torch.device(kind))
+    monkeypatch.setattr(importance_maps, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
     ids = np.array([7, 1, 2**40])
-    draw = importance.make_cached_tie_order_function(ids)
+    draw = importance_maps.make_cached_tie_order_function(ids)
     for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
         np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
     assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
@@ -105,7 +105,7 @@ def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypat
 def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other, monkeypatch):
     spec = make_scalar_spec(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
-    monkeypatch.setattr(importance, "name_device", lambda device: "NVIDIA H200")
+    monkeypatch.setattr(importance_maps, "name_device", lambda device: "NVIDIA H200")
     monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # no map can be computed
     with pytest.raises(StoreError, match="has maps computed on NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
@@ -113,9 +113,9 @@ def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other,
 
 def test_map_provenance_splits_seconds_of_device_clock(work, monkeypatch):
     """Two controls share the seconds equally."""
-    monkeypatch.setattr(importance, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
+    monkeypatch.setattr(importance_maps, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
     request = [(work.explained[0], name) for name in ("random", "sobel")]
-    made = importance.make_maps_for_networks(request, Split.TEST, 0, 8)
+    made = importance_maps.make_maps_for_networks(request, Split.TEST, 0, 8)
     assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]
 
 
@@ -164,7 +164,7 @@ def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
     for name in counted:
         found, noise, kept = open_rankings(other, name), find_estimator(name).get_value("noise"), []
         for split, count in COUNTS.items():
-            batch = importance.load_batch(explained, split, 0, count, explained.norm)
+            batch = importance_maps.load_batch(explained, split, 0, count, explained.norm)
             copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
         assert found.prediction_stability == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))

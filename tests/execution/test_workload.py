@@ -15,7 +15,7 @@ from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
-from roarbench.execution import importance, ranking_jobs, shared_network_training, train_and_score_runs
+from roarbench.execution import importance_maps, ranking_jobs, shared_network_training, train_and_score_runs
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
@@ -125,9 +125,9 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
     note("trained", train.Training, "_load_images_and_labels", lambda self, index: index)
     note("scored", shared_network_training, "predict_logits", lambda model, inputs, *_: inputs)
     note("scored", train_and_score_runs, "predict_logits", lambda model, inputs, *_: inputs)
-    note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
+    note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance_maps, *_: importance_maps)
     note("drawn", shared_pass, "draw_normal_noise", lambda images, ids, *_: ids)
-    monkeypatch.setattr(importance, "compute_maps_of_tasks", explained)
+    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     inline = tiny_suite.InlineEngine()

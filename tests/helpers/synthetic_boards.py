@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board_records import Board, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Bits, Correctness, Point
 
 IMAGES = 600
 BOOTSTRAP = Bootstrap(400, seed=3)

@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, ranking_jobs, train_and_score_runs
+from roarbench.execution import importance_maps, job_graph, ranking_jobs, train_and_score_runs
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.rates import CORE, assume_rates
@@ -100,7 +100,7 @@ def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[JobContext, list
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (ranking_jobs, importance, job_graph):
+    for module in (ranking_jobs, importance_maps, job_graph):
         patch.setattr(module, "IMAGES_PER_PASS", explained)
     patch.setattr(job_graph, "SHARD", shard)
 

@@ -7,7 +7,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, IntervalScope, Row
+from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict

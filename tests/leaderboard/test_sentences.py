@@ -20,7 +20,7 @@ from roarbench.common.enums import Order
 from roarbench.plan.protocols import KAR, SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
-from roarbench.stats.board import Board, IntervalScope, Row
+from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval

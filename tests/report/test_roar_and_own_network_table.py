@@ -20,7 +20,7 @@ from roarbench.report.roar_and_own_network_table import (
     render,
 )
 from roarbench.report.suite_charts import plot_gains
-from roarbench.stats.board import IntervalScope
+from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.made_up import SUITE
 from tests.helpers.tables import render_text

@@ -19,7 +19,7 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import format_html, format_text, render
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
-from roarbench.stats.board import Board, IntervalScope, Row
+from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict

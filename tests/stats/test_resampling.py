@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.curves import Correctness, compute_trapezoid_weights
+from roarbench.stats.correctness_and_gain import Correctness, compute_trapezoid_weights
 from roarbench.stats.explained_network_variance import (
     PRIOR_FREEDOMS,
     ReferenceVariance,

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.board_agreement import compare_boards
+from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import (

@@ -15,8 +15,8 @@ import pytest
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.execution import reproduce
-from roarbench.execution.reproduce import Reproduction
+from roarbench.execution import reproduce_run
+from roarbench.execution.reproduce_run import Reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
@@ -199,8 +199,8 @@ def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
     second.add_results(extremes)
     moved(second, store, tmp_path)
-    assert reproduce._compute_chance_margin(second, suite, extremes[0], extremes[0]) > 0.9
-    assert reproduce._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
+    assert reproduce_run._compute_chance_margin(second, suite, extremes[0], extremes[0]) > 0.9
+    assert reproduce_run._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
 
 
 def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):

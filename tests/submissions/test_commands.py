@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.execution import reproduce
+from roarbench.execution import reproduce_run
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.submissions.file import read_submission
@@ -136,7 +136,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     runs = [result.run for result in read_rows("there").values()]
     assert max(run.seed for run in runs if name in run.cell.estimator) >= SEEDS_PER_REPLICATION
 
-    monkeypatch.setattr(reproduce, "_compute_chance_margin", lambda *_: 0.0)
+    monkeypatch.setattr(reproduce_run, "_compute_chance_margin", lambda *_: 0.0)
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
     assert "repeating from scratch: " in answer.err
     assert re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)

@@ -172,7 +172,8 @@ def test_parameters_follow_file_name_and_precede_marks_in_estimator_id(tmp_path)
     assert (found.id, found.twin, found.submitted) == (name, "blurred", True)
     assert found.parsed_id.marks == ("trusted", "cuda")
     assert (asked.file_id, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
-    assert find_estimator(found.parent_id).fingerprint != find_estimator("mine@0123abcd~trusted~cuda").fingerprint
+    untwinned, trusted = map(find_estimator, (found.id_without_last_twin, "mine@0123abcd~trusted~cuda"))
+    assert untwinned.fingerprint != trusted.fingerprint
     for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
         with pytest.raises(CallerError, match="no estimator"):
             find_estimator(wrong)

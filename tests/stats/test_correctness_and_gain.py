@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
-from roarbench.stats.curves import UNTOUCHED, Correctness, compute_gain
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, compute_gain
 
 
 def test_curve_is_complete_with_cell_for_every_level():

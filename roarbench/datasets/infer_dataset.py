@@ -34,7 +34,7 @@ from roarbench.datasets.tabular import (
     LABEL_COLUMN_NAMES,
     TABLE_SUFFIXES,
     count_missing_by_feature,
-    describe_stray_text_in_numeric_columns,
+    describe_stray_text_by_column,
     find_label_column,
     read_features_and_labels,
     read_table,
@@ -131,7 +131,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if gaps:
         warn(f"warning: {missing}; these columns are left out")
-    stray_texts = describe_stray_text_in_numeric_columns(table, label)
+    stray_texts = describe_stray_text_by_column(table, label)
     for name, stray in stray_texts.items():
         if stray:
             warn(f"warning: {path.name}: column '{name}' is left out: it holds {stray} and numbers in the other rows")

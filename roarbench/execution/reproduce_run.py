@@ -130,7 +130,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
-        _store_submission_source(store, run, fresh)
+        _copy_submission_after_isolation_check(store, run, fresh)
         again = _rerun(JobContext(fresh, images, suite, weights), run, request.workers, console)
     reproduction = Reproduction(stored, again, _compute_chance_margin(store, suite, stored, again))
     store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
@@ -202,7 +202,7 @@ def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) ->
     return tuple(known[title] if title in needed else "" for title in suite.given.split(","))
 
 
-def _store_submission_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
+def _copy_submission_after_isolation_check(store: ResultsStore, run: Run, workspace: Workspace) -> None:
     estimator_id = EstimatorId.parse(run.cell.estimator)
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
-from roarbench.stats.board import RANDOM, IntervalScope, drop_ranks_and_verdicts
+from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
-from roarbench.stats.curves import UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
