@@ -26,18 +26,13 @@ from roarbench.plan.planned_runs import (
     list_runs,
 )
 from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
+from roarbench.store.annotations import AnnotationKind, describe_validation_findings, read_annotations
 from roarbench.store.image_set_sources import ImageSource
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions_and_annotations import (
-    AnnotationKind,
-    describe_validation_findings,
-    find_added_estimators,
-    read_annotations,
-    read_submissions_of_estimators,
-)
+from roarbench.store.submissions import find_added_estimators, read_submissions_of_estimators
 from roarbench.store.workspace import Workspace
 
 add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly

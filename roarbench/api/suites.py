@@ -197,7 +197,7 @@ class Suite:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import drop_inapplicable_estimators
-        from roarbench.store.user_suites import record_trusted_network, refuse_untrusted_network
+        from roarbench.store.trusted_network_files import record_trusted_network, refuse_untrusted_network
 
         if self.name_or_file.endswith(".toml"):
             record_trusted_network(self.plan)

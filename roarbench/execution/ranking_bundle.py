@@ -24,12 +24,12 @@ from roarbench.common.text import fit_on_one_line, format_count
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.plan.planned_runs import has_explained_model, list_runs
+from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.workspace import Workspace
 
 _FAULTS = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)

@@ -39,8 +39,9 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions_and_annotations import read_submissions_by_id
-from roarbench.store.user_suites import list_all_suites, refuse_untrusted_network
+from roarbench.store.submissions import read_submissions_by_id
+from roarbench.store.trusted_network_files import refuse_untrusted_network
+from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 

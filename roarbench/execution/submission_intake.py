@@ -14,8 +14,9 @@ from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.execution.progress import StageDisplay
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
+from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import replace_validation_findings, store_submission
+from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.file import Submission, read_submission
 from roarbench.submissions.limits_and_faults import Refusal

@@ -45,11 +45,11 @@ from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.suite import decode_network_pair_seed
+from roarbench.store.annotations import AnnotationKind
 from roarbench.store.networks import CheckpointFile
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from roarbench.store.software_and_hardware import read_provenance
-from roarbench.store.submissions_and_annotations import AnnotationKind
 
 _MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
 

@@ -29,10 +29,10 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
+from roarbench.store.annotations import parse_annotations
 from roarbench.store.image_set_sources import LOCAL, ImageSource, check_imported_source
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.software_and_hardware import Provenance
-from roarbench.store.submissions_and_annotations import parse_annotations
 from roarbench.submissions.file import Submission, parse_submission
 
 _FORMAT = "1"  # increases when older versions of roarbench cannot read the files

@@ -18,6 +18,7 @@ from roarbench.common.errors import LostLease, StoreError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import decode_network_pair_seed
+from roarbench.store.annotations import AnnotationKind, insert_annotations, read_annotations
 from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
 from roarbench.store.failures import Failures, mark_not_failed_or_interrupted
 from roarbench.store.leases import (
@@ -36,7 +37,6 @@ from roarbench.store.open_database import open_database
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
 from roarbench.store.software_and_hardware import read_code_version
-from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations, read_annotations
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 

@@ -173,7 +173,7 @@ watched = Table(  # no longer used; missing from stores older than 0006
 remarks = Table(  # annotations of submissions, rankings and runs; missing from stores older than 0010
     "remarks",
     metadata,
-    Column("key", Text, primary_key=True),  # kind and subject, see `submissions_and_annotations.AnnotationKind`
+    Column("key", Text, primary_key=True),  # kind and subject, see `annotations.AnnotationKind`
     Column("value", JSON, nullable=False),
     _make_created_column(),
 )

@@ -10,18 +10,14 @@ from sqlalchemy import select
 from roarbench.common.files import compute_sha256, write_new_file
 from roarbench.common.identity import encode_canonically
 from roarbench.common.text import write_csv
+from roarbench.store.annotations import export_annotations, insert_annotations
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.exported_file import ExportedFile, write_exported_file
 from roarbench.store.image_set_sources import LOCAL, insert_image_sources, read_image_sources
 from roarbench.store.results import Origin, ResultsStore, read_origins
 from roarbench.store.run_result import RunResult, make_result_row, read_result, read_run
 from roarbench.store.schema import imports, results
-from roarbench.store.submissions_and_annotations import (
-    export_annotations,
-    insert_annotations,
-    insert_submission,
-    read_submissions_by_id,
-)
+from roarbench.store.submissions import insert_submission, read_submissions_by_id
 from roarbench.store.user_suites import insert_suites, read_suites
 
 _ROWS_PER_STATEMENT = 500

@@ -35,7 +35,8 @@ from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_
 from roarbench.plan.suites import find_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
-from roarbench.store.user_suites import record_trusted_network, store_or_replace_suite
+from roarbench.store.trusted_network_files import record_trusted_network
+from roarbench.store.user_suites import store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed

@@ -23,8 +23,8 @@ from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.suite_and_estimator_descriptions import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.command_line import publish
 from tests.helpers.two_questions import make_tables_of_both_gains

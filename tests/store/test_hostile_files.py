@@ -18,7 +18,7 @@ from roarbench.common.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import exported_file, schema
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.submissions_and_annotations import store_submission
+from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import check_exported_files, export_results, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.file import parse_submission

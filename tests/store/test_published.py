@@ -13,6 +13,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import format_pull_request_comment, prepare_published_file, write_published_file
+from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
     INDEX,
@@ -23,7 +24,6 @@ from roarbench.store.published_folder import (
 )
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
-from roarbench.store.submissions_and_annotations import AnnotationKind, insert_annotations
 from roarbench.store.transfer import export_results, import_results
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.store.submissions_and_annotations import store_submission
+from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits_and_faults import Refusal

@@ -1,4 +1,4 @@
-"""Provenance levels of rows, export and import between stores, and archived rows."""
+"""Export and import between stores, provenance levels of rows, and archived rows."""
 
 import csv
 import json
@@ -7,7 +7,6 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from roarbench.execution.reproduce_run import Reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.store import submissions_and_annotations
+from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
 from roarbench.store.archived_rows import (
     ArchivedCounts,
     archive_rows,
@@ -37,13 +36,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
-from roarbench.store.submissions_and_annotations import (
-    AnnotationKind,
-    read_annotations,
-    read_submissions_by_id,
-    replace_validation_findings,
-    store_submission,
-)
+from roarbench.store.submissions import find_added_estimators, read_submissions_by_id, store_submission
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.file import parse_submission
@@ -57,19 +50,6 @@ TRUSTED = f"{ENTRY.id}~trusted"
 
 def make_rows(*names):
     return [make_result(make_run(estimator=name)) for name in names]
-
-
-def test_store_submission_keeps_one_file_per_id(store):
-    for each in (ENTRY, OTHER, ENTRY):
-        store_submission(store.database, each)
-    twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
-    with pytest.raises(StoreError, match=f"a different file is stored as {ENTRY.id}"):
-        store_submission(store.database, twin)
-    assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
-    assert read_submissions_by_id(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
-    names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    found = submissions_and_annotations.read_submissions_of_estimators(store.database, names)
-    assert found == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_path):
@@ -221,7 +201,7 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     assert archive_rows(store.database, keys, "wrong\nlayer") == ArchivedCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.read_history(keys) == {}
-    added = submissions_and_annotations.find_added_estimators(store.database, "planted", "resnet8")
+    added = find_added_estimators(store.database, "planted", "resnet8")
     assert added == ["grad", TRUSTED]  # both run in any suite
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]

@@ -1,90 +1,21 @@
-"""Store submissions, and annotations of submissions, rankings and runs. Nothing here imports torch.
+"""Store annotations of submissions, rankings and runs, and check the annotations of an export.
 
 Exports contain annotations with results, except for annotations of kind `AnnotationKind.IMPORTED`.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy import Connection, delete, inspect, select
 
-from roarbench.common.errors import CallerError, StoreError
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.store.database import Database, insert_new, select_matching
 from roarbench.store.run_result import RunResult
-from roarbench.store.schema import entries, failures, remarks, results
-from roarbench.submissions.file import Submission, parse_submission
+from roarbench.store.schema import remarks
 from roarbench.submissions.limits_and_faults import ValidationFinding
-
-
-def store_submission(database: Database, submission: Submission) -> None:
-    """Store a submission's file; raise StoreError if a different file has the same id."""
-    with database.begin_write() as connection:
-        insert_submission(connection, submission)
-
-
-def insert_submission(connection: Connection, submission: Submission) -> None:
-    """Store a submission within a transaction."""
-    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
-    if known is None:
-        row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
-        connection.execute(insert(entries), row)
-    elif known != submission.sha256:
-        seen = f"a different file is stored as {submission.file_id}"
-        raise StoreError(f"{seen}; add a comment to your file, so that its id changes")
-
-
-def read_submissions_by_id(database: Database, ids: Collection[str] | None = None) -> dict[str, Submission]:
-    """Return a dict from ids to stored submissions; `ids` selects submissions, and None selects all."""
-    wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
-    with database.begin_read() as connection:
-        if ids is None:
-            rows = list(connection.execute(wanted))
-        else:
-            rows = list(select_matching(connection, wanted, entries.c.id, ids))
-    return {row.id: parse_submission(row.source) for row in rows}
-
-
-def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
-    """Return a dict from estimator ids to submissions with parameters; other estimators have no entry."""
-    ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
-    file_ids = {estimator_id.file_id for estimator_id in ids.values()}
-    submissions = read_submissions_by_id(database, file_ids) if ids else {}
-    return {
-        name: submissions[estimator_id.file_id].replace_parameters(estimator_id.listed or "")
-        for name, estimator_id in ids.items()
-        if estimator_id.file_id in submissions
-    }
-
-
-def find_added_estimators(database: Database, dataset: str, model: str) -> list[str]:
-    """Return the ids of stored submissions and other estimators that can be added to suites on a data set and network.
-
-    Estimators that only have failed runs are included. Estimators that this version of roarbench lacks are not. A
-    submission that ran without the sandbox has a different id, with `~trusted`.
-    """
-    done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
-    failed = select(failures.c.record).distinct()
-    with database.begin_read() as connection:
-        estimators = set(connection.scalars(done))
-        cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
-    estimators |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(filter(_is_added_estimator, estimators))
-
-
-def _is_added_estimator(name: str) -> bool:
-    if name == CLEAN:
-        return False
-    try:
-        estimator = find_estimator(name)
-    except CallerError:
-        return EstimatorId.parse(name).submitted
-    return estimator.id == name and (estimator.addable or bool(estimator.values))
 
 
 class AnnotationKind(StrEnum):
