@@ -15,9 +15,9 @@ from roarbench.api.ranking_and_removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission_name
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
-from roarbench.compute.device_ranking import rank_to_bit_planes
+from roarbench.compute.device_ranking import make_cached_tie_order_function, rank_to_bit_planes
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance_maps import make_cached_tie_order_function, make_image_ids
+from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance

@@ -1,10 +1,11 @@
-"""Bit-planes of importance maps, computed on the device that holds the maps.
+"""Compute bit-planes of importance maps on the device that holds the maps.
 
 The bit-planes from a GPU equal those from `compute.bit_planes` on a CPU byte for byte, because keys are integers that
 are unique within an image, so every sorting algorithm gives the same order.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.common.device_settings import send_to_device
+from roarbench.common.device_settings import choose_device, send_to_device
 from roarbench.common.enums import Unit
 from roarbench.compute.bit_planes import (
     Keys,
@@ -23,7 +24,8 @@ from roarbench.compute.bit_planes import (
     find_planes_changing_at_boundaries,
     find_rows_with_ties_at_boundaries,
 )
-from roarbench.compute.ranking import convert_to_sortable_integers, flatten_importance, make_sort_keys
+from roarbench.compute.ranking import convert_to_sortable_integers, draw_tie_order, flatten_importance, make_sort_keys
+from roarbench.estimators.random_draws import call_with_each_row
 
 _IMAGES_PER_SORT = 32  # at 224 pixels, their keys take 39 MB and a sort takes several times as much
 _MAX_CHANNELS = 7  # maximum channels that NumPy sums one by one, whatever the memory layout
@@ -74,6 +76,24 @@ def rank_to_bit_planes(importance: Tensor, draw_ties: DrawTies, layout: Layout) 
     if len(rows):
         encoded[rows] = encode_planes(make_sort_keys(features[rows], draw_ties(rows)), layout)
     return RankedBatch(encoded, compute_largest_tie_shares(ordered))
+
+
+def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
+    """Return a function that draws the tie orders of d features for k images, int32 (k, d), each only once.
+
+    The function takes d and the positions of the k images in `ids`, int64 (k,).
+    """
+    drawn: dict[tuple[int, int], NDArray[np.int32]] = {}
+
+    def draw(d: int, row: int) -> None:
+        if (d, row) not in drawn:
+            drawn[d, row] = draw_tie_order(ids[row : row + 1], d)[0]
+
+    def draw_rows(d: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        call_with_each_row(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
+        return np.stack([drawn[d, row] for row in rows.tolist()])
+
+    return draw_rows
 
 
 def compute_largest_tie_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:

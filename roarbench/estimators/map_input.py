@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from roarbench.common.enums import TEST_IDS, Split
 from roarbench.estimators.estimator import BLUR, Estimator
 from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
 
@@ -77,6 +78,11 @@ class MapInput(NamedTuple):
         """Return the target logits, (n, 1), of modified images, (n, c, h, w)."""
         logit: Tensor = self.model(images).gather(1, self.batch.targets[:, None])
         return logit
+
+
+def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
+    """Return the ids of images `start` to `stop - 1` of a split, int64; no two images of the splits share an id."""
+    return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
 def make_baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:

@@ -1,16 +1,13 @@
 """Make importance maps of a range of images by built-in estimators, by controls, or by a submission in its sandbox."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from roarbench.common.device_settings import (
     choose_device,
@@ -19,12 +16,10 @@ from roarbench.common.device_settings import (
     count_available_gpu_bytes,
     name_device,
 )
-from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
+from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
-from roarbench.compute.networks import set_batch_norm_scales_to_one
+from roarbench.compute.class_templates_and_classifier import compute_class_templates_and_classifier
 from roarbench.compute.normalised_inputs import Normalisation, normalise
-from roarbench.compute.ranking import draw_tie_order
-from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,
@@ -37,8 +32,8 @@ from roarbench.estimators.compute_maps import (
 from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.map_input import Batch, ClassImages, blur
-from roarbench.estimators.random_draws import call_with_each_row, draw_other_targets
+from roarbench.estimators.map_input import Batch, blur, make_image_ids
+from roarbench.estimators.random_draws import draw_other_targets
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
@@ -55,10 +50,6 @@ from roarbench.submissions.run_in_sandbox import (
 )
 
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
-_BATCH_NORM_IMAGES = 2048  # maximum training images from which new batch norm statistics are computed
-_THUMBNAIL_SIDE = 6  # side of the linear classifier's thumbnails, in pixels
-_RIDGE_PENALTY = 0.1  # relative to the variance of normalised pixels, which is about 1
-_BATCH = 1024  # images per batch
 
 
 class MapWithProvenance(NamedTuple):
@@ -66,11 +57,6 @@ class MapWithProvenance(NamedTuple):
 
     importance: Tensor
     provenance: MapProvenance
-
-
-def make_image_ids(split: Split, start: int, stop: int) -> Tensor:
-    """Return the ids of images `start` to `stop - 1` of a split, int64; no two images of the splits share an id."""
-    return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
 def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
@@ -102,24 +88,6 @@ def make_maps_for_networks(
         for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
             maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
     return maps
-
-
-def make_cached_tie_order_function(ids: NDArray[np.int64]) -> Callable[[int, NDArray[np.int64]], NDArray[np.int32]]:
-    """Return a function that draws the tie orders of d features for k images, int32 (k, d), each only once.
-
-    The function takes d and the positions of the k images in `ids`, int64 (k,).
-    """
-    drawn: dict[tuple[int, int], NDArray[np.int32]] = {}
-
-    def draw(d: int, row: int) -> None:
-        if (d, row) not in drawn:
-            drawn[d, row] = draw_tie_order(ids[row : row + 1], d)[0]
-
-    def draw_rows(d: int, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        call_with_each_row(partial(draw, d), rows.tolist(), gpu=choose_device().type == "cuda")
-        return np.stack([drawn[d, row] for row in rows.tolist()])
-
-    return draw_rows
 
 
 class _GroupInputs(NamedTuple):
@@ -175,7 +143,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size = len(batch.ids), count_images_per_call(network)
     sandbox_parts = tuple(
-        ExplainedPart(load_explained_variant(subject, estimator.explained_variant), images, targets, ids, size)
+        ExplainedPart(subject.load_variant(estimator.explained_variant), images, targets, ids, size)
         for subject, _, (images, targets, ids, *_) in parts
     )
     task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parsed_id.marks else "cpu")
@@ -261,7 +229,7 @@ def _load_and_speed_up_network(
     Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), and some
     `numerics` also split the network after its first convolution (docs/decisions/0032).
     """
-    model = load_explained_variant(explained, variant)
+    model = explained.load_variant(variant)
     if numerics is not MapNumerics.FLOAT32:
         folded = fold_batchnorm(model)
         model = split_after_first_convolution(folded) if numerics.passes_path_through_stem_at_once else folded
@@ -274,56 +242,3 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
         return choose_cpu_explanation_batch_size(suite)
     activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
     return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
-
-
-def load_explained_variant(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return the `untrained` or `shuffled` variant of an explained network, or the trained network, in eval mode."""
-    if variant == "untrained":
-        return set_batch_norm_scales_to_one(explained.build_untrained_network(explained.reference.seed + 1)).eval()
-    return _shuffle_weights(explained) if variant == "shuffled" else explained.load_trained()
-
-
-def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
-    """Return the explained network with permuted entries of each parameter and recomputed batch norm statistics."""
-    model, generator = explained.load_trained(), torch.Generator().manual_seed(explained.reference.seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            order = torch.randperm(parameter.numel(), generator=generator)
-            parameter.copy_(parameter.flatten()[order].view_as(parameter))
-        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # cumulative mean over all batches
-        model.train()
-        pixels = torch.from_numpy(explained.work.images.train.pixels[:_BATCH_NORM_IMAGES])
-        for part in torch.split(pixels, 128) if norms else ():
-            model(normalise(part, explained.norm))
-    return model.eval()
-
-
-@lru_cache(maxsize=1)  # the templates and the classifier have 1.2 GB for ImageNet
-def compute_class_templates_and_classifier(images: ImageData) -> ClassImages:
-    """Compute class templates and a linear classifier from the training images, float32 (classes, c, h, w) each."""
-    train, classes = images.train, range(images.record.classes)
-    # float64 sums of integers are exact
-    sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])
-    counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
-    # a class without images gets the zero image
-    differences = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
-    std = np.array(Normalisation.of(images).std)[:, None, None]
-    return ClassImages(torch.from_numpy(differences / std).float(), _fit_classifier_weights(images)).to(choose_device())
-
-
-def _fit_classifier_weights(images: ImageData) -> Tensor:
-    """Fit the linear classifier by ridge regression on thumbnails of the training images and of their mirror images."""
-    train, norm, (height, width) = images.train, Normalisation.of(images), images.record.shape[1:]
-    side = (min(_THUMBNAIL_SIDE, height), min(_THUMBNAIL_SIDE, width))
-    parts = torch.split(torch.from_numpy(train.pixels), _BATCH)
-    small = torch.cat([F.interpolate(normalise(part, norm), side, mode="area") for part in parts]).double()
-    x = torch.cat([small, small.flip(3)]).flatten(1)
-    x -= x.mean(0)
-    labels, class_sums = torch.from_numpy(train.labels).repeat(2), x.new_zeros(images.record.classes, x.shape[1])
-    class_sums.index_add_(0, labels, x)  # a product with one-hot labels is equal, but they have 20 GB for ImageNet
-    covariance = x.T @ x / len(x) + _RIDGE_PENALTY * torch.eye(x.shape[1], dtype=torch.float64)
-    weights = torch.linalg.solve(covariance, class_sums.T / len(x)).T.unflatten(1, small.shape[1:])
-    return F.interpolate(weights, (height, width), mode="bilinear").float()

@@ -1,4 +1,4 @@
-"""Define the context of every job: a suite with its images, its store and its explained networks."""
+"""Define the context of every job: a suite with its images, its store, and its explained networks with variants."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from roarbench.common.enums import Split, Unit
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.networks import set_batch_norm_scales_to_one
+from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
@@ -18,6 +19,8 @@ from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredRefere
 from roarbench.store.ranking_spec import RankingSpec, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
+
+_BATCH_NORM_IMAGES = 2048  # maximum training images from which new batch norm statistics are computed
 
 
 @dataclass(frozen=True)
@@ -136,3 +139,27 @@ class ReferenceModel:
         model = self.build_untrained_network(self.reference.seed)
         model.load_state_dict(self.store.load_weights())
         return model.eval()
+
+    def load_variant(self, variant: str) -> nn.Module:
+        """Return the `untrained` or `shuffled` variant of the network, or the trained network, in eval mode."""
+        if variant == "untrained":
+            return set_batch_norm_scales_to_one(self.build_untrained_network(self.reference.seed + 1)).eval()
+        return _shuffle_weights(self) if variant == "shuffled" else self.load_trained()
+
+
+def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
+    """Return the explained network with permuted entries of each parameter and recomputed batch norm statistics."""
+    model, generator = explained.load_trained(), torch.Generator().manual_seed(explained.reference.seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            order = torch.randperm(parameter.numel(), generator=generator)
+            parameter.copy_(parameter.flatten()[order].view_as(parameter))
+        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # cumulative mean over all batches
+        model.train()
+        pixels = torch.from_numpy(explained.work.images.train.pixels[:_BATCH_NORM_IMAGES])
+        for part in torch.split(pixels, 128) if norms else ():
+            model(normalise(part, explained.norm))
+    return model.eval()

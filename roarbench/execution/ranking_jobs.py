@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import RunError
-from roarbench.compute.device_ranking import rank_to_bit_planes
+from roarbench.compute.device_ranking import make_cached_tie_order_function, rank_to_bit_planes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution.importance_maps import (
-    choose_map_batch_size,
-    find_map_device,
-    make_cached_tie_order_function,
-    make_image_ids,
-    make_maps_for_networks,
-)
+from roarbench.estimators.map_input import make_image_ids
+from roarbench.execution.importance_maps import choose_map_batch_size, find_map_device, make_maps_for_networks
 from roarbench.execution.job_context import JobContext
 from roarbench.store.ranking_files import MapProvenance, merge_batch_records
 from roarbench.store.ranking_spec import RankingSpec

@@ -45,8 +45,8 @@ from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
 from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
+from roarbench.estimators.map_input import make_image_ids
 from roarbench.estimators.random_draws import pair_images
-from roarbench.execution.importance_maps import make_image_ids
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.store.software_and_hardware import count_cores

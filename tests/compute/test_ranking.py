@@ -185,6 +185,18 @@ def test_ties_are_drawn_only_for_images_with_ties_at_a_level():
         assert drawn == expected
 
 
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypatch):
+    calls, real = [], device_ranking.draw_tie_order
+    monkeypatch.setattr(device_ranking, "choose_device", lambda: torch.device(kind))
+    monkeypatch.setattr(device_ranking, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
+    ids = np.array([7, 1, 2**40])
+    draw = device_ranking.make_cached_tie_order_function(ids)
+    for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
+        np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
+    assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
+
+
 @pytest.mark.usefixtures("gpu_code_path")
 @pytest.mark.parametrize("where", [CPU, pytest.param(GPU, marks=pytest.mark.gpu)], ids=str)
 @pytest.mark.parametrize("unit", Unit)

@@ -14,7 +14,6 @@ from roarbench.common.enums import MapNumerics, Order, Precision, ScoredNetwork,
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.execution import importance_maps, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
 from tests.helpers import slow_pipeline as slow
@@ -74,32 +73,6 @@ def test_twins_explain_untrained_weights_and_other_classes(work):
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
     assert (explained != targets).all() and len(set(explained)) == 4
-
-
-def test_class_templates_are_sent_to_device_once(work, monkeypatch):
-    device = torch.device("meta")
-    monkeypatch.setattr(importance_maps, "choose_device", lambda: device)
-    importance_maps.compute_class_templates_and_classifier.cache_clear()
-    try:
-        templates = importance_maps.compute_class_templates_and_classifier(work.images)
-    finally:
-        importance_maps.compute_class_templates_and_classifier.cache_clear()
-    assert {tensor.device for tensor in templates} == {device}
-    numbers = torch.arange(2)
-    batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, class_images=templates).to(device)
-    assert batch.select_rows(slice(1)).class_images.means is templates.means
-
-
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_cached_tie_orders_are_drawn_once_and_equal_direct_draws(kind, monkeypatch):
-    calls, real = [], importance_maps.draw_tie_order
-    monkeypatch.setattr(importance_maps, "choose_device", lambda: torch.device(kind))
-    monkeypatch.setattr(importance_maps, "draw_tie_order", lambda ids, d: calls.append((d, *ids)) or real(ids, d))
-    ids = np.array([7, 1, 2**40])
-    draw = importance_maps.make_cached_tie_order_function(ids)
-    for d, rows in ((12, [2, 0]), (12, [0, 1, 2]), (4, [1])):
-        np.testing.assert_array_equal(draw(d, np.array(rows)), real(ids[rows], d))
-    assert sorted(calls) == [(4, 1), (12, 1), (12, 7), (12, 2**40)]
 
 
 def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other, monkeypatch):
