@@ -20,10 +20,15 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
+from roarbench.execution.training_speeds import (
+    format_training_speeds,
+    measure_training_speeds,
+    store_training_speeds,
+    suggest_compiling,
+)
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores, read_package_version
-from roarbench.store.workspace import Workspace, store_training_speeds, suggest_compiling
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 

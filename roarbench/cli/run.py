@@ -183,8 +183,8 @@ def _enable_compiling_if_faster(
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
     from roarbench.common.device_settings import COMPILING, list_gpu_ids
+    from roarbench.execution.training_speeds import suggest_compiling
     from roarbench.plan.recipes import find_recipe
-    from roarbench.store.workspace import suggest_compiling
 
     gpus = list_gpu_ids()
     if not engine.compile and gpus and (reason := suggest_compiling(workspace, part)):

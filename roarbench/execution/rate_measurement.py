@@ -1,7 +1,6 @@
 """Measure the rates of a worker of this machine, which are seconds per image, on generated images."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.common.device_settings import (
-    COMPILING,
     choose_device,
     choose_precision,
     choose_processor_or_gpu_clock,
@@ -29,7 +27,6 @@ from roarbench.common.enums import PLAIN_FILLS, Unit
 from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.process_settings import keep_freed_cpu_memory
-from roarbench.common.text import fit_on_one_line
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import apply_non_mean_fill
 from roarbench.compute.degraded_images import DegradedImages
@@ -54,7 +51,6 @@ from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_mi
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Speeds
 
 _WAIT_SECONDS = 1.0  # seconds per wait for a worker
 _MAX_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
@@ -63,8 +59,6 @@ _MAX_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all im
 _MIN_STEPS = {"cpu": 1, "cuda": 5}
 _MAX_OPERATIONS = {"cpu": 1e10, "cuda": 4e13}  # per measurement, which takes a fraction of a second
 _MIN_IMAGES = 2  # per measurement
-_MODES = {UNCOMPILED: "", COMPILED: "default", GRAPHS: "reduce-overhead"}  # modes of torch.compile
-_MAX_ERROR_LETTERS = 80  # characters shown of an error
 
 
 @contextmanager
@@ -276,35 +270,3 @@ def _make_photograph(record: DatasetRecord) -> bytes:
     file = BytesIO()
     Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
     return file.getvalue()
-
-
-def measure_training_speeds(suite: SuiteSpec) -> Speeds:
-    """Return images per second in training at full size on this device, by mode of compilation; takes minutes."""
-    return {name: _measure_training_speed(suite, mode) for name, mode in _MODES.items()}
-
-
-def format_training_speeds(speeds: Speeds) -> str:
-    """Format the measured speeds as text."""
-    words = {mode: f"{speed:,.0f} images/s" if isinstance(speed, float) else speed for mode, speed in speeds.items()}
-    return ", ".join(f"{mode} {speed}" for mode, speed in words.items())
-
-
-def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
-    with _set_compilation_mode(mode):
-        try:
-            rate = 1 / time_training_per_image(suite, replace(suite.recipe_record, sides=(1.0,), compile=False))
-        except Exception as error:  # a compiler may raise any exception, and the error is the measured result
-            return f"fails ({type(error).__name__}: {fit_on_one_line(str(error), _MAX_ERROR_LETTERS)})"
-    return (mode and describe_compilation_failure()) or rate
-
-
-@contextmanager
-def _set_compilation_mode(mode: str) -> Iterator[None]:
-    """Set the mode of torch's compiler for training runs of this process; an empty mode turns compilation off."""
-    before = os.environ.pop(COMPILING, None)
-    try:
-        os.environ |= {COMPILING: mode} if mode else {}
-        yield
-    finally:
-        os.environ.pop(COMPILING, None)
-        os.environ |= {} if before is None else {COMPILING: before}

@@ -1,9 +1,7 @@
-"""Define the folders of a store, and read and write small files in them: submissions and training speeds."""
+"""Define the folders of a store, and read and write the files of submissions in them."""
 
 import hashlib
-import json
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -11,14 +9,8 @@ from urllib.parse import quote
 from roarbench.common.errors import StoreError
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.suite import SuiteSpec
 
 DEFAULT_FILE = "results.sqlite"  # default database, a file in the store's folder
-UNCOMPILED, COMPILED, GRAPHS = "uncompiled", "compiled", "CUDA graphs"
-_SPEEDS_FILE = "training-modes.json"
-_WORTHWHILE_SPEED_UP = 1.1  # minimum speed-up that is worth the minutes of compiling
-
-Speeds = Mapping[str, float | str]  # from each mode to images per second, or to the reason why the mode fails
 
 
 def make_default_url(store: Path) -> str:
@@ -85,34 +77,3 @@ class Workspace:
             seen = f"{path} was altered: its name has another hash"
             raise StoreError(f"{seen}; delete it and name your file with --submission")
         return source
-
-
-def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, speeds: Speeds) -> None:
-    """Store the training speeds of a suite's network on a device, and replace earlier speeds."""
-    path = workspace.root / _SPEEDS_FILE
-    with lock_file(workspace.root / ".training-modes.lock"), convert_write_errors(path):
-        known = _read_speeds(workspace) | {_make_network_key(suite): {"device": device, **speeds}}
-        write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
-
-
-def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
-    """Return a message if compiling made the training of a suite's network faster when measured; else return ""."""
-    speeds = _read_speeds(workspace).get(_make_network_key(suite), {})
-    plain, compiled = speeds.get(UNCOMPILED), speeds.get(COMPILED)
-    if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _WORTHWHILE_SPEED_UP * plain):
-        return ""
-    seen = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {speeds['device']}"
-    return f"compiling {_make_network_key(suite)}, because doctor measured {seen}"
-
-
-def _make_network_key(suite: SuiteSpec) -> str:
-    return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
-
-
-def _read_speeds(workspace: Workspace) -> dict[str, dict[str, float | str]]:
-    """Return all stored speeds; there are none if the file is missing or damaged, which only affects running time."""
-    try:
-        known = json.loads((workspace.root / _SPEEDS_FILE).read_text())
-        return {name: dict(speeds) for name, speeds in dict(known).items()}
-    except (OSError, ValueError, TypeError):
-        return {}

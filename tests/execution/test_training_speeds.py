@@ -13,10 +13,18 @@ from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _enable_compiling_if_faster
 from roarbench.common import device_settings
 from roarbench.common.device_settings import COMPILING
-from roarbench.execution import rate_measurement
-from roarbench.execution.rate_measurement import format_training_speeds, measure_training_speeds
+from roarbench.execution import training_speeds
+from roarbench.execution.training_speeds import (
+    COMPILED,
+    GRAPHS,
+    UNCOMPILED,
+    format_training_speeds,
+    measure_training_speeds,
+    store_training_speeds,
+    suggest_compiling,
+)
 from roarbench.plan.suites import find_suite
-from roarbench.store.workspace import COMPILED, GRAPHS, UNCOMPILED, Workspace, store_training_speeds, suggest_compiling
+from roarbench.store.workspace import Workspace
 
 QUICK = find_suite("quick")
 COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe="quick@2(compile=true)")
@@ -42,7 +50,7 @@ def seconds(monkeypatch):
             raise taken
         return taken
 
-    monkeypatch.setattr(rate_measurement, "time_training_per_image", timed)
+    monkeypatch.setattr(training_speeds, "time_training_per_image", timed)
     return found
 
 
