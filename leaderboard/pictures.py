@@ -140,7 +140,7 @@ def make_pictures(
     """Make the pictures of rows from their rankings for the first explained network and, `siblings`, for the second."""
     images, protocol, unit, numbers, rule = chosen
     levels = results.list_included_levels(protocol, unit)
-    kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.paired else ())]
+    kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.compares_with_other_image else ())]
     kinds += ["sibling"] if protocol.scores_all_network_pairs and siblings.keys() >= ranked.keys() else []
     level = levels[len(levels) // 2]
     maker = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))

@@ -40,7 +40,8 @@ def hash_suite(suite):
     everything = asdict(replace(suite, about=""))
     for block, asked in zip(everything["blocks"], suite.blocks, strict=True):
         protocol = asked.protocol  # the kind of pairing was added later and follows from the name
-        block["protocol"] = (protocol.name, protocol.order, protocol.retrain, *[True] * protocol.paired)
+        paired = [True] if protocol.compares_with_other_image else []
+        block["protocol"] = (protocol.name, protocol.order, protocol.retrain, *paired)
     return hash_value({name: value for name, value in everything.items() if (name, value) not in LATER})
 
 

@@ -52,4 +52,6 @@ def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: U
     if protocol.scores_all_network_pairs:
         return list_points_with_every_map_and_network(results, protocol, unit)
     stored = results.find_results(protocol, unit)
-    return [(name, t) for name, t in stored if not protocol.paired or (protocol.make_paired_twin_id(name), t) in stored]
+    if not protocol.compares_with_other_image:
+        return list(stored)
+    return [(name, t) for name, t in stored if (protocol.make_paired_twin_id(name), t) in stored]

@@ -29,7 +29,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins, set_explained
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, find_suite, make_suite_option_value
-from roarbench.store.archived_rows import find_keys_even_if_archived
+from roarbench.store.archive_rows import find_keys_even_if_archived
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_suites import list_all_suites, read_suites
@@ -265,7 +265,7 @@ def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder:
         for suite_results in collect_results_of_all_versions(extended, results, sources):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
             if touched and not has_only_results_of_other_suites(suite_results, results):
-                dropped[suite_results.title] = suite_results.unranked_rows
+                dropped[suite_results.title] = suite_results.inconsistent_rows
     return dropped
 
 

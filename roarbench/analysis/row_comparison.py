@@ -101,8 +101,9 @@ def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
     if protocol.scores_all_network_pairs:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
     elif protocol.has_gain_at_each_level:
-        other = "the other mask" if protocol.paired else "ROAR" if protocol.computed_from else "Random’s mask"
-        own = "KAR" if protocol.computed_from else "its own mask"
+        own, other = ("KAR", "ROAR") if protocol.computed_from else ("its own mask", "Random’s mask")
+        if protocol.compares_with_other_image:
+            other = "the other mask"
         sides = (f"right with {other} alone", f"right with {own} alone")
     else:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")

@@ -284,7 +284,7 @@ class SuiteResults:
         return find_usual_weights(explained, self._find_network_number, self.suite.added)
 
     @property
-    def unranked_rows(self) -> list[UnrankedRow]:
+    def inconsistent_rows(self) -> list[UnrankedRow]:
         """Return the rows that have no rank because their results are inconsistent."""
         boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
         return [
@@ -363,7 +363,7 @@ def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoin
     references: dict[tuple[str, float], tuple[str, ...]] = {}
     mixed = set(scores.inconsistent)
     for name, t in scores.correct:
-        other_row = protocol.make_paired_twin_id(name) if protocol.paired else RANDOM
+        other_row = protocol.make_paired_twin_id(name) if protocol.compares_with_other_image else RANDOM
         against = name if t == 0 or protocol.computed_from else other_row
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})

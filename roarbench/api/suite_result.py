@@ -15,7 +15,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, 
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.estimators.catalogue import map_names_to_submissions
+from roarbench.estimators.catalogue import map_row_names_to_submission_ids
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
@@ -249,7 +249,7 @@ class SuiteResult:
     @property
     def _rows_by_name(self) -> dict[str, str]:
         """Return row ids by the caller's names and by the names that tables give to submissions."""
-        submitted = map_names_to_submissions(self.stored.suite.estimators).items()
+        submitted = map_row_names_to_submission_ids(self.stored.suite.estimators).items()
         return {name: row for name, row in submitted if row not in self.names.values()} | dict(self.names)
 
     def find_row_id(self, name: str) -> str:

@@ -21,10 +21,10 @@ from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
 from roarbench.execution.training_speeds import (
+    explain_why_compiling,
     format_training_speeds,
     measure_training_speeds,
     store_training_speeds,
-    suggest_compiling,
 )
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.software_and_hardware import count_cores, read_package_version
@@ -72,7 +72,7 @@ def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosi
     if suite.recipe_record.compile:
         decision = "run compiles networks, as the recipe requires"
     else:
-        decision = suggest_compiling(workspace, suite) or "run does not compile networks"
+        decision = explain_why_compiling(workspace, suite) or "run does not compile networks"
     return Diagnosis("training", f"{format_training_speeds(speeds)}; {decision}", True, "")
 
 

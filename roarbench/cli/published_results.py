@@ -50,10 +50,10 @@ def submit(
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
     from roarbench.analysis.load_results import open_read_only_results
-    from roarbench.report.row_pull_request import prepare_published_file, write_published_file
+    from roarbench.report.row_pull_request import prepare_pull_request, write_published_file
 
     with open_read_only_results(store, db) as results_store:
-        prepared = prepare_published_file(results_store, suite, row, folder, about)
+        prepared = prepare_pull_request(results_store, suite, row, folder, about)
         if write:
             _run_git(folder, "switch", "--create", prepared.branch)
             write_published_file(results_store, folder, prepared, about)

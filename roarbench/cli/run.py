@@ -183,11 +183,11 @@ def _enable_compiling_if_faster(
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """
     from roarbench.common.device_settings import COMPILING, list_gpu_ids
-    from roarbench.execution.training_speeds import suggest_compiling
+    from roarbench.execution.training_speeds import explain_why_compiling
     from roarbench.plan.recipes import find_recipe
 
     gpus = list_gpu_ids()
-    if not engine.compile and gpus and (reason := suggest_compiling(workspace, part)):
+    if not engine.compile and gpus and (reason := explain_why_compiling(workspace, part)):
         console.print(reason, soft_wrap=True)
         engine = replace(engine, compile=True)
     wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))

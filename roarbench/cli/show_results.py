@@ -65,7 +65,7 @@ def status(
         counts = make_status_record(suite_results, results)
     print_report(format, counts, make_status_table)
     if format == "text":
-        for line in format_lines_below_status_table(counts, suite_results.unranked_rows):
+        for line in format_lines_below_status_table(counts, suite_results.inconsistent_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
     _print_other_results(suite_results, "status")
 
@@ -290,8 +290,8 @@ def _redraw_progress(states: Iterator["ProgressState"]) -> None:
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in states:
-            lines = map(append_proposed_command, format_lines_below_status_table(status, suite_results.unranked_rows))
-            live.update(render_progress(status, lines), refresh=True)
+            lines = format_lines_below_status_table(status, suite_results.inconsistent_rows)
+            live.update(render_progress(status, map(append_proposed_command, lines)), refresh=True)
 
 
 def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
@@ -306,7 +306,7 @@ def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
 def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
     """Yield the suite's state until no run is left; read rows again only if there are new rows."""
     from roarbench.analysis.load_results import load_from_open_store
-    from roarbench.report.status import make_status_record, measure_progress
+    from roarbench.report.status import make_status_record, measure_workers_and_pace
 
     read_stamp, suite_results = "", None
     while True:
@@ -315,7 +315,7 @@ def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQ
             read_stamp, suite_results = stamp, load_from_open_store(results, suite, query)
         status = make_status_record(suite_results, results)
         left = status["missing"] + status["running"]
-        activity = measure_progress(suite_results, results, left, datetime.now(UTC))
+        activity = measure_workers_and_pace(suite_results, results, left, datetime.now(UTC))
         yield suite_results, status | activity
         if not (left or activity["workers"]):
             return

@@ -97,7 +97,7 @@ def archive(
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_writable_results
     from roarbench.report.run_list import find_named_runs
-    from roarbench.store.archived_rows import archive_rows
+    from roarbench.store.archive_rows import archive_rows
 
     with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)

@@ -247,7 +247,7 @@ def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image |
     colour, lower = _COLOUR_MODE.fullmatch(raw_mode), Image.open(BytesIO(content))
     if colour:
         other = f"{colour[1]};16{_OTHER_BYTE_ORDER[colour[2]]}"
-        lower.tile = [tile._replace(args=_replace_in_arguments(tile.args, raw_mode, other)) for tile in lower.tile]
+        lower.tile = [tile._replace(args=_replace_raw_mode(tile.args, raw_mode, other)) for tile in lower.tile]
     lower.load()
     if not colour and np.asarray(lower)[..., :3].max() < _MIN_UPPER_BYTE:
         raise UnusableValues(NARROW)
@@ -291,5 +291,5 @@ def _find_raw_mode(image: Image.Image) -> str:
     return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
 
 
-def _replace_in_arguments(args: Any, old: str, new: str) -> Any:
+def _replace_raw_mode(args: Any, old: str, new: str) -> Any:
     return tuple(new if argument == old else argument for argument in args) if isinstance(args, tuple) else new

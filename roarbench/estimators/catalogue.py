@@ -110,11 +110,11 @@ def _find_id_by_other_name(name: str) -> str:
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
         for known in (row.id, row.title, find_display_name(row.id).name):
-            ids.setdefault(_normalise_name(known), row.id)
-    return (ids | _OTHER_NAMES).get(_normalise_name(name.rpartition(".")[2]), "")
+            ids.setdefault(_reduce_to_lower_case_letters(known), row.id)
+    return (ids | _OTHER_NAMES).get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
 
 
-def _normalise_name(name: str) -> str:
+def _reduce_to_lower_case_letters(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
 
@@ -177,7 +177,7 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     }
 
 
-def map_names_to_submissions(rows: Iterable[str]) -> dict[str, str]:
+def map_row_names_to_submission_ids(rows: Iterable[str]) -> dict[str, str]:
     """Return a dict from the row name of each submission in a table to the submission's id."""
     return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.parse(row).submitted}
 

@@ -118,7 +118,8 @@ def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvena
     """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
-    networks = groupby(parts, lambda part: part.explained.work.suite.find_architecture(part.explained.number))
+    find_network = parts[0].explained.work.suite.find_architecture_and_source
+    networks = groupby(parts, lambda part: find_network(part.explained.number))
     submitted = [maps for _, alike in networks for maps in _make_submitted_maps(list(alike))]
     return [
         {estimator.id: _blur_if_blurred_twin(maps, estimator) for estimator in part.estimators}
@@ -137,7 +138,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
     work = explained.work
-    (model, network_source), record = work.suite.find_architecture(explained.number), work.images.record
+    (model, network_source), record = work.suite.find_architecture_and_source(explained.number), work.images.record
     network = Network(model, record.classes, record.channels, record.size, network_source)
     file, parameters = estimator.parsed_id.file_id, estimator.parsed_id.listed or ""
     code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code

@@ -48,7 +48,7 @@ class BundleIndex:
 
 def export_rankings(work: JobContext, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
     """Export a suite's rankings and explained networks to a new folder; raise StoreError for altered files."""
-    specs = [] if references_only else _list_ranking_specs(work)
+    specs = [] if references_only else _list_ranking_specs_of_suite(work)
     root, names = work.workspace.root, _list_ranking_and_network_files(work, specs)
     if not names:
         raise CallerError(f"{work.suite.title} has no explained network; leave --references-only out")
@@ -74,7 +74,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
     """Import a suite's rankings from a folder of `export_rankings`; raise StoreError if they do not fit the store."""
     root, index = work.workspace.root, read_bundle_index(folder)
     # a folder without rankings has only explained networks
-    specs = _list_ranking_specs(work) if any(name.startswith("rankings/") for name in index.files) else []
+    specs = _list_ranking_specs_of_suite(work) if any(name.startswith("rankings/") for name in index.files) else []
     _check_bundle_index(work, folder, index, specs)
     with convert_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copy_files(folder, Path(temporary), index.files)
@@ -105,7 +105,7 @@ def _replace_copy_path_in_errors(copy: Path, source: Path, outcome: str) -> Iter
         raise StoreError(f"{outcome}: {fit_on_one_line(seen, 300)}") from None
 
 
-def _list_ranking_specs(work: JobContext) -> list[RankingSpec]:
+def _list_ranking_specs_of_suite(work: JobContext) -> list[RankingSpec]:
     runs = list_runs(work.suite, work.images.fingerprint, work.images.limit).values()
     return list_rankings_of_runs(work, list(runs))
 

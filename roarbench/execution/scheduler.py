@@ -212,7 +212,7 @@ class _Runner:
         if reason := self._queue.find_blocking_failure(step):
             yield from self._record_failure(step, reason)
         elif step.is_made():
-            self._record_output_and_release_leases(step)
+            self._record_checksums_and_release_leases(step)
             self._remove_running(step)
             self._queue.record_end(step)
         else:
@@ -221,7 +221,7 @@ class _Runner:
                 self._checksums.record_compare_or_reserve(list_output_artifacts(step))
             self._engine.start_job(step.job)
 
-    def _record_output_and_release_leases(self, step: Step) -> None:
+    def _record_checksums_and_release_leases(self, step: Step) -> None:
         self._checksums.record_new_files(list_output_artifacts(step))
         self._store.release_leases(step.keys, self._owner)
 
@@ -304,7 +304,7 @@ class _Runner:
             self._store.add_results(stored.results, self._lease_numbers[step.job.name], stored.annotations)
             notes.append(stored.note)
         else:
-            self._record_output_and_release_leases(step)
+            self._record_checksums_and_release_leases(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
                 self._queue.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")

@@ -50,7 +50,8 @@ _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _RE
 def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
     """Build the suite's network, or its explained network with this number, with random weights."""
     record = suite.dataset_record
-    model, source = (suite.model, suite.network_source) if number is None else suite.find_architecture(number)
+    own = (suite.model, suite.network_source)
+    model, source = own if number is None else suite.find_architecture_and_source(number)
     return build_network(model, record.classes, record.channels, record.size, generator, source)
 
 
@@ -73,7 +74,7 @@ def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: 
         if network.model.startswith(TIMM):
             import_timm_and_check_network(network.model.removeprefix(TIMM))  # raises before weights are downloaded
     for number, weights in enumerate(given):
-        name, _ = suite.find_architecture(number)
+        name, _ = suite.find_architecture_and_source(number)
         if not weights:
             raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)

@@ -62,7 +62,7 @@ def store_training_speeds(workspace: Workspace, suite: SuiteSpec, device: str, s
         write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
 
 
-def suggest_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
+def explain_why_compiling(workspace: Workspace, suite: SuiteSpec) -> str:
     """Return a message if compiling made the training of a suite's network faster when measured; else return ""."""
     speeds = _read_speeds(workspace).get(_make_network_key(suite), {})
     plain, compiled = speeds.get(UNCOMPILED), speeds.get(COMPILED)

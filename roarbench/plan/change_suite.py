@@ -5,7 +5,12 @@ from dataclasses import replace
 
 from roarbench.common.enums import FEWEST_NETWORKS, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, map_names_to_submissions, split_estimator_ids
+from roarbench.estimators.catalogue import (
+    ESTIMATORS,
+    find_estimator,
+    map_row_names_to_submission_ids,
+    split_estimator_ids,
+)
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
@@ -153,7 +158,7 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
         raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
-    ids = map_names_to_submissions(suite.estimators)
+    ids = map_row_names_to_submission_ids(suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.explain_inapplicable(estimator):

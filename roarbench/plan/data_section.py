@@ -86,7 +86,7 @@ def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_spli
     return replace(record, train_split=train, test_split=test)
 
 
-def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+def _read_class_count_and_numbering(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     """Read the number of classes; if the section has this number, labels are indices of the network's outputs."""
     classes = section.read_integer("classes", 2, _MAX_COUNT, 0)
     return replace(record, classes=classes, numbered=classes > 0)
@@ -94,12 +94,13 @@ def _read_class_count(section: TomlTable, record: DatasetRecord) -> DatasetRecor
 
 def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _read_folder(section, "images", base)
-    return replace(_read_class_count(section, _read_splits_or_share(section, record, ".")), own=FOLDERS, folder=folder)
+    with_classes = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
+    return replace(with_classes, own=FOLDERS, folder=folder)
 
 
 def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _read_folder(section, "parquet", base)
-    record = _read_class_count(section, _read_splits_or_share(section, record, "train"))
+    record = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "train"))
     return replace(_read_column_names(section, record), own=PARQUET, folder=folder)
 
 

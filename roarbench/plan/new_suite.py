@@ -61,7 +61,7 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
 
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
-    estimators = _format_ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+    estimators = _join_as_toml("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = zip(compose_recipe_lines(record.train_images), _RECIPE_COMMENTS, strict=True)
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines)
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
@@ -99,7 +99,7 @@ levels = [0.9]  # fewer levels than above, as a network is trained for each row,
 """
 
 
-def _format_ids(*names: str) -> str:
+def _join_as_toml(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
 
@@ -151,7 +151,7 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     is_small = record.train_images <= _SMALL_TABLE
     seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    estimators = _format_ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    estimators = _join_as_toml("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     features = "; every other column is a feature"
     if record.columns:
         comment = "the features; text, gaps and row numbers were left out"

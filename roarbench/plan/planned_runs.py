@@ -43,7 +43,8 @@ def _list_runs_of_block(suite: SuiteSpec, block: Block) -> Iterator[PlannedRun]:
         yield from (PlannedRun(cell, seed) for seed in suite.list_seeds(block))
     for estimator, t in product(block.estimators, block.levels):
         for seed in suite.list_seeds(block, estimator):
-            for name in (estimator, protocol.make_paired_twin_id(estimator)) if protocol.paired else (estimator,):
+            twins = (protocol.make_paired_twin_id(estimator),) if protocol.compares_with_other_image else ()
+            for name in (estimator, *twins):
                 cell = Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
                 yield PlannedRun(cell, seed)
 
@@ -60,7 +61,7 @@ def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     Without a suite, return the name of the protocol that scores each image once.
     """
     protocols = [block.protocol for block in suite.blocks] if suite else []
-    protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.paired]
+    protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.compares_with_other_image]
     wanted = cell.order, cell.retrain
     return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == wanted)
 
@@ -87,7 +88,7 @@ def _hash_fine_tuning_settings(recipe: str, masks: Split) -> str:
 def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the identity of the explained network with this number, on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
-    model, _ = suite.find_architecture(number)
+    model, _ = suite.find_architecture_and_source(number)
     seed, given = suite.compute_reference_seed(number), suite.find_given_weights(number)
     return ReferenceSpec(suite.dataset, data, model, recipe, seed, given)
 

@@ -58,14 +58,14 @@ class Protocol:
         return self.retrain is ScoredNetwork.NONE
 
     @property
-    def paired(self) -> bool:
+    def compares_with_other_image(self) -> bool:
         """Return whether each image is scored under its own mask, and again under a mask from another image's map."""
         return bool(self.twin_kind)
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction, so that rows are compared with 0."""
-        return self.paired or bool(self.computed_from) or self.scores_all_network_pairs
+        return self.compares_with_other_image or bool(self.computed_from) or self.scores_all_network_pairs
 
     @property
     def has_gain_at_each_level(self) -> bool:

@@ -212,7 +212,7 @@ class SuiteSpec:
         """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
-    def find_architecture(self, number: int) -> tuple[str, str]:
+    def find_architecture_and_source(self, number: int) -> tuple[str, str]:
         """Return the name of an explained network's architecture, and its Python source, which is empty if built-in."""
         if self.networks:
             return self.networks[number].model, self.networks[number].source
@@ -274,7 +274,7 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
 
     The warning is empty for other protocols and for named suites.
     """
-    if not suite.own or not protocol.paired:
+    if not suite.own or not protocol.compares_with_other_image:
         return ""
     record = suite.dataset_record
     names = {name for block in suite.blocks if block.protocol == protocol for name in block.estimators}

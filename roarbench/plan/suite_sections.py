@@ -140,7 +140,7 @@ def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
     if not at:
         ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
         raise CallerError(f"networks has '{text}', which specifies no weights; write {ways}")
-    model, source = _find_network_and_source(name, base, "networks has")
+    model, source = _read_network_name_and_source(name, base, "networks has")
     if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
         return GivenNetwork(model, f"{name}/{weights}", "", text)
     file = str(base / weights)
@@ -161,11 +161,11 @@ def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]
     if weights and not name.startswith(_TORCHVISION):
         raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
     with section.add_location_to_errors():
-        model, source = _find_network_and_source(name, base, "name is")
+        model, source = _read_network_name_and_source(name, base, "name is")
     return model, source, f"{name}/{weights}" if weights else ""
 
 
-def _find_network_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
+def _read_network_name_and_source(name: str, base: Path, subject: str) -> tuple[str, str]:
     if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
         return name, ""
     if match := _NETWORK_FILE.fullmatch(name):

@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.report.status import find_run_states
-from roarbench.store.archived_rows import (
+from roarbench.store.archive_rows import (
     ArchivedRow,
     list_keys_of_estimator_and_twins,
     list_submission_ids_with_rows,

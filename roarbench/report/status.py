@@ -44,7 +44,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         "protocols": counts,
         "seeds": count_complete_and_planned_seeds(states, suite_results.suite),
         "failures": _list_failures(states, suite_results.suite),
-        "mixed": [row._asdict() for row in suite_results.unranked_rows],
+        "mixed": [row._asdict() for row in suite_results.inconsistent_rows],
     }
 
 
@@ -142,7 +142,9 @@ def make_status_table(status: dict[str, Any]) -> Table:
     return shown
 
 
-def measure_progress(suite_results: SuiteResults, store: ResultsStore, runs_left: int, now: datetime) -> dict[str, Any]:
+def measure_workers_and_pace(
+    suite_results: SuiteResults, store: ResultsStore, runs_left: int, now: datetime
+) -> dict[str, Any]:
     """Return the active workers, the rate of finished runs, and the time left.
 
     Returns:

@@ -196,7 +196,7 @@ def list_doubts(panel: ValidityPanel) -> list[str]:
     warning, a line says so.
     """
     suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    unranked = describe_rows_without_rank(row for row in results.unranked_rows if row.unit is suite_draws.unit)
+    unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is suite_draws.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
     by_row = {name: find_row_warning(suite_draws, name) for name in panel.names}

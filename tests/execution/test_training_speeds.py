@@ -18,10 +18,10 @@ from roarbench.execution.training_speeds import (
     COMPILED,
     GRAPHS,
     UNCOMPILED,
+    explain_why_compiling,
     format_training_speeds,
     measure_training_speeds,
     store_training_speeds,
-    suggest_compiling,
 )
 from roarbench.plan.suites import find_suite
 from roarbench.store.workspace import Workspace
@@ -78,17 +78,17 @@ def test_suggest_compiling_reads_stored_speeds_per_network_and_recipe(compiled, 
     store_training_speeds(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
     line = "compiling resnet-quick at 64 pixels by quick@2, because doctor measured 3,301 images/s instead of "
     line += "3,000 on a GPU"
-    assert suggest_compiling(store, QUICK) == (line if pays else "")
-    assert suggest_compiling(store, other)
-    assert suggest_compiling(store, find_suite("planted")) == ""
+    assert explain_why_compiling(store, QUICK) == (line if pays else "")
+    assert explain_why_compiling(store, other)
+    assert explain_why_compiling(store, find_suite("planted")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"resnet-quick at 64 pixels by quick@2": 3}', "{}"])
 def test_damaged_speed_record_is_ignored_and_rewritten(text, tmp_path):
     (tmp_path / "training-modes.json").write_text(text)
-    assert suggest_compiling(Workspace(tmp_path), QUICK) == ""
+    assert explain_why_compiling(Workspace(tmp_path), QUICK) == ""
     store_training_speeds(Workspace(tmp_path), QUICK, "a GPU", {UNCOMPILED: 1.0, COMPILED: 2.0})
-    assert suggest_compiling(Workspace(tmp_path), QUICK)
+    assert explain_why_compiling(Workspace(tmp_path), QUICK)
 
 
 def test_run_compiles_when_doctor_measured_faster_compiled_training(seconds, tmp_path, monkeypatch):

@@ -219,7 +219,7 @@ def test_compare_rows_matches_counts_by_loops(name):
     for level in found.levels:
         for estimator, count in (("var-grad", level.first), ("grad", level.second)):
             own = answers(estimator, level.t)
-            second = f"{estimator}~{protocol.twin_kind}" if protocol.paired else "random"
+            second = f"{estimator}~{protocol.twin_kind}" if protocol.compares_with_other_image else "random"
             removed_first = protocol.order is Order.MORF
             other = answers(second, level.t) if protocol.has_gain_at_each_level else [removed_first] * len(own)
             taken = sum(before and not right for right, before in zip(own, other, strict=True))

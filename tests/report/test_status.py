@@ -14,7 +14,7 @@ from roarbench.plan.planned_runs import build_run, describe_run, list_planned_ru
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_progress
+from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_workers_and_pace
 from roarbench.report.suite_and_estimator_descriptions import count_suite_cost, format_suite_list
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
@@ -74,7 +74,7 @@ def test_measure_progress_uses_pace_of_last_hour(store):
     store.failures.record_runs_failed_until_retry([make_run(points[8])], "loss nan")
     suite_results = collect_results(SUITE, store, data=DATA)
     found = make_status_record(suite_results, store)
-    found |= measure_progress(suite_results, store, found["missing"] + found["running"], now)
+    found |= measure_workers_and_pace(suite_results, store, found["missing"] + found["running"], now)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
     assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe_run(points[9]))])

@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 from roarbench.analysis.load_results import open_writable_results
 from roarbench.common.errors import StoreError
 from roarbench.store import open_database, schema
-from roarbench.store.archived_rows import find_keys_even_if_archived, read_archived_rows
+from roarbench.store.archive_rows import find_keys_even_if_archived, read_archived_rows
 from roarbench.store.image_set_sources import read_image_sources
 from roarbench.store.results import ResultsStore
 from tests.helpers.store_rows import make_result, make_run

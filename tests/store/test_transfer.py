@@ -20,7 +20,7 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
-from roarbench.store.archived_rows import (
+from roarbench.store.archive_rows import (
     ArchivedCounts,
     archive_rows,
     list_keys_of_estimator_and_twins,
