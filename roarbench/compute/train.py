@@ -17,15 +17,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from roarbench.common.device_settings import (
-    CompilerFailed,
     can_use_bf16,
-    compile_network,
     compute_gpu_bytes_per_worker,
     count_available_gpu_bytes,
     find_device,
-    is_compilation_on,
     is_out_of_memory,
-    run_compiled_backward,
     send_to_device,
 )
 from roarbench.common.errors import Diverged, NoRoom
@@ -33,6 +29,12 @@ from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.compiled_networks import (
+    CompilerFailed,
+    compile_network,
+    is_compilation_on,
+    run_compiled_backward,
+)
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
 from roarbench.compute.normalised_inputs import (
     MAX_CACHE_BYTES,

@@ -19,7 +19,6 @@ from roarbench.common.device_settings import (
     choose_device,
     choose_precision,
     choose_processor_or_gpu_clock,
-    describe_compilation_failure,
     find_device,
     list_gpu_ids,
 )
@@ -28,6 +27,7 @@ from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.compute.bit_planes import Layout
+from roarbench.compute.compiled_networks import describe_compilation_failure
 from roarbench.compute.degrade import apply_non_mean_fill
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.device_ranking import rank_to_bit_planes

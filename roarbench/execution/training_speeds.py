@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from roarbench.common.device_settings import COMPILING, describe_compilation_failure
+from roarbench.common.device_settings import COMPILING
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.text import fit_on_one_line
+from roarbench.compute.compiled_networks import describe_compilation_failure
 from roarbench.execution.rate_measurement import time_training_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace

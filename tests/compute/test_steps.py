@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.common import device_settings
 from roarbench.common.errors import NoRoom
-from roarbench.compute import train
+from roarbench.compute import compiled_networks, train
 from roarbench.compute.degraded_images import RandomlyDegradedImages
 from roarbench.compute.normalised_inputs import PIXEL_MOVING
 from roarbench.compute.streamed_degraded_images import PREFETCHED_PARTS, StreamedChangingImages, StreamedImages
@@ -147,11 +146,11 @@ def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, c
     torch.compiler.reset()
     states = []
     for failed in ([], ["nothing is compiled"]):
-        monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", failed)
+        monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", failed)
         model, (inputs, labels) = network(), pictures(24)
         recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
         training = Training(model, inputs, labels, NORM, recipe, seed=3)
-        training._compiles, training._forward = True, device_settings.compile_network(model)
+        training._compiles, training._forward = True, compiled_networks.compile_network(model)
         states.append((train_and_get_weights(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
@@ -159,7 +158,7 @@ def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, c
 
 
 def test_batch_norm_statistics_are_copied_only_before_compiling_steps(monkeypatch):
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["nothing is compiled"])
+    monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", ["nothing is compiled"])
     model, (inputs, labels) = network(), pictures(24)
     training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
     training._compiles, model.buffers = True, Mock(wraps=model.buffers)

@@ -13,6 +13,7 @@ from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _enable_compiling_if_faster
 from roarbench.common import device_settings
 from roarbench.common.device_settings import COMPILING
+from roarbench.compute import compiled_networks
 from roarbench.execution import training_speeds
 from roarbench.execution.training_speeds import (
     COMPILED,
@@ -33,7 +34,7 @@ COMPILED_EXPLAINED_NETWORKS = replace(COMPILED_QUICK, recipe=QUICK.recipe)
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", [])
+    monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", [])
     monkeypatch.setenv(COMPILING, "mine")
     monkeypatch.delenv(COMPILING)
 
@@ -66,7 +67,7 @@ def test_measure_training_speeds_times_modes_and_reports_failures(seconds):
 
 def test_measure_training_speeds_reports_no_speed_for_failed_compiler(seconds, monkeypatch):
     """After a failed compilation the network runs eagerly, so its speed is not a compiled one."""
-    monkeypatch.setattr(device_settings, "_COMPILER_FAILURES", ["no C compiler"])
+    monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", ["no C compiler"])
     found = measure_training_speeds(QUICK)
     assert isinstance(found[UNCOMPILED], float) and "no C compiler" in found[COMPILED]
 
