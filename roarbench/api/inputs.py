@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader, Dataset
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, crop_to_pixels, decode_image, is_high_depth_grey
-from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
+from roarbench.datasets.decode_image import DAMAGED, decode_image
+from roarbench.datasets.high_depth_values import FEW_BITS, is_high_depth_grey
+from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 
 _OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers

@@ -21,13 +21,9 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import (
-    find_image_damage_and_bits,
-    is_high_depth_grey,
-    refuse_many_damaged_images,
-    round_up_depth,
-)
+from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_many_damaged_images
 from roarbench.datasets.file_locations_and_downloads import find_table_file, shorten_hub_error
+from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,

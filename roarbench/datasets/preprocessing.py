@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from roarbench.common.errors import CallerError
+from roarbench.datasets.catalogue import DatasetRecord
 
 _MAX_PIXEL = 255
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
@@ -84,6 +87,17 @@ def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpola
     resized = image.resize((width, height), Image.Resampling[interpolation.upper()])
     left, top = round((width - size) / 2), round((height - size) / 2)
     return resized.crop((left, top, left + size, top + size))
+
+
+def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
+    """Return the centred square of an image, uint8 (channels, size, size), in grey if the record has one channel."""
+    mode, size = "L" if record.channels == 1 else "RGB", record.size
+    plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode
+    if record.resize:
+        pixels = np.asarray(resize_and_centre_crop(plain, record.resize, size, record.interpolation))
+    else:
+        pixels = np.asarray(crop_centre_square(plain, size, record.crop))
+    return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)
 
 
 def check_resizing(resize: Any, size: Any, interpolation: str) -> None:

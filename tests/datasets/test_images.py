@@ -20,14 +20,13 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
     UNREADABLE_PIXEL,
-    check_depth,
-    crop_to_pixels,
     decode_image,
     find_image_damage_and_bits,
     refuse_many_damaged_images,
 )
+from roarbench.datasets.high_depth_values import check_depth
 from roarbench.datasets.image_folders import has_idx_files, read_idx
-from roarbench.datasets.preprocessing import crop_centre_square
+from roarbench.datasets.preprocessing import crop_centre_square, crop_to_pixels
 from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, png
 
