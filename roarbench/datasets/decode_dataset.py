@@ -23,7 +23,8 @@ from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
 from roarbench.datasets.parallel_decoding import JOURNAL, DecodingTally, ReportProgress, decode_splits
-from roarbench.datasets.undecoded_splits import RawSplit, check_image_limit, open_undecoded_splits
+from roarbench.datasets.select_images import check_image_limit
+from roarbench.datasets.undecoded_splits import RawSplit, open_undecoded_splits
 
 
 def decode_dataset(

@@ -25,6 +25,7 @@ from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_m
 from roarbench.datasets.file_locations_and_downloads import find_table_file, shorten_hub_error
 from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
+from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -35,7 +36,7 @@ from roarbench.datasets.tabular import (
     read_features_and_labels,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import check_labels, list_images_and_labels, select_rows_of_split
+from roarbench.datasets.undecoded_splits import check_labels, list_images_and_labels
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names

@@ -21,7 +21,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
-from roarbench.datasets.undecoded_splits import mark_balanced_subset, mark_held_out_images
+from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
 from roarbench.execution.network_trials import drop_inapplicable_estimators
 from roarbench.execution.run_inputs import get_device_mean
 from roarbench.execution.suite_networks import build_starting_network

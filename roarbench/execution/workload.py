@@ -16,7 +16,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.recipe import Recipe
-from roarbench.datasets.undecoded_splits import check_image_limit
+from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
