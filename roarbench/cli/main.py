@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 from roarbench.cli import (
     commands_without_store,
     export_and_import,
+    plan,
     published_results,
     run,
     show_results,
@@ -37,9 +38,9 @@ from roarbench.common.text import fit_on_one_line
 __all__ = ["app", "main"]
 _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the order of the help
     run.run: "--suite quick --estimators grad,sgsq-grad`; the paper's figure: `roarbench run --suite quick-roar",
-    run.plan: "--suite imagenette64",
+    plan.plan: "--suite imagenette64",
     run.replicate: "--suite quick",
-    show_results.status: "--suite quick --format json",
+    stored_runs.status: "--suite quick --format json",
     stored_runs.retry: "--suite quick --estimators sgsq-grad",
     stored_runs.list_runs: "--suite quick --estimators sgsq-grad",
     stored_runs.run_info: "1a2b3c4d",

@@ -1,6 +1,6 @@
 """Options that several commands share, records of options, and the decorator that expands these records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -13,11 +13,13 @@ from roarbench.api.suites import find_default_store
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
+from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.suite import FIRST_REFERENCE_SEED
+from roarbench.plan.suite import FIRST_REFERENCE_SEED, SuiteSpec
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
+    from roarbench.execution.submission_intake import SubmissionMode
 
 app = typer.Typer(  # `main` adds the commands
     name="roarbench",
@@ -138,6 +140,12 @@ class SuiteOptions:
         declare_option("Training runs per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS),
     ] = None
 
+    def select_part(self, suite: "Suite", submission_ids: Sequence[str] = ()) -> SuiteSpec:
+        """Return the part of a suite that these options select, with the submissions of these ids."""
+        return apply_selection_options(
+            suite.runnable_plan, self.estimators or None, submission_ids, self.seeds, self.protocol
+        )
+
 
 class _SuiteSource:
     """Base class of options that specify a suite's images and explained networks."""
@@ -218,6 +226,12 @@ class SubmissionOptions:
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device != "cpu"):
             raise CallerError("--trust-submission and --submission-device need a submission; add --submission FILE")
+
+    def make_mode(self, suite: "Suite") -> "SubmissionMode":
+        """Return the settings with which these submissions are checked and run for a suite."""
+        from roarbench.execution.submission_intake import SubmissionMode
+
+        return SubmissionMode(self.trust, self.device == "cuda", suite.plan, suite.limit)
 
 
 @dataclass(frozen=True)

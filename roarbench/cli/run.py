@@ -1,8 +1,7 @@
-"""Commands that run, plan and replicate a suite."""
+"""Commands that run and replicate a suite."""
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,11 +21,10 @@ from roarbench.cli.options import (
     declare_option,
 )
 from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
-from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
+from roarbench.cli.terminal import err, log_as_json_lines, print_report, print_table
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
-from roarbench.common.text import wrap_lines
-from roarbench.plan.change_suite import add_submissions_and_estimators, apply_selection_options
+from roarbench.plan.change_suite import add_submissions_and_estimators
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
 
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import FinishedSuite, Start
-    from roarbench.execution.submission_intake import SubmissionMode
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
     from roarbench.submissions.file import Submission
@@ -61,7 +58,7 @@ def run(
     json_logs = log_format == "json"
     console = log_as_json_lines() if json_logs else err
     suite = work.load(options.suite)
-    part = _select_part(suite, options)
+    part = options.select_part(suite)
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_failure_advice, list_run_failures
@@ -91,12 +88,6 @@ def run(
         raise typer.Exit(1)
 
 
-def _select_part(suite: "Suite", options: SuiteOptions, submission_ids: Sequence[str] = ()) -> SuiteSpec:
-    return apply_selection_options(
-        suite.runnable_plan, options.estimators or None, submission_ids, options.seeds, options.protocol
-    )
-
-
 def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
     if not submitted.submission:
         return []
@@ -116,12 +107,12 @@ def _submit_and_select_part(
 ) -> "tuple[SuiteSpec, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submissions:
-        return _select_part(suite, options), None
+        return options.select_part(suite), None
     from roarbench.execution.submission_intake import check_and_store_submissions
 
-    mode = _make_submission_mode(submitted, suite)
+    mode = submitted.make_mode(suite)
     entries, pace = check_and_store_submissions(submissions, mode, results, workspace, console)
-    return _select_part(suite, options, entries), pace
+    return options.select_part(suite, entries), pace
 
 
 def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
@@ -138,12 +129,6 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
         console.print(append_proposed_command(line), soft_wrap=True)
-
-
-def _make_submission_mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
-    from roarbench.execution.submission_intake import SubmissionMode
-
-    return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan, suite.limit)
 
 
 def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
@@ -266,44 +251,3 @@ def _run_suite_and_replication(
     if any(finished.failed for finished in finished_suites):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")
     return part
-
-
-def plan(
-    *,
-    options: SuiteOptions,
-    work: WorkOptions,
-    submitted: SubmissionOptions,
-    measured: Annotated[
-        bool, declare_option("Time each part on this machine (takes seconds).", flags="--measure")
-    ] = False,
-    format: Report = "text",
-) -> None:
-    """Show the missing runs of a suite and their cost: time, disk and memory."""
-    suite = work.load(options.suite)
-    part, data, decoded, seconds = _select_part(suite, options), work.data, None, None
-    for warning in suite.warnings:
-        err.print(f"warning: {warning}", soft_wrap=True)
-    from roarbench.analysis.load_results import load_results_reused_by_run
-    from roarbench.datasets.decode_dataset import find_decoded_fingerprint
-    from roarbench.execution.count_and_start_workers import count_default_workers
-    from roarbench.execution.forecast import make_plan
-    from roarbench.execution.rate_measurement import start_rate_measurement
-    from roarbench.execution.workload import count_missing_work
-    from roarbench.store.workspace import Workspace
-
-    workers = work.workers or count_default_workers(part.dataset_record.size)
-    if data:
-        decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
-    if submitted.submission:
-        from roarbench.execution.submission_intake import read_entries_without_storing
-
-        entries, pace = read_entries_without_storing(
-            submitted.submission, _make_submission_mode(submitted, suite), measured, err
-        )
-        part = _select_part(suite, options, entries)
-        seconds = pace and pace.estimate_seconds_per_map(part)
-    suite_results = load_results_reused_by_run(part, suite.query, decoded)
-    lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
-    with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
-        forecast = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))

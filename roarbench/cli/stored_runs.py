@@ -1,8 +1,13 @@
-"""Commands that list, show, retry, archive and reproduce the runs of a store."""
+"""Commands that count, watch, list, show, retry, archive and reproduce the runs of a store."""
 
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.live import Live
 
 from roarbench.cli.options import (
     STORE,
@@ -19,18 +24,98 @@ from roarbench.cli.options import (
     declare_argument,
     declare_option,
 )
-from roarbench.cli.suggested_commands import describe_other_results, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
 from roarbench.cli.terminal import err, out, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
 from roarbench.plan.change_suite import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
+    from roarbench.analysis.load_results import ResultsQuery
     from roarbench.analysis.suite_results import SuiteResults
     from roarbench.api.suites import Suite
+    from roarbench.plan.suite import SuiteSpec
     from roarbench.store.results import ResultsStore
 
+    ProgressState = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
+
+_PERIOD = 2.0  # seconds between updates of `status --watch`
 _Key = Annotated[str, declare_argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
+
+
+def status(
+    *,
+    suite: SuiteName,
+    source: ResultsOptions,
+    watch: Annotated[
+        bool, declare_option("Show workers, pace and time left until all is done or Ctrl-C.", flags="--watch")
+    ] = False,
+    format: Report = "text",
+) -> None:
+    """Count runs that are done, running, missing and failed."""
+    if watch and format == "json":
+        raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
+    loaded = source.load(suite)
+    from roarbench.analysis.load_results import load_from_open_store, open_read_only_results
+    from roarbench.report.status import format_lines_below_status_table, make_status_record, make_status_table
+
+    with open_read_only_results(source.store, source.db) as results:
+        if watch:
+            watch_suite(results, loaded.plan, loaded.query)
+            return
+        suite_results = load_from_open_store(results, loaded.plan, loaded.query)
+        counts = make_status_record(suite_results, results)
+    print_report(format, counts, make_status_table)
+    if format == "text":
+        for line in format_lines_below_status_table(counts, suite_results.inconsistent_rows):
+            out.print(append_proposed_command(line), soft_wrap=True)
+    if other_results := describe_other_results(suite_results, "status"):
+        err.print(other_results, soft_wrap=True)
+
+
+def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
+    """Show a suite's state until it is complete or Ctrl-C; redraw a terminal, else print a line per change."""
+    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
+        show = _redraw_progress if out.is_terminal else _print_progress_changes
+        show(_poll_progress(results, suite, query))
+
+
+def _redraw_progress(states: Iterator["ProgressState"]) -> None:
+    from roarbench.report.status import format_lines_below_status_table, render_progress
+
+    with Live(console=out, auto_refresh=False) as live:
+        for suite_results, status in states:
+            lines = format_lines_below_status_table(status, suite_results.inconsistent_rows)
+            live.update(render_progress(status, map(append_proposed_command, lines)), refresh=True)
+
+
+def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
+    from roarbench.report.status import format_progress
+
+    printed = ""
+    for _, status in states:
+        if (line := format_progress(status)) != printed:
+            print(printed := line, file=out.file, flush=True)
+
+
+def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
+    """Yield the suite's state until no run is left; read rows again only if there are new rows."""
+    from roarbench.analysis.load_results import load_from_open_store
+    from roarbench.report.status import make_status_record, measure_workers_and_pace
+
+    read_stamp, suite_results = "", None
+    while True:
+        stamp = results.read_change_stamp()
+        if suite_results is None or stamp != read_stamp:
+            read_stamp, suite_results = stamp, load_from_open_store(results, suite, query)
+        status = make_status_record(suite_results, results)
+        left = status["missing"] + status["running"]
+        activity = measure_workers_and_pace(suite_results, results, left, datetime.now(UTC))
+        yield suite_results, status | activity
+        if not (left or activity["workers"]):
+            return
+        time.sleep(_PERIOD)
 
 
 def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:

@@ -17,7 +17,7 @@ import pytest
 from rich.table import Table
 
 from roarbench.analysis.load_results import ResultsQuery
-from roarbench.cli import show_results, terminal
+from roarbench.cli import stored_runs, terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
@@ -122,8 +122,8 @@ def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys
     made = list(make_suite_results().results.values())
     added = iter(([], made[:30], made[30:40], made[40:]))
     with ResultsStore.open(make_default_url(tmp_path)) as store:
-        monkeypatch.setattr(show_results, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
-        show_results.watch_suite(store, SUITE, ResultsQuery(tmp_path))
+        monkeypatch.setattr(stored_runs, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
+        stored_runs.watch_suite(store, SUITE, ResultsQuery(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
     assert counts == ["0", "30", "40", str(len(made))]
 
