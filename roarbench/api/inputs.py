@@ -75,7 +75,7 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
         seen = f"{subject} have shape {array.shape} and type {array.dtype}"
         normalise = "; write (images / 255 - mean) / std, or images.float() if the network itself normalises them"
-        remedy = normalise if array.dtype.kind in "iu" else ""
+        remedy = _advise_on_table(images) or (normalise if array.dtype.kind in "iu" else "")
         raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float32, copy=False)
@@ -83,6 +83,24 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
         number = int(np.argmin(np.isfinite(array).all((1, 2, 3))))
         raise CallerError(f"{subject}: number {number} holds NaN or infinity; expected finite numbers")
     return torch.as_tensor(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
+
+
+def is_table(images: Tensor) -> bool:
+    """Return whether images (n, c, h, w) are rows of a table: images of one pixel with one channel per column."""
+    return images.shape[2:] == (1, 1)
+
+
+def name_item(tabular: bool) -> str:
+    """Return the noun for one of the items that a network classifies, for captions and warnings."""
+    return "row" if tabular else "image"
+
+
+def _advise_on_table(images: Any) -> str:
+    """Return a remedy for a table of shape (n, columns); an empty string for all other arrays."""
+    if np.ndim(images) != 2:
+        return ""
+    array = "images" if isinstance(images, Tensor | np.ndarray) else "np.asarray(images)"
+    return f"; for a table write {array}[:, :, None, None], and nn.Sequential(nn.Flatten(), model) for its network"
 
 
 def _advise_if_not_array(images: Any) -> str:

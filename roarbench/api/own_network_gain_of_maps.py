@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
-from roarbench.api.inputs import read_images
+from roarbench.api.inputs import is_table, name_item, read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.read_explainers import read_explainers
@@ -92,6 +92,7 @@ class OwnNetworkTable(GainTable):
         of: Number of all images.
         levels: Removal fractions.
         order: `morf` or `lerf`.
+        tabular: True if the images are rows of a table.
     """
 
     gains: Mapping[str, OwnNetworkGain | None]
@@ -101,6 +102,7 @@ class OwnNetworkTable(GainTable):
     of: int
     levels: tuple[float, ...]
     order: Order
+    tabular: bool = False
 
     def gain(self, name: str) -> Estimate:
         """Return a gain, in percent of predictions, with its 95 % interval; no interval if it is 0 on every image."""
@@ -139,11 +141,12 @@ class OwnNetworkTable(GainTable):
         """Describe the measure and the scope of its intervals."""
         levels = ", ".join(f"{t:g}" for t in self.levels)
         computed = [name for name, own_gain in self.gains.items() if own_gain]
+        noun = name_item(self.tabular)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         return (
-            f"{self.networks} networks; the {self.images} of {self.of} images on which all networks agree; "
+            f"{self.networks} networks; the {self.images} of {self.of} {noun}s on which all networks agree; "
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
-            f"own map, minus those {past} under that of another network's map.\n95 % intervals over images and "
+            f"own map, minus those {past} under that of another network's map.\n95 % intervals over {noun}s and "
             f"networks; verdicts are adjusted for testing all rows.{describe_zero_gains(map(self.gain, computed))}"
         )
 
@@ -182,7 +185,7 @@ def own_network_gain(
 
     Args:
         networks: Three or more networks with the same inputs and classes; they return logits and are used in eval mode.
-        images: Float (n, c, h, w), normalised as for the networks.
+        images: Float (n, c, h, w), normalised as for the networks; a table has the shape (n, columns, 1, 1).
         estimators: Mapping from names to estimators: ids of built-in estimators, functions of (model, images, targets),
             captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
             are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
@@ -235,7 +238,8 @@ def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sco
     gains = {name: computed_gains.get(name) for name in predictions}
     verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, all_images = int(request.agreed.sum()), len(request.agreed)
-    return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order)
+    tabular = is_table(request.pixels)
+    return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order, tabular)
 
 
 def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.inputs import to_tensor
+from roarbench.api.inputs import is_table, to_tensor
 from roarbench.api.maps_of_explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
 from roarbench.api.ranking_and_removal import check_map_shape
 from roarbench.api.submission_source import is_quantus_signature, read_signature
@@ -18,6 +18,7 @@ from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import describe_type, format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
+from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
 
 _ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
@@ -41,7 +42,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
             seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
         if isinstance(estimator, str):
-            built_in[name] = _find_estimator_usable_without_suite(estimator)
+            built_in[name] = _find_estimator_usable_without_suite(estimator, is_table(images))
         else:
             functions[name] = _wrap_estimator(name, estimator, images, networks)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
@@ -67,11 +68,13 @@ def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
     return {str(estimator): estimator for estimator in listed}
 
 
-def _find_estimator_usable_without_suite(name: str) -> Estimator:
+def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
     row = find_estimator(name)
     needs_labels = row.uses_ground_truth or row.uses_prediction
     if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
         raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
+    if tabular and row.uses_neighbours:
+        raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
     return row
 
 

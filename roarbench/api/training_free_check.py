@@ -15,7 +15,7 @@ from torch import nn
 
 from roarbench.analysis.networks_at_chance import is_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
-from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.inputs import check_labels, is_table, name_item, read_images, read_labels
 from roarbench.api.make_and_score_maps import (
     MapScores,
     RemovalMeasure,
@@ -39,6 +39,8 @@ from roarbench.api.user_networks import borrow_networks, check_and_wrap_network,
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -56,7 +58,7 @@ _OWN = "own network"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckTable(GainTable):
-    """Gains of several estimators and two controls in several columns; positive is better in every column.
+    """Gains of several estimators and the controls in several columns; positive is better in every column.
 
     Attributes:
         gains: Gains in points by column and name, with draws over images (own-network gain: over networks, too).
@@ -66,6 +68,7 @@ class CheckTable(GainTable):
         accuracy: The network's accuracy on the untouched images, in [0, 1].
         unchanged: Columns in which no removal changed a prediction, so their gains of 0 do not show equality.
         at_chance_warning: Sentence saying that the network is not significantly better than guessing; otherwise empty.
+        tabular: True if the images are rows of a table, for which the control Sobel does not exist.
     """
 
     gains: Mapping[str, Mapping[str, Sample]]
@@ -78,6 +81,7 @@ class CheckTable(GainTable):
     accuracy: float = math.nan
     unchanged: tuple[str, ...] = ()
     at_chance_warning: str = ""
+    tabular: bool = False
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 on every image."""
@@ -174,13 +178,14 @@ class CheckTable(GainTable):
             (column, name) for column in self.gains for name in self._names() if (column, name) not in self.fixed
         ]
         zeros = describe_zero_gains(self.gain(*cell) for cell in computed if cell[0] not in self.unchanged)
-        own = self.own_network
-        agree = f" {_OWN}: the {own.images} images on which all {own.networks} networks agree." if own else ""
+        own, noun = self.own_network, name_item(self.tabular)
+        left_out = f"Left out: sobel and the fill linear: {NO_NEIGHBOURS}.\n" if self.tabular else ""
+        agree = f" {_OWN}: the {own.images} {noun}s on which all {own.networks} networks agree." if own else ""
         return (
-            f"{self.disagreement}\n{unchanged}{format_count(self.images, 'image')}{accuracy}; {levels}.\n"
+            f"{self.disagreement}\n{unchanged}{left_out}{format_count(self.images, noun)}{accuracy}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
             f"Random's, lerf: less).{agree}\n"
-            f"95 % intervals over images{f'; those of {_OWN} also over networks' if own else ''}.{zeros}"
+            f"95 % intervals over {noun}s{f'; those of {_OWN} also over networks' if own else ''}.{zeros}"
         )
 
     @property
@@ -246,9 +251,9 @@ def check(
     estimators: Any,
     siblings: Sequence[nn.Module] = (),
     levels: Sequence[float] = CHECK_LEVELS,
-    fills: Sequence[str] = ("mean", "linear"),
+    fills: Sequence[str] | None = None,
 ) -> CheckTable:
-    """Evaluate maps of one trained network by several measures in one table, with two controls, without training.
+    """Evaluate maps of one trained network by several measures in one table, with controls, without training.
 
     Maps are made once per estimator, for the class that the network predicts; maps of the siblings are made only for
     images on which all networks predict the same class. Fills other than `mean` are measured only at the middle level,
@@ -256,20 +261,23 @@ def check(
 
     Args:
         model: Any network that returns logits; it is used in evaluation mode.
-        images: Float (n, c, h, w), normalised as for the network.
+        images: Float (n, c, h, w), normalised as for the network; a table has the shape (n, columns, 1, 1).
         labels: Integers (n,), the true classes.
         estimators: Estimators by name, as for `own_network_gain`; precomputed maps have one array per network.
         siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
         levels: Removal fractions, ascending in (0, 1].
-        fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites.
+        fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites; by default these two, and `mean` alone
+            for tables, whose columns have no neighbours.
 
     Raises:
         CallerError: The arguments do not fit together.
     """
     pixels = read_images(images)
+    tabular = is_table(pixels)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
     steps = RemovalSettings.read(Order.MORF, levels).levels
     models = [*read_several_networks([model]), *read_several_networks(siblings)]
+    fills = (("mean",) if tabular else ("mean", "linear")) if fills is None else fills
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     fills = tuple(fills)
@@ -278,7 +286,8 @@ def check(
     fill_functions = {fill: make_image_filler(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
     columns = [RemovalMeasure(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
-    explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
+    controls = [name for name in CONTROLS if not (tabular and find_estimator(name).uses_neighbours)]
+    explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
@@ -287,7 +296,7 @@ def check(
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        at_chance_warning = _warn_if_at_chance(int(correct.sum()), len(correct), logits[0].shape[1])
+        at_chance_warning = _warn_if_at_chance(correct, logits[0].shape[1], name_item(tabular))
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(
@@ -297,20 +306,21 @@ def check(
         explainers.try_out(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
-    controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
-    return _make_check_table(scores, correct, request, controls, at_chance_warning)
+    built_in_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
+    return _make_check_table(scores, correct, request, built_in_controls, at_chance_warning)
 
 
-def _warn_if_at_chance(correct: int, total: int, classes: int) -> str:
+def _warn_if_at_chance(clean_correct: NDArray[np.bool_], classes: int, noun: str) -> str:
     """Warn of a network that does not recognise the images, usually because of wrong preprocessing.
 
     Returns:
         A sentence for the table; empty if the network is above chance or there are few images.
     """
+    correct, total = int(clean_correct.sum()), len(clean_correct)
     if total < _FEWEST_FOR_WARNING or not is_at_chance(correct, total, classes):
         return ""
     chance = f"not significantly above chance ({format_percent_number(1 / classes)} %)"
-    seen = f"network classifies {correct} of {total} images correctly, which is {chance}"
+    seen = f"network classifies {correct} of {total} {noun}s correctly, which is {chance}"
     warnings.warn(f"the {seen}; check normalisation, labels and weights", stacklevel=3)
     return f"The {seen}, so no estimator leads."
 
@@ -354,4 +364,5 @@ def _make_check_table(
         accuracy,
         tuple(unchanged),
         at_chance_warning,
+        is_table(request.pixels),
     )

@@ -69,8 +69,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         if is_out_of_memory(error):
             raise
         seen = describe_error(error)
-        channels_last = images.ndim == 4 and images.shape[3] in _CHANNELS and images.shape[1] not in _CHANNELS
-        remedy = "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if channels_last else ""
+        remedy = _advise_on_refused_shape(tuple(images.shape))
         raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     if not isinstance(logits, Tensor):
@@ -84,6 +83,13 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     remedy = "; wrap it in a module whose forward returns them" if isinstance(logits, Sequence | Mapping) else ""
     wanted = f"expected finite logits ({n}, classes){remedy}"
     raise CallerError(f"{name} returned {seen} for images of shape {shape}; {wanted}")
+
+
+def _advise_on_refused_shape(shape: tuple[int, ...]) -> str:
+    if shape[2:] == (1, 1):  # rows of a table
+        return "; a network of (n, columns) becomes nn.Sequential(nn.Flatten(), network)"
+    channels_last = len(shape) == 4 and shape[3] in _CHANNELS and shape[1] not in _CHANNELS
+    return "; the channels seem to be last: write images.permute(0, 3, 1, 2)" if channels_last else ""
 
 
 @torch.enable_grad()

@@ -1,0 +1,70 @@
+"""Functions on the rows of a table, images of one pixel with one channel per column: no column has neighbours."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import roarbench as rb
+from roarbench.common.errors import CallerError
+
+COLUMNS = 12
+ROWS = torch.randn(60, COLUMNS, generator=torch.Generator().manual_seed(0))
+TABLE = ROWS[:, :, None, None]
+LABELS = (ROWS[:, 0] > 0).long()
+
+
+@pytest.fixture(scope="module")
+def tabular_networks():
+    """Three networks that classify by the first column, each with different weights of the other columns."""
+    torch.manual_seed(0)  # of the networks' own weights
+    networks = [nn.Sequential(nn.Flatten(), nn.Linear(COLUMNS, 2)) for _ in range(3)]
+    for network in networks:
+        network[1].weight.data[:, 0] = torch.tensor([-3.0, 3.0])
+    return networks
+
+
+def test_check_of_table_leaves_out_sobel_and_linear(tabular_networks):
+    table = rb.check(tabular_networks[0], TABLE, LABELS, ["grad", "input-x-grad"], tabular_networks[1:])
+    assert list(table.gains) == ["morf mean", "lerf mean", "own network"]
+    assert list(table.gains["morf mean"]) == ["random", "grad", "input-x-grad"]
+    gain = table.gain("morf mean", "input-x-grad")
+    assert gain.low > 0, "the first column decides"
+    caption = table.caption
+    assert "\nLeft out: sobel and the fill linear: the columns of a table have no neighbours.\n60 rows, of " in caption
+    assert "image" not in caption + table.own_network.caption
+
+
+def test_check_of_table_at_chance_counts_rows(tabular_networks):
+    with pytest.warns(UserWarning, match="classifies .* of 60 rows correctly"):
+        rb.check(tabular_networks[0], TABLE, 1 - LABELS, ["grad"])
+
+
+@pytest.mark.parametrize("name", ["sobel", "occlusion", "ig(baseline=blur)"])
+def test_estimator_that_uses_neighbours_is_refused_for_table(tabular_networks, name):
+    words = re.escape(f"'{name}' uses neighbouring pixels, and the columns of a table have no neighbours; leave it out")
+    with pytest.raises(CallerError, match=words):
+        rb.check(tabular_networks[0], TABLE, LABELS, [name])
+    with pytest.raises(CallerError, match=words):
+        rb.own_network_gain(tabular_networks, TABLE, [name])
+
+
+@pytest.mark.parametrize(
+    ("rows", "written"), [(ROWS, "images"), (ROWS.numpy(), "images"), (pd.DataFrame(ROWS), r"np\.asarray\(images\)")]
+)
+def test_refusal_of_two_dimensional_table_says_what_to_write(tabular_networks, rows, written):
+    words = rf"; for a table write {written}\[:, :, None, None\], and nn.Sequential\(nn.Flatten\(\), model\) for its"
+    for call in (rb.check, rb.perturbation_curve):
+        with pytest.raises(CallerError, match=words):
+            call(tabular_networks[0], rows, LABELS, np.zeros((60, COLUMNS)))
+
+
+def test_refusal_of_network_of_two_dimensional_table_says_what_to_write(tabular_networks):
+    words = (
+        r"shapes cannot be multiplied .*; a network of \(n, columns\) becomes nn.Sequential\(nn.Flatten\(\), network"
+    )
+    with pytest.raises(CallerError, match=words):
+        rb.check(tabular_networks[0][1], TABLE, LABELS, ["grad"])
