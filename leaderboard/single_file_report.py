@@ -18,7 +18,7 @@ from roarbench.common.files import write_new_file
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.fill_names import find_displayed_fill_name
-from roarbench.plan.suites import make_suite_option_value
+from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
@@ -45,7 +45,7 @@ def render_report(view: SuiteView) -> str:
             methods=describe_methods,
             doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
             provenance=list(list_provenance(view.results)),
-            suite_option=make_suite_option_value(view.results.suite),
+            commands=list_report_commands(view.results),
             bibtex="\n\n".join(dict.fromkeys(entry.bibtex for entry in papers if entry.bibtex)),
             style=(TEMPLATES / "board.css").read_text("utf-8"),
             version=read_code_version(),

@@ -1,6 +1,5 @@
 """Describe suites and estimators from their definitions and submissions, without importing torch, SciPy or SQL."""
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
@@ -12,11 +11,11 @@ from rich.table import Table
 from roarbench.common.text import fit_on_one_line, format_count, make_printable
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
-from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
+from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement, make_suite_option_value
+from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -150,18 +149,3 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
         papers=tuple(paper.text for paper in papers),
         bibtex="\n\n".join(paper.bibtex for paper in papers),
     )
-
-
-def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:
-    """Return the command that repeats all runs of an estimator in an empty store."""
-    row, short_name = find_estimator_or_placeholder(name), fit_on_one_line(name, _LONGEST)
-    if row.submitted:
-        listed = EstimatorId.parse(short_name).listed
-        option = f"--submission {shlex.quote(f'FILE({listed})') if listed else 'FILE'}"
-    else:
-        option = f"--estimators {shlex.quote(short_name)}"
-    trust = " --trust-submission" if TRUSTED in row.parsed_id.marks else ""
-    device = " --submission-device cuda" if CUDA in row.parsed_id.marks else ""
-    limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
-    suite = make_suite_option_value(suite_results.suite)
-    return f"roarbench run --suite {suite} {option}{trust}{device}{limit} --store NEW-FOLDER"

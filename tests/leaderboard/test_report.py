@@ -1,0 +1,110 @@
+"""The report of a part of a suite: two seeds of `quick-roar` on few images, with `ig` and a submission."""
+
+import re
+import shlex
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from leaderboard.single_file_report import render_report
+from leaderboard.views import SuiteView
+from roarbench.analysis.load_results import ResultsQuery, load_suite_results
+from roarbench.plan.change_suite import add_estimators_with_twins, apply_selection_options, set_allowed_fill_and_unit
+from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.plan.protocols import MORF
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
+from roarbench.report.repeat_commands import list_report_commands
+from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.submissions import store_submission
+from roarbench.submissions.file import parse_submission
+from tests.helpers.board_store import results
+
+LIMIT, SEEDS = 400, 2
+SUBMISSION = parse_submission(b"""
+NAME = "my-estimator"
+DESCRIPTION = "the gradient of noisy copies"
+AUTHORS = "A. Author and B. Author"
+PAPER = "A. Author and B. Author: Noise helps & hinders. arXiv:2601.00001"
+
+
+class Noisy:
+    samples = 4
+    noise = 0.1
+
+    def __call__(self, model, images, targets, generator):
+        return images
+
+
+estimate = Noisy()
+""")
+
+
+def select(suite, estimators, submissions=(), seeds=None, protocol=""):
+    return apply_selection_options(SUITES[suite], estimators, submissions, seeds, protocol)
+
+
+def write_part(folder, part):
+    """Write a store with all results of a part of a suite, on few images; returns the folder."""
+    untouched = Block(MORF, (), (), seeds=1)  # scores the explained networks
+    with ResultsStore.open(make_default_url(folder)) as store:
+        store_submission(store.database, SUBMISSION)
+        store.add_results(results(replace(part, blocks=(*part.blocks, untouched)), images=60, limit=LIMIT).values())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_part(tmp_path_factory.mktemp("part"), select("quick-roar", ["ig"], [SUBMISSION.id], SEEDS))
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    """The text of the report, without tags."""
+    return read_report(folder, "quick-roar")
+
+
+def read_report(folder, suite):
+    html = render_report(SuiteView(load(folder, suite), folder, dict))
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def load(folder, suite):
+    return load_suite_results(SUITES[suite], ResultsQuery(folder, limit=LIMIT))
+
+
+def test_report_commands_run_the_reported_results(folder, report, call, tmp_path):
+    run, command = list_report_commands(load(folder, "quick-roar"))
+    options = "--max-images 400 --estimators ig --seeds 2 --submission my_estimator.py"
+    assert run == f"roarbench run --suite quick-roar {options}"
+    assert f"{run} {command}" in report
+    words = [tmp_path / "report.html" if word == "report.html" else word for word in shlex.split(command)[1:]]
+    answer = call(*words, "--store", folder)
+    assert answer.code == 0, answer.err
+
+
+def test_report_commands_name_protocols_with_results(tmp_path):
+    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
+    part = select("quick", ["grad", "ig"], [SUBMISSION.id], None, "own-network")
+    run, _ = list_report_commands(load(write_part(tmp_path, part), "quick"))
+    options = "--max-images 400 --protocol own-network --estimators grad,ig --submission my_estimator.py"
+    assert run == f"roarbench run --suite quick {options}"
+
+
+def test_report_commands_select_images_networks_fill_and_submissions_without_sandbox(folder):
+    found = load(folder, "quick-roar")
+    whole = set_allowed_fill_and_unit(SUITES["quick-roar"], "black")
+    ran = dict.fromkeys(list_planned_runs(whole))
+    options = ("--data", "da7ada7a", "--reference", "torchvision:resnet50-v1@0676ba61", "--reference", "file@ab12")
+    run, command = list_report_commands(replace(found, suite=whole, results=ran, limit=None, options=options))
+    selected = "--suite quick-roar --fill black"
+    assert run == f"roarbench run {selected} --data DIR --reference torchvision:resnet50-v1 --reference FILE"
+    assert command == f"roarbench report {selected} {shlex.join(options)} -o report.html"
+
+    trusted = f"{SUBMISSION.file_id}(samples=8)~trusted"
+    ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [SUBMISSION.id, trusted])))
+    both = add_estimators_with_twins(SUITES["quick-roar"], [SUBMISSION.id, trusted])
+    first, second, _ = list_report_commands(replace(found, suite=both, results=ran))
+    assert first.endswith("--estimators random --submission my_estimator.py")
+    assert second.endswith("--estimators random --submission 'my_estimator.py(samples=8)' --trust-submission")
