@@ -16,16 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
-from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_many_damaged_images
-from roarbench.datasets.file_locations_and_downloads import find_table_file, shorten_hub_error
+from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
-from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -33,10 +31,9 @@ from roarbench.datasets.tabular import (
     count_missing_by_feature,
     describe_stray_text_by_column,
     find_label_column,
-    read_features_and_labels,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import check_labels, list_images_and_labels
+from roarbench.datasets.undecoded_splits import add_image_counts
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -76,41 +73,6 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         noun = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
-    return record
-
-
-def add_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Add the number of classes and of images of each split to a user's record.
-
-    Raises DataError if labels are unsuitable, or a class has too few images.
-    """
-    if record.own == TABLE:
-        values, labels = read_features_and_labels(find_table_file(record, None), record)
-        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
-    else:
-        all_labels = {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()}
-    for split, labels in all_labels.items():
-        if labels.min(initial=0) < 0:
-            seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
-            remedy = "name a split with labels, or write test_share = 0.3"
-            raise DataError(f"{seen}, which usually means withheld labels; {remedy}")
-    chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
-    train, test = (np.unique(chosen_labels[split]) for split in Split)  # classes that have images
-    classes = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
-    record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
-    if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
-        seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
-        remedy = "expected two or more classes with two or more images each"
-        if len(train) > 1 and len(test) and record.own == FOLDERS:
-            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
-            remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
-        elif len(train) > 1 and len(test):
-            remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
-        raise DataError(f"{record.folder}: {seen}; {remedy}")
-    if not record.numbered:
-        return replace(record, classes=classes)
-    for split in Split:
-        check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
     return record
 
 

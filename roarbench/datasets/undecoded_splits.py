@@ -1,4 +1,4 @@
-"""Open the two splits of a data set from any source without decoding the images."""
+"""Open the two splits of a data set from any source without decoding the images, and count their images and classes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.datasets import image_folders, parquet_files, planted
-from roarbench.datasets.catalogue import FOLDERS, DatasetRecord, find_dataset
+from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.file_locations_and_downloads import (
     download_dataset,
@@ -71,7 +71,7 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
             rows = select_rows_of_split(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
     for split, count in record.image_counts.items():
-        check_labels(splits[split].labels, count, record, split, allow_fewer)
+        _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
 
 
@@ -91,7 +91,42 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
     return _make_raw_split(record, stamped, labels[rows])
 
 
-def check_labels(labels: Labels, count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
+def add_image_counts(record: DatasetRecord) -> DatasetRecord:
+    """Add the number of classes and of images of each split to a user's record.
+
+    Raises DataError if labels are unsuitable, or a class has too few images.
+    """
+    if record.own == TABLE:
+        values, labels = read_features_and_labels(find_table_file(record, None), record)
+        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
+    else:
+        all_labels = {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()}
+    for split, labels in all_labels.items():
+        if labels.min(initial=0) < 0:
+            seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
+            remedy = "name a split with labels, or write test_share = 0.3"
+            raise DataError(f"{seen}, which usually means withheld labels; {remedy}")
+    chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
+    train, test = (np.unique(chosen_labels[split]) for split in Split)  # classes that have images
+    classes = int(max(labels.max(initial=-1) for labels in all_labels.values())) + 1
+    record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
+    if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
+        seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
+        remedy = "expected two or more classes with two or more images each"
+        if len(train) > 1 and len(test) and record.own == FOLDERS:
+            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
+            remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
+        elif len(train) > 1 and len(test):
+            remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
+        raise DataError(f"{record.folder}: {seen}; {remedy}")
+    if not record.numbered:
+        return replace(record, classes=classes)
+    for split in Split:
+        _check_labels(chosen_labels[split], record.image_counts[split], record, split, allow_fewer=False)
+    return record
+
+
+def _check_labels(labels: Labels, count: int, record: DatasetRecord, split: Split, allow_fewer: bool) -> None:
     """Raise DataError for another number of images than `count`, or for a label that is no class of the record."""
     if len(labels) != count and not (allow_fewer and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"

@@ -20,8 +20,8 @@ from roarbench.datasets.catalogue import (
     find_dataset,
     make_user_dataset_record,
 )
-from roarbench.datasets.infer_dataset import add_image_counts
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
+from roarbench.datasets.undecoded_splits import add_image_counts
 from roarbench.plan.suite_record import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 

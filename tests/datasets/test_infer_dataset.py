@@ -14,8 +14,8 @@ from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
-from roarbench.datasets.infer_dataset import add_image_counts, infer_dataset
-from roarbench.datasets.undecoded_splits import open_undecoded_splits
+from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml

@@ -21,8 +21,7 @@ from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.infer_dataset import add_image_counts
-from roarbench.datasets.undecoded_splits import open_undecoded_splits
+from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
 from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
