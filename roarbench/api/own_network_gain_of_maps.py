@@ -21,6 +21,7 @@ from roarbench.api.user_networks import borrow_networks, check_and_wrap_network,
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval
+from roarbench.plan.suite import refuse_impossible_for_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
@@ -203,6 +204,8 @@ def own_network_gain(
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
     removal = RemovalSettings.read(order, levels, unit)
+    if is_table(pixels):
+        refuse_impossible_for_table(unit=removal.unit)
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)

@@ -18,6 +18,7 @@ from roarbench.api.ranking_and_removal import (
     make_image_filler,
     mark_removed,
     rank_maps,
+    read_fill_name,
     read_fill_value,
     read_order,
     read_pixels,
@@ -30,7 +31,6 @@ from roarbench.common.errors import CallerError
 from roarbench.compute import degrade as fills
 from roarbench.compute import magnitude_matched_masks, ranking
 from roarbench.compute.degrade import degrade
-from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.correctness_and_gain import compute_trapezoid_weights
 from roarbench.stats.resampling import draw_image_weights
@@ -90,8 +90,8 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     Returns:
         float32 (n, c, h, w), in [0, 255].
     """
-    by = find_recorded_fill_name(by)
     pixels, mask = _read_uint8_images(images), to_tensor(removed, "the mask")
+    by = read_fill_name(by, pixels)
     n, c, h, w = pixels.shape
     if mask.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((mask == 0) | (mask == 1)).all()):
         seen = f"the mask has shape {tuple(mask.shape)} and type {mask.dtype}".replace("torch.", "")

@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.api.inputs import find_channel_ranges_without_outliers, quantize, to_array, to_tensor
+from roarbench.api.inputs import find_channel_ranges_without_outliers, is_table, quantize, to_array, to_tensor
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.fill_names import find_recorded_fill_name
+from roarbench.plan.suite import refuse_impossible_for_table
 
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
@@ -83,6 +84,14 @@ def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
     if not value.isfinite().all():
         raise CallerError(f"fill is {value.tolist()}, expected finite numbers")
     return value
+
+
+def read_fill_name(name: str, pixels: Tensor) -> str:
+    """Return the records' name of a fill; CallerError if there is no such fill, or if it is impossible for a table."""
+    fill = find_recorded_fill_name(name)
+    if is_table(pixels):
+        refuse_impossible_for_table(fill)
+    return fill
 
 
 def compute_image_seeds(pixels: Tensor) -> Tensor:
@@ -177,7 +186,7 @@ def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
     if not isinstance(fill, str) or fill == "mean":
         value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
-    fill = find_recorded_fill_name(fill)
+    fill = read_fill_name(fill, pixels)
     low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
     quantized, seeds = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
     mean = quantized.float().mean((0, 2, 3))

@@ -55,13 +55,19 @@ class Block:
 
 def refuse_impossible_cells(block: Block, tabular: bool) -> None:
     """Raise CallerError if the block's fill is impossible for its protocol, or its unit or fill for tabular data."""
-    if tabular and block.unit is not Unit.SCALAR:
-        raise CallerError(f"unit is '{block.unit}', but a table has no pixels; use {Unit.SCALAR}")
-    if tabular and block.fill not in TABULAR_FILLS:
-        names = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
-        seen = f"fill '{block.fill}' is computed from neighbouring pixels, which a table lacks"
-        raise CallerError(f"{seen}; use one of {names}")
+    if tabular:
+        refuse_impossible_for_table(block.fill, block.unit)
     refuse_unusable_fill(block.fill, block.protocol.retrain)
+
+
+def refuse_impossible_for_table(fill: str = "mean", unit: Unit = Unit.SCALAR) -> None:
+    """Raise CallerError for a unit of several columns, or for a fill that is computed from neighbouring pixels."""
+    if unit is not Unit.SCALAR:
+        raise CallerError(f"unit is '{unit}', but a table has no pixels; use {Unit.SCALAR}")
+    if fill not in TABULAR_FILLS:
+        names = ", ".join(map(find_displayed_fill_name, TABULAR_FILLS))
+        seen = f"fill '{fill}' is computed from neighbouring pixels, which a table lacks"
+        raise CallerError(f"{seen}; use one of {names}")
 
 
 @dataclass(frozen=True)

@@ -68,3 +68,22 @@ def test_refusal_of_network_of_two_dimensional_table_says_what_to_write(tabular_
     )
     with pytest.raises(CallerError, match=words):
         rb.check(tabular_networks[0][1], TABLE, LABELS, ["grad"])
+
+
+@pytest.mark.parametrize("fill", ["linear", "neighbours", "blur"])
+def test_fill_from_neighbours_is_refused_for_table(tabular_networks, fill):
+    words = f"^fill '{fill}' is computed from neighbouring pixels, which a table lacks; use one of mean, black, noise$"
+    with pytest.raises(CallerError, match=words):
+        rb.perturbation_curve(tabular_networks[0], TABLE, LABELS, TABLE, fill=fill)
+    with pytest.raises(CallerError, match=words):
+        rb.check(tabular_networks[0], TABLE, LABELS, ["grad"], fills=("mean", fill))
+    with pytest.raises(CallerError, match=words):
+        rb.fill(TABLE.byte(), TABLE > 0, by=fill)
+    with pytest.raises(CallerError, match="^unit is 'pixel', but a table has no pixels; use scalar$"):
+        rb.own_network_gain(tabular_networks, TABLE, ["grad"], unit="pixel")
+
+
+@pytest.mark.parametrize("fill", ["mean", "black", "noise"])
+def test_perturbation_curve_of_table_falls_with_every_other_fill(tabular_networks, fill):
+    curve = rb.perturbation_curve(tabular_networks[0], TABLE, LABELS, TABLE.abs(), fill=fill)
+    assert curve.accuracy[0].value > 0.9 > curve.accuracy[-1].value
