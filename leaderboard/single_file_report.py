@@ -68,28 +68,37 @@ def list_provenance(results: SuiteResults) -> Iterator[tuple[str, str]]:
 def describe_methods(table: SuiteTable) -> str:
     """Describe in sentences how a table was computed, with its numbers, for a paper's section on methods."""
     results, protocol = table.suite_results, table.board.protocol
-    suite, data = results.suite, results.suite.dataset_record
-    controls = [
-        find_display_name(name).full_name for name in table.names if find_estimator_or_placeholder(name).control
-    ]
-    networks = [results.references[number] for number in sorted(results.references)]
-    shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in networks)
-    accuracy = f"; {shares} of {networks[0].total:,} test images are classified correctly" if networks else ""
-    if suite.given:
-        origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')))})"
-    else:
-        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
-    explained = f"{format_count(suite.references, 'network')} ({suite.architecture_names}) {origin}"
+    compared = [name for name in table.names if name in table.estimators_with_results]
+    controls = [find_display_name(name).full_name for name in compared if find_estimator_or_placeholder(name).control]
+    estimators = format_count(len(compared) - len(controls), "estimator")
+    controls_text = f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. " if controls else ""
     return (
-        f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
+        f"{estimators} and {format_count(len(controls), 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
-        f"{explained} {'was' if suite.references == 1 else 'were'} explained{accuracy}. "
+        f"{_describe_explained_networks(table)}"
         f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. {table.caption}. "
+        f"{controls_text}{table.caption}. "
         f"{write_all_notes(table, signs=False)}"
     )
+
+
+def _describe_explained_networks(table: SuiteTable) -> str:
+    """Return a sentence on the networks that the table's results explain; empty if no result explains a network."""
+    results, count = table.suite_results, table.board.references
+    suite, data = results.suite, results.suite.dataset_record
+    if not count:
+        return ""
+    scored = [results.references[number] for number in sorted(results.references) if number < count]
+    shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
+    accuracy = f"; {shares} of {scored[0].total:,} test images are classified correctly" if scored else ""
+    if suite.given:
+        origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')[:count]))})"
+    else:
+        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
+    networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin}"
+    return f"{networks} {'was' if count == 1 else 'were'} explained{accuracy}. "
 
 
 def write_report(view: SuiteView, path: Path) -> None:
