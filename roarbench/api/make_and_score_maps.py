@@ -1,6 +1,5 @@
 """Make maps batch by batch, and score networks on images without the features that the maps rank first or last."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.analysis.row_warnings import TIED
 from roarbench.api.batched_inference import ThreadedNetworks, predict_degraded_images, split_into_batches
 from roarbench.api.maps_of_explainers import ExplainedBatch, Explainers, RankedMaps, make_batch_per_network
-from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed
+from roarbench.api.ranking_and_removal import FillFunction, RemovalSettings, mark_removed, warn_of_ties
 from roarbench.common.enums import Order
 from roarbench.compute.degrade import degrade
 from roarbench.estimators.compute_maps import Maps
@@ -120,8 +119,7 @@ def warn_of_tied_features(scores_by_name: Mapping[str, MapScores], explainers: E
     controls = {name for name, row in explainers.built_in.items() if row.control}
     tied = [f"{name} ({share:.0%})" for name, share in shares.items() if share > TIED and name not in controls]
     if tied:
-        subject = f"more than {TIED:.0%} of the features in the maps of {', '.join(tied)} have the same value"
-        warnings.warn(f"{subject}; equal values are ranked at random", stacklevel=3)
+        warn_of_ties(f"the maps of {', '.join(tied)}", stacklevel=4)
 
 
 def _score_batch(

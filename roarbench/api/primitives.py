@@ -24,6 +24,7 @@ from roarbench.api.ranking_and_removal import (
     read_pixels,
     read_real_number,
     read_whole_number,
+    warn_if_mostly_tied,
 )
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
@@ -57,7 +58,9 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
     flat = flatten_maps(maps, shape)
     ties = ranking.draw_tie_order(np.arange(len(flat)), flat.shape[1], read_whole_number(seed, "seed"))
-    return ranking.rank(flat, ties).copy()
+    ranked = ranking.rank(flat, ties)
+    warn_if_mostly_tied(flat, ranked, stacklevel=3)
+    return ranked.copy()
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:

@@ -1,6 +1,7 @@
 """Rank features by importance maps, and remove features from images."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -10,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.analysis.row_warnings import TIED
 from roarbench.api.inputs import find_channel_ranges_without_outliers, is_table, quantize, to_array, to_tensor
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
+from roarbench.compute.device_ranking import compute_largest_tie_shares
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import refuse_impossible_for_table
@@ -139,13 +142,29 @@ def rank_maps(
     """Return each image's feature indices, most important first, int64 (n, d); CallerError if the maps do not fit.
 
     The order of tied features is drawn from the seed and the image's content, so it does not depend on the image's
-    position in the array. To rank several maps of the same images, callers may pass one drawn order as `ties`.
+    position in the array. To rank several maps of the same images, callers may pass one drawn order as `ties`. Maps in
+    which most features are tied cause a warning in the name of the caller's caller.
     """
     flat = flatten_maps_of_images(pixels, maps, unit)
     if ties is None:
         ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed)
     with reraise_as_caller_error():
-        return ranking.rank(flat, ties)
+        ranked = ranking.rank(flat, ties)
+    warn_if_mostly_tied(flat, ranked, stacklevel=4)
+    return ranked
+
+
+def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64], stacklevel: int) -> None:
+    """Warn of maps, (n, d), in which more than half of the features have the same value; `ranked` is their ranking."""
+    share = float(np.mean(compute_largest_tie_shares(np.take_along_axis(flat, ranked, 1))))
+    if share > TIED and flat.shape[1] > 1:
+        warn_of_ties(f"the maps ({share:.0%})", stacklevel + 1)
+
+
+def warn_of_ties(maps: str, stacklevel: int) -> None:
+    """Warn that most features in `maps` are ranked at random, in the name of the caller `stacklevel` calls above."""
+    subject = f"more than {TIED:.0%} of the features in {maps} have the same value"
+    warnings.warn(f"{subject}; equal values are ranked at random", stacklevel=stacklevel)
 
 
 def flatten_maps_of_images(pixels: Tensor, maps: Any, unit: Unit) -> NDArray[np.float32]:

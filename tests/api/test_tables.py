@@ -1,6 +1,7 @@
 """Functions on the rows of a table, images of one pixel with one channel per column: no column has neighbours."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -87,3 +88,28 @@ def test_fill_from_neighbours_is_refused_for_table(tabular_networks, fill):
 def test_perturbation_curve_of_table_falls_with_every_other_fill(tabular_networks, fill):
     curve = rb.perturbation_curve(tabular_networks[0], TABLE, LABELS, TABLE.abs(), fill=fill)
     assert curve.accuracy[0].value > 0.9 > curve.accuracy[-1].value
+
+
+def test_functions_warn_of_maps_in_which_most_columns_tie(tabular_networks):
+    """A map of shape (n, 1, 1) gives all columns of a row the same value."""
+    maps = TABLE[:, 0]
+    words = (
+        r"^more than 50% of the features in the maps \(100%\) have the same value; equal values are ranked at random$"
+    )
+    calls = {
+        "rank": lambda: rb.rank(maps, (COLUMNS, 1, 1)),
+        "remove": lambda: rb.remove(TABLE, maps, 0.5),
+        "match_masks": lambda: rb.match_masks(TABLE.byte(), maps, maps, 0.5),
+        "perturbation_curve": lambda: rb.perturbation_curve(tabular_networks[0], TABLE, LABELS, maps),
+    }
+    for call in calls.values():
+        with pytest.warns(UserWarning, match=words) as caught:
+            call()
+        assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}
+
+
+def test_functions_do_not_warn_of_a_single_feature_or_half_tied_maps():
+    half = TABLE.clone()
+    half[:, ::2] = 0
+    rb.rank(TABLE[:, 0])
+    rb.remove(TABLE, half, 0.5)
