@@ -74,6 +74,6 @@ def make_ranking_spec(
         shape=shape,
         splits=list_control_splits(suite)
         if estimator.id in suite.controls
-        else list_ranked_splits(suite, estimator, network_number),
+        else list_ranked_splits(suite, estimator, network_number if estimator.depends_on_network else None),
         maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
     )

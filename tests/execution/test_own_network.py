@@ -35,6 +35,7 @@ from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
+from roarbench.store.ranking_spec import make_ranking_spec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
@@ -232,6 +233,13 @@ def test_training_images_are_ranked_only_for_networks_of_retraining_runs():
     twin = replace(suite.blocks[-1], estimators=("random", make_twin_id("grad", OTHER_REFERENCE)))
     lent = replace(suite, blocks=(*SUITE.blocks, twin))
     assert [list_ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
+
+
+def test_estimator_without_network_has_the_same_rankings_for_networks_beyond_the_seeds_of_roar():
+    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "deviation"), (0.3,), seeds=1)))
+    deviation, shape = find_estimator("deviation"), suite.dataset_record.shape
+    specs = [make_ranking_spec(suite, "da7a", shape, deviation, Unit.SCALAR, number) for number in range(3)]
+    assert specs[0] == specs[1] == specs[2] and specs[0].splits == (Split.TRAIN, Split.TEST)
 
 
 def test_compare_rows_with_control_returns_gain_of_row(done):
