@@ -1,7 +1,7 @@
 """Repeat a stored run from its frozen record, and compare the new result with the stored result."""
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import find_run_key
+from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -19,12 +20,13 @@ from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.rate_measurement import measure_rates
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
-from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.change_suite import set_explained_weights
+from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import (
     PlannedRun,
     find_shared_network_key,
+    list_planned_runs,
     list_planned_runs_on_untouched_images,
     make_reference_spec,
 )
@@ -119,7 +121,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in request.references}
-    suite = _find_suite_of_run(store, run, paths)
+    suite = _find_suite_of_run(store, stored, paths)
     weights = _find_given_weights(suite, run, paths)
     refuse_untrusted_network(suite, request.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
@@ -138,10 +140,34 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     return reproduction
 
 
-def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> SuiteSpec:
-    """Find a suite with this run; a suite that specifies the run's weights is preferred, as it ranks fewer images."""
+def _find_suite_of_run(store: ResultsStore, stored: RunResult, weight_titles: Iterable[str]) -> SuiteSpec:
+    """Find the suite that plans most of the stored runs with the rankings of this run, and keep only their protocols.
+
+    Several suites share a run, but their rankings differ in levels and splits. Among equal suites, one that specifies
+    the run's weights is preferred, as it ranks fewer images.
+    """
+    run = stored.run
+    found = list(_list_suites_that_can_have_run(store, run, weight_titles))
+    if not found and run.given and run.network and not run.cell.retrain.trains:
+        seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
+        raise CallerError(f"{seen}; add --reference FILE for each of the two networks")
+    if not found:
+        seen = f"no suite of this version has the run {run.key}"
+        raise CallerError(f"{seen}; use the version of roarbench that stored it")
+    same = store.read_results(store.list_keys_with_rankings(stored.rankings)) if stored.rankings else {}
+    cells = {_drop_fill_and_unit(cell) for cell in (run.cell, *(result.run.cell for result in same.values()))}
+    planned = [_list_cells_of_row(suite, run.cell) for suite in found]
+    # of suites that plan equally many of the stored runs, the one with the fewest others
+    fits = [(len(cells & row), -len(row)) if _drop_fill_and_unit(run.cell) in row else (0, 0) for row in planned]
+    best = found[fits.index(max(fits))]
+    return _keep_protocols_of_cells(best, cells) if stored.rankings and max(fits) > (0, 0) else best
+
+
+def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> Iterator[SuiteSpec]:
+    """Yield the suites with the run's data set, networks and kind of scored network, with the run's row added."""
     stored = (given for *_, given in store.read_seeds_by_data_and_weights(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*weight_titles, *stored)) if given]
+    row = [run.cell.estimator] if run.cell.estimator != CLEAN else []
     for suite in sorted(list_all_suites(store.database), key=lambda suite: suite.given != run.given):
         repeated = replace(suite, replication=run.seed // SEEDS_PER_REPLICATION)
         repeated = replace(_set_weights_of_run(repeated, run, titles), maps=run.maps) if run.reference else repeated
@@ -153,11 +179,25 @@ def _find_suite_of_run(store: ResultsStore, run: Run, weight_titles: Iterable[st
         has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
         network = find_shared_network_key(repeated, PlannedRun(run.cell, run.seed), run.data)
         if is_same_cell and has_protocol and run.reference in ("", explained.key) and run.network == network:
-            return repeated
-    if run.given and run.network and not run.cell.retrain.trains:
-        seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
-        raise CallerError(f"{seen}; add --reference FILE for each of the two networks")
-    raise CallerError(f"no suite of this version has the run {run.key}; use the version of roarbench that stored it")
+            yield add_estimators_with_twins(repeated, row)
+
+
+def _list_cells_of_row(suite: SuiteSpec, cell: Cell) -> set[Cell]:
+    """Return the cells that a suite plans for the estimator of this cell."""
+    planned = (run.cell for run in list_planned_runs(suite) if run.cell.estimator == cell.estimator)
+    return set(map(_drop_fill_and_unit, planned))
+
+
+def _drop_fill_and_unit(cell: Cell) -> Cell:
+    """Return the cell with the fill and unit of most suites; options change both."""
+    return replace(cell, fill="mean", unit=Unit.SCALAR)
+
+
+def _keep_protocols_of_cells(suite: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
+    """Return the suite with only the protocols of these cells, so that it ranks the splits that a selection ranked."""
+    asked = {(cell.order, cell.retrain) for cell in cells}
+    blocks = [block for block in suite.blocks if (block.protocol.order, block.protocol.retrain) in asked]
+    return replace(suite, blocks=tuple(blocks))
 
 
 def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:

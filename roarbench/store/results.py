@@ -155,6 +155,12 @@ class ResultsStore:
         with self.database.begin_read() as connection:
             return list(connection.scalars(statement.order_by(results.c.key)))
 
+    def list_keys_with_rankings(self, rankings: str) -> list[str]:
+        """Return the keys of results whose rankings have this checksum."""
+        statement = select(results.c.key).where(results.c.rankings == rankings)
+        with self.database.begin_read() as connection:
+            return list(connection.scalars(statement.order_by(results.c.key)))
+
     def read_results(self, keys: Collection[str], parsed_runs: Mapping[str, Run] = {}) -> dict[str, RunResult]:
         """Return a dict from these keys to results; runs in `parsed_runs` are not parsed again."""
         with self.database.begin_read() as connection:

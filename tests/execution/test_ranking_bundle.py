@@ -170,6 +170,8 @@ def test_exported_references_contain_only_existing_predictions(tmp_path, capsys,
 BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
 SCORED = replace(BOTH, name="scored", blocks=BOTH.blocks[1:])
 RETRAINED = replace(BOTH, name="retrained", blocks=BOTH.blocks[:1])
+WIDER = replace(RETRAINED, name="wider", blocks=(replace(RETRAINED.blocks[0], levels=(0.05, 0.5, 0.95)),))
+UNTRAINED = replace(BOTH, name="untrained", blocks=(Block(ROAR, ("random",), (0.5,), seeds=1), BOTH.blocks[1]))
 COMMON = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
 LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
 
@@ -181,14 +183,18 @@ LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
         ([BOTH, SCORED], "grad", [ScoredNetwork.NONE]),  # ranks test images alone, of published weights
         ([RETRAINED], "none", [ScoredNetwork.NONE]),  # how good the reference is, which no suite has among its runs
         ([COMMON, LENT], "grad", [ScoredNetwork.COMMON]),  # its network was tuned on masks of test images
+        ([WIDER, RETRAINED], "grad", [ScoredNetwork.IMAGES]),  # its rankings have fewer levels
+        ([UNTRAINED, RETRAINED], "grad", [ScoredNetwork.IMAGES]),  # another suite retrains without this row
     ],
-    ids=["both", "scored", "retrained", "lent"],
+    ids=["both", "scored", "retrained", "lent", "levels", "untrained"],
 )
 def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch, known, estimator, retrains):
     """Another suite with the same images and network comes first in the table of suites."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
     monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+    for title in [title for title, suite in SUITE_VERSIONS.items() if suite.dataset == "planted"]:
+        monkeypatch.delitem(SUITE_VERSIONS, title)
     for suite in known:
         monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
