@@ -74,7 +74,7 @@ def make_own_network_board(
         images,
         bootstrap,
         IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.pairs_without_submissions) if judge.ranked_gains else None,
+        compute_detectable_difference(judge.make_estimator_pairs(predictions.keys() - untested)),
         sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
         networks,
     )

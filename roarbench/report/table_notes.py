@@ -228,7 +228,8 @@ def _describe_intervals(table: SuiteTable) -> str:
         )
     if board.detectable is not None:
         notes.append(
-            f"True differences of {board.detectable:.1f} points are detected with 80% power, smaller ones less often."
+            f"True differences of {board.detectable:.1f} points between two estimators are detected with 80% power, "
+            "smaller ones less often."
         )
     notes.append(f"Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not.")
     if added := ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.added):

@@ -13,7 +13,7 @@ from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
-VERSION = 2  # increases with every change that gives other numbers for the same predictions
+VERSION = 3  # increases with every change that gives other numbers for the same predictions
 RANDOM, SOBEL, BLURRED = CONTROLS
 ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
 ONE_NETWORK = "for this network only"  # note on boards with a single explained network
@@ -94,7 +94,8 @@ class Board:
     bootstrap: Bootstrap  # resamples, seed and confidence of all intervals of the board
     covers: IntervalScope
     # smallest true difference of two gains, in accuracy points, that one planned comparison detects with 80 % power;
-    # median over all pairs of the suite's own rows, including hidden rows. None without intervals
+    # median over all pairs of the suite's own estimators, including hidden rows, but without controls. None without
+    # intervals, and with fewer than two estimators
     detectable: float | None
     # number of comparisons over which p values are adjusted: those of all the suite's own rows with results, including
     # hidden rows

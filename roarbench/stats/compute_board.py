@@ -57,6 +57,7 @@ def compute_board_from_draws(
     judge = Judge.from_draws(scores, protocol, bootstrap, variances, draws)
     rows = scores.estimators if shown_rows is None else tuple(name for name in scores.estimators if name in shown_rows)
     references = variances.references if variances else None
+    explained = {name for name, _ in scores.references}
     return Board(
         protocol,
         scores.levels,
@@ -64,7 +65,7 @@ def compute_board_from_draws(
         scores.images,
         bootstrap,
         judge.covers,
-        compute_detectable_difference(judge.pairs_without_submissions) if judge.has_intervals else None,
+        compute_detectable_difference(judge.make_estimator_pairs(explained)) if judge.has_intervals else None,
         sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.explained_networks),
         POINTS * references.deviation_without_image_noise if references else None,
@@ -101,13 +102,15 @@ class Judge(SampledGains):
         """Return all pairs of rows with a rank."""
         return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
-    @property
-    def pairs_without_submissions(self) -> Pairs:
-        """Return all pairs of the suite's own rows with a rank."""
-        own = self.drop_gains_of_submissions(self.ranked_gains)
-        if len(own) == len(self.ranked_gains):
-            return self.ranked_pairs
-        return Pairs.from_samples(list(own.values()), self.bootstrap.confidence)
+    def make_estimator_pairs(self, explained: Collection[str]) -> Pairs:
+        """Return all pairs of the suite's own estimators: rows in `explained` that have a rank and are no controls.
+
+        `explained` has the rows that depend on an explained network. If only submissions are among them, their pairs
+        are returned.
+        """
+        names = set(explained) - self.scores.model_free_controls
+        gains = {name: gain for name, gain in self.ranked_gains.items() if name in names}
+        return Pairs.from_samples(list(self.drop_gains_of_submissions(gains).values()), self.bootstrap.confidence)
 
     def subtract_gain(self, first: str, second: str) -> Sample | None:
         """Return a row's gain minus another's; None if one is missing.

@@ -12,7 +12,7 @@ from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.plan.change_suite import add_estimators_with_twins, apply_selection_options, set_allowed_fill_and_unit
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MORF
+from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.repeat_commands import list_report_commands
@@ -116,3 +116,16 @@ def test_methods_count_rows_and_networks_with_results(report):
     (networks,) = re.findall(r"\d+ networks .* were explained; [^;]* are classified correctly", report)
     assert networks.startswith("2 networks (resnet-quick) trained on 400 images of imagenette64-1000 were explained; ")
     assert networks.count(" %") == 2
+
+
+def test_detectable_difference_is_of_estimators(folder, report):
+    """It is at least the standard error that the two wide intervals imply, not that of Sobel and Random."""
+    found = re.search(r"True differences of ([0-9.]+) points between two estimators are detected", report)
+    view = SuiteView(load(folder, "quick-roar"), folder, dict)
+    rows = {row.estimator: row.gain for row in view.table(ROAR).rows}
+    narrow, wide = (rows[name].high - rows[name].low for name in ("sobel", "ig"))
+    assert narrow < wide / 4 < float(found[1])
+
+
+def test_detectable_difference_is_left_out_without_two_estimators(tmp_path):
+    assert "True differences" not in read_report(write_part(tmp_path, select("quick-roar", ["ig"])), "quick-roar")

@@ -17,6 +17,12 @@ from roarbench.stats.verdicts import Verdict, judge_comparisons
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
+def explain_one_network(scores):
+    """Let all rows but the controls explain one network."""
+    points = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
+    return replace(scores, references={point: ("r0",) * len(scores.correct[point]) for point in points})
+
+
 def test_board_recovers_verdicts_ranks_and_gains_of_synthetic_rows():
     judged = compute_board(synthetic(3), ROAR, BOOTSTRAP)
     words = {one.estimator: one.vs_random.verdict for one in judged.rows if one.vs_random}
@@ -28,7 +34,21 @@ def test_board_recovers_verdicts_ranks_and_gains_of_synthetic_rows():
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
     assert row(judged, "sobel").vs_sobel is None and row(judged, "random").vs_sobel is not None
     assert (judged.covers, judged.images, judged.bootstrap) == (IntervalScope.BOTH, IMAGES, BOOTSTRAP)
-    assert 0.5 < judged.detectable < 10
+    assert judged.detectable is None  # no row depends on an explained network
+
+
+def test_detectable_difference_is_median_over_pairs_of_estimators():
+    scores = explain_one_network(synthetic(3))
+    variances = estimate_variance_components([scores])
+    judge = Judge.from_draws(scores, ROAR, BOOTSTRAP, variances, draw_resamples(scores, BOOTSTRAP, variances))
+    for controls, pairs in (
+        (set(), [("good", "bad"), ("good", "same"), ("bad", "same")]),
+        ({"same"}, [("good", "bad")]),
+    ):
+        estimates = [judge.compare(*pair).difference for pair in pairs]
+        half = float(np.median([estimate.high - estimate.value for estimate in estimates]))
+        board = compute_board(replace(scores, model_free_controls=frozenset(controls)), ROAR, BOOTSTRAP, variances)
+        assert board.detectable == pytest.approx(half * (1.959964 + 0.841621) / 1.959964, rel=1e-6)
 
 
 def test_row_numbers_match_loops_with_upper_bounds_at_most_1():
@@ -113,12 +133,12 @@ def test_submitted_row_rank_is_flagged_and_moves_no_suite_row(seeds):
 
 
 def test_sanity_check_rows_have_gains_and_leave_other_rows_unchanged():
-    scores = synthetic(2, (*MAIN, "best~blurred", "another~blurred"))
+    scores = explain_one_network(synthetic(2, (*MAIN, "best~blurred", "another~blurred")))
     spread = estimate_variance_components([scores])
     judged = compute_board(replace(scores, checks=frozenset(scores.estimators) - {*MAIN}), ROAR, BOOTSTRAP, spread)
     alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread)
     assert judged.rows[: len(MAIN)] == alone.rows
-    assert judged.detectable == alone.detectable
+    assert judged.detectable == alone.detectable is not None
     for check in judged.rows[len(MAIN) :]:
         assert check.check and check.gain.low is not None
         assert (check.place, check.vs_random, check.vs_sobel, check.vs_random_blurred) == (None, None, None, None)
@@ -196,7 +216,7 @@ def test_submitted_rows_leave_numbers_of_all_other_rows_unchanged():
     assert alone.rows == one.rows[: len(MAIN)] == every.rows[: len(MAIN)]
     before, after = (row(found, names[1]) for found in (one, every))
     assert (before.vs_random, before.gain, before.place) == (after.vs_random, after.gain, after.place)
-    assert (alone.family, alone.detectable) == (every.family, every.detectable)
+    assert (alone.family, alone.detectable) == (every.family, every.detectable) and alone.detectable
     assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)
     assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
     assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
