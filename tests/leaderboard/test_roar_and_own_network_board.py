@@ -166,6 +166,19 @@ def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     assert "What can only a network know? · quick-matched v3" in render(views)
 
 
+def test_pages_say_that_random_counts_as_0_where_rows_are_compared_with_0(views):
+    """Under matched gain a row is compared with 0, and its board lists the gain that Random was measured to have."""
+    quick, matched = views["quick-v7"], views["quick-matched-v3"]
+    row = matched.board.rows_by_id["grad"]
+    assert matched.board.rows_by_id["random"].value.value != 0.0
+    assert row.beating.against["random"].difference == row.value
+    words = "Random’s counts as 0, its value by construction"
+    for view, says in ((quick, False), (matched, True)):
+        page = render({view.slug: view}, make_address("estimator", estimator="grad"))
+        assert "its gain minus each control’s" in page and (words in page) == says
+        assert (words in render({view.slug: view}, make_address("compare", view.slug))) == says
+
+
 def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypatch):
     """The column appears if the suite itself has matched gain, and other rows are marked as not run."""
     levels = (0.5, 0.9)
