@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.figures import make_estimator_curves
+from leaderboard.page.submit_and_cite import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
@@ -17,6 +18,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.fill_names import find_displayed_fill_name
 from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
@@ -32,7 +34,9 @@ _TIMEOUT = 120  # maximum seconds that a browser may take to print
 def render_report(view: SuiteView) -> str:
     """Render the report as HTML that needs no other file, with the boards of the headline protocols."""
     rows = [row for board in view.headline_boards for row in board.rows]
-    papers = [collect_papers_and_settings(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
+    run = dict.fromkeys(row.id for row in rows if row.started)
+    papers = [collect_papers_and_settings(name, [view.results]) for name in run]
+    entries = dict.fromkeys((write_bibtex(view), HOOKER.bibtex, *(entry for about in papers for entry in about.bibtex)))
     return (
         load_templates()
         .get_template("report.html")
@@ -46,7 +50,7 @@ def render_report(view: SuiteView) -> str:
             doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
             provenance=list(list_provenance(view.results)),
             commands=list_report_commands(view.results),
-            bibtex="\n\n".join(dict.fromkeys(entry.bibtex for entry in papers if entry.bibtex)),
+            bibtex="\n\n".join(entries),
             style=(TEMPLATES / "board.css").read_text("utf-8"),
             version=read_code_version(),
         )

@@ -1,5 +1,6 @@
 """Describe suites and estimators from their definitions and submissions, without importing torch, SciPy or SQL."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
@@ -19,6 +20,7 @@ from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
+    from roarbench.submissions.file import Submission
 
 _LONGEST = 300  # maximum characters of a line from a submission
 
@@ -121,7 +123,7 @@ class PapersAndSettings:
     source: str
     settings: tuple[str, ...] = ()  # one line each
     papers: tuple[str, ...] = ()  # papers on the estimator's base and form
-    bibtex: str = ""
+    bibtex: tuple[str, ...] = ()  # entries of these papers
     # only of submissions, with control characters replaced by spaces
     claim: str = ""
     code: str = ""
@@ -137,6 +139,7 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             source=f"submitted file, sha256 {submission.sha256}",
             settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
             papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
+            bibtex=(_write_bibtex_of_submission(submission),) if submission.paper else (),
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(make_printable, code.splitlines())),
         )
@@ -147,5 +150,17 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters
         ),
         papers=tuple(paper.text for paper in papers),
-        bibtex="\n\n".join(paper.bibtex for paper in papers),
+        bibtex=tuple(paper.bibtex for paper in papers),
     )
+
+
+def _write_bibtex_of_submission(submission: "Submission") -> str:
+    """Write a BibTeX entry with the texts of a submission's file; LaTeX prints its special characters."""
+    texts = {"title": submission.name, "author": submission.authors, "howpublished": submission.paper}
+    escaped = {
+        name: re.sub(r"([&%$#_])", r"\\\1", re.sub(r"[\\{}~^]", " ", fit_on_one_line(text, _LONGEST)))
+        for name, text in texts.items()
+        if text
+    }
+    lines = ",\n".join(f"  {name:13} = {{{{{text}}}}}" for name, text in escaped.items())
+    return f"@misc{{{submission.file_id.replace('@', '-')},\n{lines}\n}}"

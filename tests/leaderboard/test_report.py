@@ -129,3 +129,15 @@ def test_detectable_difference_is_of_estimators(folder, report):
 
 def test_detectable_difference_is_left_out_without_two_estimators(tmp_path):
     assert "True differences" not in read_report(write_part(tmp_path, select("quick-roar", ["ig"])), "quick-roar")
+
+
+def test_bibtex_has_each_paper_of_run_rows_once(report):
+    """The suite, the paper, Sobel, Integrated Gradients and the submission; `grad` and `var-grad` were not run."""
+    keys = re.findall(r"@\w+\{([^,]+),", report)
+    first = ["roarbench-quick-roar-v1-small-400", "hooker2019benchmark"]
+    assert keys[:2] == first and len(keys) == 5
+    own = f"my-estimator-{SUBMISSION.sha256[:8]}"
+    assert {*keys[2:]} == {"sobel1968isotropic", "sundararajan2017axiomatic", own}
+    entry = re.sub(r" +", " ", report[report.index(own) :])
+    assert entry.startswith(f"{own}, title = {{{{my-estimator}}}}, author = {{{{A. Author and B. Author}}}}, ")
+    assert r"howpublished = {{A. Author and B. Author: Noise helps \& hinders. arXiv:2601.00001}} }" in entry
