@@ -44,6 +44,13 @@ def test_architecture_page_names_existing_modules_and_files():
     assert [path for path in files if not (ROOT / path).is_file()] == []
 
 
+def test_statistics_page_names_existing_functions():
+    named = re.findall(r"`([a-z_]+)\.(\w+)`", (DOCS / "statistics.md").read_text())
+    assert len(named) > 10
+    for module, function in named:
+        assert hasattr(import_module(f"roarbench.stats.{module}"), function), f"{module}.{function}"
+
+
 def describe_protocol(of):
     return f"`{of.name}`", of.question, of.known_failures, of.purpose
 
