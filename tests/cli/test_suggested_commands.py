@@ -99,6 +99,21 @@ def test_propose_third_training_selects_undecided_rows(set_command_line):
         assert propose_third_training(make_suite_results(other)) == []
 
 
+def test_propose_third_training_names_files_of_undecided_submissions(set_command_line):
+    rows = ("random", "sobel", "mine@0123abcd~trusted")
+    results = make_suite_results(replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),)))
+    files = ("--submission", "mine.py", "--submission", "other.py")
+    set_command_line("roarbench", "run", "--suite", "made-up", *files, "--trust-submission")
+    (line,) = propose_third_training(results)
+    words = shlex.split(line, comments=True)
+    assert words == [
+        *("roarbench", "run", "--seeds", "3", "--estimators", "random", "--trust-submission", "--suite", "made-up"),
+        *files,
+    ]
+    set_command_line("roarbench", "run", "--suite", "made-up")
+    assert propose_third_training(results) == []
+
+
 KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check
     "matched": ((MATCHED,), (), "matched", "replicate"),
     "part": ((MATCHED, ROAR), ("--protocol", "roar"), "roar", "diagnose"),
