@@ -35,8 +35,8 @@ def render_report(view: SuiteView) -> str:
     """Render the report as HTML that needs no other file, with the boards of the headline protocols."""
     rows = [row for board in view.headline_boards for row in board.rows]
     run = dict.fromkeys(row.id for row in rows if row.started)
-    papers = [collect_papers_and_settings(name, [view.results]) for name in run]
-    entries = dict.fromkeys((write_bibtex(view), HOOKER.bibtex, *(entry for about in papers for entry in about.bibtex)))
+    about = {name: collect_papers_and_settings(name, [view.results]) for name in run}
+    papers = (entry for each in about.values() for entry in each.bibtex)
     return (
         load_templates()
         .get_template("report.html")
@@ -50,7 +50,12 @@ def render_report(view: SuiteView) -> str:
             doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
             provenance=list(list_provenance(view.results)),
             commands=list_report_commands(view.results),
-            bibtex="\n\n".join(entries),
+            settings=[
+                (find_display_name(name).full_name, found)
+                for name, found in about.items()
+                if found.settings or found.code
+            ],
+            bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), HOOKER.bibtex, *papers))),
             style=(TEMPLATES / "board.css").read_text("utf-8"),
             version=read_code_version(),
         )

@@ -125,6 +125,7 @@ class PapersAndSettings:
     papers: tuple[str, ...] = ()  # papers on the estimator's base and form
     bibtex: tuple[str, ...] = ()  # entries of these papers
     # only of submissions, with control characters replaced by spaces
+    authors: str = ""
     claim: str = ""
     code: str = ""
 
@@ -137,9 +138,13 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
         return PapersAndSettings(
             source=f"submitted file, sha256 {submission.sha256}",
-            settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
+            settings=tuple(
+                fit_on_one_line(f"{name} {format_value(value)}", _LONGEST)
+                for name, value in {**submission.parameters, **dict(submission.values)}.items()
+            ),
             papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
             bibtex=(_write_bibtex_of_submission(submission),) if submission.paper else (),
+            authors=fit_on_one_line(submission.authors, _LONGEST),
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(make_printable, code.splitlines())),
         )

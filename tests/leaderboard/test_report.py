@@ -4,6 +4,7 @@ import re
 import shlex
 from dataclasses import replace
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.repeat_commands import list_report_commands
+from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.submissions.file import parse_submission
@@ -141,3 +143,18 @@ def test_bibtex_has_each_paper_of_run_rows_once(report):
     entry = re.sub(r" +", " ", report[report.index(own) :])
     assert entry.startswith(f"{own}, title = {{{{my-estimator}}}}, author = {{{{A. Author and B. Author}}}}, ")
     assert r"howpublished = {{A. Author and B. Author: Noise helps \& hinders. arXiv:2601.00001}} }" in entry
+
+
+def test_settings_of_estimators_and_submissions(report):
+    """The defaults of the submission's file are stated, too."""
+    settings = report.partition("Settings")[2].partition("Doubts")[0]
+    own = f"samples 4; noise 0.1; submitted file, sha256 {SUBMISSION.sha256}"
+    assert f"my-estimator submission by A. Author and B. Author : {own}" in settings.replace("Author:", "Author :")
+    assert "Integrated Gradients from black : steps 25: number of points on the path" in settings
+    assert "VarGrad" not in settings
+
+
+def test_settings_of_submission_with_other_values():
+    name, other = f"{SUBMISSION.file_id}(samples=8)", SUBMISSION.replace_parameters("samples=8")
+    found = collect_papers_and_settings(name, [SimpleNamespace(submissions={name: other})])
+    assert found.settings == ("samples 8", "noise 0.1") and found.authors == "A. Author and B. Author"
