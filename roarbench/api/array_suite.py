@@ -147,6 +147,10 @@ def _read_splits(train: tuple[Any, Any] | None, test: tuple[Any, Any]) -> dict[S
 def _read_images_and_labels(pair: Any, split: Split) -> ImagesAndLabels:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise CallerError(f"{split} is {describe_type(pair)}, expected a pair (images, labels)")
+    shape = tuple(getattr(pair[0], "shape", ()))
+    if len(shape) == 2 or shape[2:] == (1, 1):
+        remedy = "write it to a file, then a suite of the file: roarbench new-suite FILE.csv"
+        raise CallerError(f"{split} images have shape {shape}, as a table has; {remedy}")
     images = read_images(pair[0], f"{split} images")
     if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
         seen = f"{split} images have shape {tuple(images.shape)}"

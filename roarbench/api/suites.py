@@ -114,7 +114,7 @@ class Suite:
         network: str = "",
         store: str | Path | None = None,
     ) -> "Suite":
-        """Make a suite that explains your network on your images.
+        """Make a suite that explains your network on your images (tables: `roarbench new-suite FILE.csv`).
 
         The network itself is explained; its weights are not changed. Protocols with training train networks of the
         same structure from random weights. If the network accepts smaller images, the first epochs use smaller images.

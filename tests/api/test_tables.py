@@ -113,3 +113,10 @@ def test_functions_do_not_warn_of_a_single_feature_or_half_tied_maps():
     half[:, ::2] = 0
     rb.rank(TABLE[:, 0])
     rb.remove(TABLE, half, 0.5)
+
+
+@pytest.mark.parametrize("rows", [ROWS, TABLE, ROWS.numpy(), pd.DataFrame(ROWS)])
+def test_suite_from_arrays_sends_tables_to_new_suite(tabular_networks, rows, tmp_path):
+    words = r"^test images have shape \(60, 12.*\), as a table has; write it .*: roarbench new-suite FILE.csv$"
+    with pytest.raises(CallerError, match=words):
+        rb.Suite.from_arrays(tabular_networks[0], None, (rows, LABELS), protocols=("morf",), store=tmp_path)
