@@ -6,6 +6,7 @@ from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, 
 from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -14,7 +15,7 @@ from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSE
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board_records import RANDOM, Row
-from roarbench.stats.correctness_and_gain import Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
@@ -124,7 +125,8 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
     """Yield the reason why a row has no rank: inconsistent results, missing results, or networks at chance."""
     if row.place or not table.has_gains_and_ranks:
         return
-    missing = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, RANDOM)))
+    compared = () if table.board.protocol.scores_all_network_pairs else (RANDOM,)
+    missing = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, *compared)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
     inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
     if reason := inconsistency or chance or next(missing, ""):
@@ -139,7 +141,9 @@ def _find_labels_of_shared_origin_doubts(table: SuiteTable, doubts: Mapping[str,
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
-    levels = (0.0, *table.board.levels)
-    missing = [point[1] for point in scores.list_points(name) if point[1] in levels and point not in scores.correct]
+    board, done = table.board, set(scores.correct)
+    if board.protocol.scores_all_network_pairs:  # this protocol has no correctness
+        done = set(list_points_with_every_map_and_network(table.suite_results, board.protocol, table.unit))
+    missing = [t for at, t in (UNTOUCHED, *((name, t) for t in board.levels)) if (at, t) not in done]
     source = "the untouched images" if missing == [0.0] else shorten_line(name)
     return f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}" if missing else ""

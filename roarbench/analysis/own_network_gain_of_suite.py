@@ -137,11 +137,11 @@ def load_kept_predictions(
 
 
 def list_points_with_every_map_and_network(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
-    """Return the rows and levels with a result of every network under every network's map."""
-    stored = results.find_results(protocol, unit)
-    rows = (at for at in stored if at != UNTOUCHED)
+    """Return the points, of rows and of the untouched images, with a result of every network under every map."""
     return [
-        at for at in rows if _arrange_by_map_and_network(results, stored[at], find_estimator(at[0]).depends_on_network)
+        at
+        for at, by_seed in results.find_results(protocol, unit).items()
+        if _arrange_by_map_and_network(results, by_seed, at == UNTOUCHED or find_estimator(at[0]).depends_on_network)
     ]
 
 

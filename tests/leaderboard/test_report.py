@@ -11,9 +11,11 @@ import pytest
 from leaderboard.single_file_report import render_report
 from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
+from roarbench.common.enums import Unit
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.change_suite import add_estimators_with_twins, apply_selection_options, set_allowed_fill_and_unit
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MORF, ROAR
+from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.repeat_commands import list_report_commands
@@ -86,10 +88,15 @@ def test_report_commands_run_the_reported_results(folder, report, call, tmp_path
     assert answer.code == 0, answer.err
 
 
-def test_report_commands_name_protocols_with_results(tmp_path):
-    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
+@pytest.fixture(scope="module")
+def own_network_folder(tmp_path_factory):
     part = select("quick", ["grad", "ig"], [SUBMISSION.id], None, "own-network")
-    run, _ = list_report_commands(load(write_part(tmp_path, part), "quick"))
+    return write_part(tmp_path_factory.mktemp("own-network"), part)
+
+
+def test_report_commands_name_protocols_with_results(own_network_folder):
+    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
+    run, _ = list_report_commands(load(own_network_folder, "quick"))
     options = "--max-images 400 --protocol own-network --estimators grad,ig --submission my_estimator.py"
     assert run == f"roarbench run --suite quick {options}"
 
@@ -158,3 +165,15 @@ def test_settings_of_submission_with_other_values():
     name, other = f"{SUBMISSION.file_id}(samples=8)", SUBMISSION.replace_parameters("samples=8")
     found = collect_papers_and_settings(name, [SimpleNamespace(submissions={name: other})])
     assert found.settings == ("samples 8", "noise 0.1") and found.authors == "A. Author and B. Author"
+
+
+def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_network_folder):
+    """The untouched images were scored; without them, they are missing."""
+    found = load(own_network_folder, "quick")
+    levels = found.suite.list_protocol_rows_and_levels(OWN_NETWORK, Unit.SCALAR)[1]
+    missing = f"No rank: no result yet of var-grad at t = {', '.join(f'{t:g}' for t in levels)}."
+    unscored = {at: row for at, row in found.results.items() if at.cell.estimator != CLEAN}
+    nothing = "No rank: no result yet of the untouched images at t = 0."
+    for stored, name, said in ((found.results, "var-grad", missing), (unscored, "grad", nothing)):
+        board = SuiteView(replace(found, results=stored), own_network_folder, dict).get_board(OWN_NETWORK)
+        assert board.rows_by_id[name].doubts[0].sentence == said
