@@ -9,9 +9,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_gain_axis, make_linear_axis
 from leaderboard.roar_and_own_network_board import CombinedBoard
-from roarbench.common.text import format_count, format_interval, format_signed
+from roarbench.common.text import format_count, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate
 
 _PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
@@ -36,6 +37,8 @@ class EstimatorCurves(NamedTuple):
     axis: Axis
     signed: bool  # whether values have signs, as gains do
     description: str  # for readers who cannot see the figure
+    has_random: bool  # whether the first curve is Random's, which is dashed
+    legend: str  # sentence that names the controls' curves; empty without controls
 
 
 def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
@@ -53,10 +56,13 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
     if estimator not in curves:
         return None
     own = curves.pop(estimator)
-    drawn = [*curves.values(), own]
+    controls = sorted(curves, key=lambda name: name != RANDOM)
+    drawn = [*(curves[name] for name in controls), own]
     ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
     form = format_signed if gains else "{:.1f}".format
     values = ", ".join(f"t = {t:g}: {format_interval(at, form)}" for t, at in own[1:])
+    others = list_some([find_display_name(name).full_name for name in controls if name != RANDOM])
+    legend = ", ".join(filter(None, ("Random (dashed)" if RANDOM in controls else "", others)))
     alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
     return EstimatorCurves(
         f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
@@ -64,6 +70,8 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
         make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,
         f"{find_display_name(estimator).name} by fraction removed: {values}. Grey: the controls.",
+        RANDOM in controls,
+        f"Grey: {legend}." if legend else "",
     )
 
 

@@ -5,9 +5,12 @@ import shlex
 from dataclasses import replace
 from html import unescape
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
+from leaderboard.figures import make_estimator_curves
+from leaderboard.render import load_templates
 from leaderboard.single_file_report import render_report
 from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
@@ -177,3 +180,16 @@ def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_netwo
     for stored, name, said in ((found.results, "var-grad", missing), (unscored, "grad", nothing)):
         board = SuiteView(replace(found, results=stored), own_network_folder, dict).get_board(OWN_NETWORK)
         assert board.rows_by_id[name].doubts[0].sentence == said
+
+
+def test_figures_name_the_controls_and_dash_random(folder, report):
+    assert report.count("test accuracy, %. Grey: Random (dashed), Sobel edges.") == 2
+    table = SuiteView(load(folder, "quick-roar"), folder, dict).table(ROAR)
+    figure = make_estimator_curves(table, "ig")
+    svg = load_templates().get_template("curves.svg").render(f=figure)
+    lines = ElementTree.fromstring(svg.strip()).iter("{http://www.w3.org/2000/svg}polyline")
+    assert [line.get("class") for line in lines] == ["random", None, "own"]
+    (random,) = (row for row in table.board.rows if row.estimator == "random")
+    assert [at for _, at in figure.curves[0][1:]] == [accuracy.in_points for accuracy in random.accuracies]
+    alone = replace(table, board=replace(table.board, rows=tuple(r for r in table.board.rows if r.estimator == "ig")))
+    assert make_estimator_curves(alone, "ig").legend == ""
