@@ -1,6 +1,7 @@
 """Commands that move results and rankings between stores."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,9 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_count
+from roarbench.common.text import format_count, list_some
+from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
@@ -85,7 +88,7 @@ def import_(
         for file in files:
             outcome = import_results(results, file)
             unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
-            for line in _summarize_import(file, outcome, unranked_rows):
+            for line in (*_summarize_import(file, outcome, unranked_rows), *_describe_restored(results, outcome.new)):
                 err.print(line, soft_wrap=True)
 
 
@@ -105,6 +108,25 @@ def _summarize_import(
         yield f"other predictions: {more} more runs"
     for title, rows in unranked.items():
         yield from (f"{title}: {line}" for line in describe_rows_without_rank(rows))
+
+
+def _describe_restored(results: "ResultsStore", new: Collection[str]) -> Iterator[str]:
+    """Yield, by estimator and reason, the new results that this store had archived, and how to archive them again."""
+    from roarbench.store.archive_rows import list_keys_of_estimator_and_twins, read_archived_rows
+
+    archived = {row.run.key: row for row in read_archived_rows(results.database, new) if row.kind == "result"}
+    keys_by_row = defaultdict[tuple[str, str], list[str]](list)
+    for key, row in archived.items():
+        keys_by_row[str(EstimatorId.parse(row.run.cell.estimator).untwinned), row.reason].append(key)
+    for (name, reason), keys in keys_by_row.items():
+        whole = name != CLEAN and set(keys) == set(list_keys_of_estimator_and_twins(results.database, name))
+        what = name if whole else keys[0][:12] if len(keys) == 1 else "KEY"
+        words = (what, "--why", reason, *(() if EstimatorId.parse(name).submitted else ("--yes",)))
+        which = f" for each KEY of {list_some([key[:12] for key in keys])}" if what == "KEY" else ""
+        yield (
+            f"archived before, and now back: {format_count(len(keys), 'result')} of {name} ({reason}); "
+            f"`{propose_command('archive', *words)}` archives {'it' if len(keys) == 1 else 'them'} again{which}"
+        )
 
 
 def _describe_conflict(conflict: "Conflict") -> str:
