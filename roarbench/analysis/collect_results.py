@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from roarbench.analysis.networks_at_chance import compute_largest_class_share
 from roarbench.analysis.quantus_and_probability_drop import list_score_specs
 from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
@@ -27,7 +28,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind, describe_validation_findings, read_annotations
-from roarbench.store.image_set_sources import ImageSource
+from roarbench.store.image_set_sources import ImageSource, read_test_labels
 from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, explain_unverified_estimators
@@ -132,12 +133,17 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
     return dict(scores)
 
 
-def add_prediction_stability_and_ties(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Add `prediction_stability` from the store's rankings and from imports, and `ties` from the store's rankings."""
-    rankings = RankingsStore(Workspace(folder).rankings)
+def add_values_from_store_folder(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+    """Add values from the files of a store: `prediction_stability` (also from imports), `ties` and the largest class.
+
+    The share of the largest class stays unknown if the store has results on images that it has not decoded.
+    """
+    workspace = Workspace(folder)
+    rankings, labels = RankingsStore(workspace.rankings), read_test_labels(workspace.data, suite_results.data)
     stability = _average_shares_by_estimator(suite_results, suite_results.shares | rankings.read_prediction_stability())
     ties = _average_shares_by_estimator(suite_results, rankings.read_tied_shares())
-    return replace(suite_results, prediction_stability=stability, ties=ties)
+    share = None if labels is None else compute_largest_class_share(labels)
+    return replace(suite_results, prediction_stability=stability, ties=ties, largest_class_share=share)
 
 
 def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:

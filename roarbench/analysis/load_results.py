@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.collect_results import (
-    add_prediction_stability_and_ties,
     add_stored_estimators,
+    add_values_from_store_folder,
     collect_results,
     collect_results_of_all_versions,
     drop_unrun_submissions,
@@ -133,7 +133,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
-    return add_prediction_stability_and_ties(drop_unrun_submissions(collected, chosen, results), query.store)
+    return add_values_from_store_folder(drop_unrun_submissions(collected, chosen, results), query.store)
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:

@@ -1,45 +1,60 @@
-"""Test accuracies against guessing, and describe the result."""
+"""Test accuracies against chance, the accuracy of always answering the most frequent class, and describe the result."""
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.common.text import format_percent_number
 from roarbench.store.run_result import RunResult
 
-NEAR_CHANCE = "near chance"  # note on a reference that hardly classifies better than a random guess
-LEVEL = 0.01  # significance level of the test: 1 % of guessing networks are wrongly taken for better than chance
+NEAR_CHANCE = "near chance"  # note on a reference that hardly classifies better than chance
+LEVEL = 0.01  # significance level of the test: 1 % of networks at chance are wrongly taken for better than chance
 MARGIN = 0.1  # share of the way from chance to 100 % accuracy; an explained network below this share is near chance
 
 
-def describe_at_chance(networks: Sequence[RunResult], classes: int) -> str:
+def compute_largest_class_share(labels: NDArray[np.int64]) -> float:
+    """Return the share of the most frequent class: the accuracy of a network that answers this class for all images."""
+    return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+
+
+def describe_chance(chance: float, classes: int) -> str:
+    """Return chance in percent; if one class is more frequent than others, with a note on the class."""
+    note = " (always the largest class)" if chance > 1 / classes else ""
+    return f"{format_percent_number(chance)}%{note}"
+
+
+def describe_at_chance(networks: Sequence[RunResult], chance: float, chance_text: str) -> str:
     """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total
-    if not is_at_chance(int(correct), total, classes):
+    if not is_at_chance(int(correct), total, chance):
         return ""
     seen = f"{correct / total:.1%} of {total:,} untouched test images are predicted correctly"
-    return f"At chance: {seen}, guessing gives {1 / classes:.1%}. These numbers test the installation only."
+    return f"At chance: {seen}, chance is {chance_text}. These numbers test the installation only."
 
 
-def describe_reference_accuracy(references: Sequence[RunResult], classes: int) -> str:
+def describe_reference_accuracy(references: Sequence[RunResult], chance: float, chance_text: str) -> str:
     """Describe the accuracies of explained networks, and whether one is near chance."""
-    near = any(is_near_chance(row.correct, row.total, classes) for row in references)
+    near = any(is_near_chance(row.correct, row.total, chance) for row in references)
     accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
     name = f"{len(references)} references" if len(references) > 1 else "reference"
-    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} ({1 / classes:.1%})" if near else "")
+    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE}, {chance_text}" if near else "")
 
 
-def is_at_chance(correct: int, total: int, classes: int) -> bool:
+def is_at_chance(correct: int, total: int, chance: float) -> bool:
     """Test whether correct predictions are consistent with chance: exact one-sided binomial test at `LEVEL`."""
-    above = correct / total - 1 / classes
+    above = correct / total - chance
     # upper bound of the binomial tail (Hoeffding 1963, theorem 1)
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:
         return False
     from scipy.special import bdtrc  # importing scipy.special takes as long as a board, and few tables need it
 
-    return bool(bdtrc(correct - 1, total, 1 / classes) >= LEVEL)
+    return bool(bdtrc(correct - 1, total, chance) >= LEVEL)
 
 
-def is_near_chance(correct: int, total: int, classes: int) -> bool:
+def is_near_chance(correct: int, total: int, chance: float) -> bool:
     """Return whether an accuracy is at chance, or less than a tenth of the way from chance to 1."""
-    return is_at_chance(correct, total, classes) or correct / total - 1 / classes < MARGIN * (1 - 1 / classes)
+    return is_at_chance(correct, total, chance) or correct / total - chance < MARGIN * (1 - chance)

@@ -183,5 +183,5 @@ def _grade_mask_only_accuracy(draws: SuiteDraws, name: str) -> Mark | None:
     alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
     if alone is None or images is None:
         return None
-    chance = 1 / draws.suite_results.classes
+    chance = draws.suite_results.chance
     return _grade_share(draws, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))

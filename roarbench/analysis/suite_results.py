@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.networks_at_chance import describe_at_chance, describe_reference_accuracy
+from roarbench.analysis.networks_at_chance import describe_at_chance, describe_chance, describe_reference_accuracy
 from roarbench.analysis.provenance_consistency import (
     UnrankedRow,
     explain_inconsistency,
@@ -77,6 +77,8 @@ class SuiteResults:
     ties: dict[str, float] = field(default_factory=dict)
     # hashes of removal masks as text, by key of a run whose network is scored under its own map
     masks: dict[str, str] = field(default_factory=dict)
+    # share of the most frequent class among the test images, in [0, 1]; None if this store lacks the labels
+    largest_class_share: float | None = None
     # levels of the boards that leave out other levels of the suite
     included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
@@ -122,6 +124,21 @@ class SuiteResults:
         """Return the number of classes of the data set."""
         return self.suite.dataset_record.classes
 
+    @property
+    def chance(self) -> float:
+        """Return the accuracy of always answering the most frequent class, in [0, 1]; 1 / classes if it is unknown.
+
+        It is 1 / classes, too, if the images are a selection of the classes that a given network distinguishes.
+        """
+        if self.largest_class_share is None or self.suite.dataset_record.numbered:
+            return 1 / self.classes
+        return self.largest_class_share
+
+    @property
+    def chance_text(self) -> str:
+        """Return chance in percent, with a note if one class is more frequent than others."""
+        return describe_chance(self.chance, self.classes)
+
     @cached_property
     def headline_protocol(self) -> Protocol:
         """Return the headline protocol: the suite's first protocol with results, or the first if no result exists."""
@@ -146,7 +163,7 @@ class SuiteResults:
         At chance, no number of a board has a meaning. The test uses the networks of the headline protocol, and treats
         their mean accuracy on untouched images as the accuracy of one network.
         """
-        return describe_at_chance(self._untouched_results_of_headline_protocol, self.classes)
+        return describe_at_chance(self._untouched_results_of_headline_protocol, self.chance, self.chance_text)
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -161,7 +178,8 @@ class SuiteResults:
     def reference_accuracy_text(self) -> str:
         """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
         references = [self.references[number] for number in sorted(self.references)]
-        return "" if self.reference_accuracy is None else describe_reference_accuracy(references, self.classes)
+        known = self.reference_accuracy is not None
+        return describe_reference_accuracy(references, self.chance, self.chance_text) if known else ""
 
     @property
     def _untouched_results_of_headline_protocol(self) -> list[RunResult]:

@@ -1,5 +1,6 @@
 """Compute the own-network gain of a caller's maps and networks without training, and the base class of gain tables."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import format_decimals, format_interval
+from roarbench.common.text import format_decimals, format_interval, list_some
 from roarbench.plan.suite import refuse_impossible_for_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import (
@@ -34,6 +35,9 @@ from roarbench.stats.own_network_gain import (
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+
+
+FEWEST_FOR_WARNING = 20  # images; with fewer images, no warning says that a network is at chance
 
 
 class GainTable(ABC):
@@ -210,6 +214,7 @@ def own_network_gain(
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)
         refuse_nan_or_equal_logits(logits)
+        warn_of_single_class(logits)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
@@ -243,6 +248,16 @@ def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sco
     images, all_images = int(request.agreed.sum()), len(request.agreed)
     tabular = is_table(request.pixels)
     return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order, tabular)
+
+
+def warn_of_single_class(logits: Sequence[Tensor]) -> None:
+    """Warn of networks that assign one class to all images, as networks do that learnt only the largest class."""
+    predicted = [own.argmax(1) for own in logits]
+    numbers = [f"{number}" for number, classes in enumerate(predicted, 1) if bool((classes == classes[0]).all())]
+    if numbers and len(predicted[0]) >= FEWEST_FOR_WARNING:
+        networks = f"network {numbers[0]} predicts" if len(numbers) == 1 else f"networks {list_some(numbers)} predict"
+        seen = f"{networks} a single class for all {len(predicted[0])} images"
+        warnings.warn(f"{seen}; if the images are of several classes, the maps are meaningless", stacklevel=3)
 
 
 def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.networks_at_chance import is_at_chance
+from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
 from roarbench.api.inputs import check_labels, is_table, name_item, read_images, read_labels
 from roarbench.api.make_and_score_maps import (
@@ -25,12 +25,14 @@ from roarbench.api.make_and_score_maps import (
 )
 from roarbench.api.maps_of_explainers import make_batch_per_network
 from roarbench.api.own_network_gain_of_maps import (
+    FEWEST_FOR_WARNING,
     GainTable,
     OwnNetworkTable,
     describe_zero_gains,
     estimate_gain,
     find_agreed_images,
     make_own_network_table,
+    warn_of_single_class,
 )
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.ranking_and_removal import RemovalSettings, make_image_filler, read_fill_value
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 CONTROLS = ("random", "sobel")
-_FEWEST_FOR_WARNING = 20  # images; with fewer images, no warning says that the network is at chance
 _MOST_PAIRS = 4  # pairs of rows that a sentence names
 _OWN = "own network"
 
@@ -67,7 +68,7 @@ class CheckTable(GainTable):
         own_network: The own-network column as a separate table, with verdicts; None if `check` got no siblings.
         accuracy: The network's accuracy on the untouched images, in [0, 1].
         unchanged: Columns in which no removal changed a prediction, so their gains of 0 do not show equality.
-        at_chance_warning: Sentence saying that the network is not significantly better than guessing; otherwise empty.
+        at_chance_warning: Sentence saying that the network is not significantly better than chance; otherwise empty.
         tabular: True if the images are rows of a table, for which the control Sobel does not exist.
     """
 
@@ -296,7 +297,9 @@ def check(
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        at_chance_warning = _warn_if_at_chance(correct, logits[0].shape[1], name_item(tabular))
+        at_chance_warning = _warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], name_item(tabular))
+        if not at_chance_warning and bool((classes != classes[0]).any()):
+            warn_of_single_class(logits)
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(
@@ -310,17 +313,21 @@ def check(
     return _make_check_table(scores, correct, request, built_in_controls, at_chance_warning)
 
 
-def _warn_if_at_chance(clean_correct: NDArray[np.bool_], classes: int, noun: str) -> str:
+def _warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], classes: int, noun: str) -> str:
     """Warn of a network that does not recognise the images, usually because of wrong preprocessing.
+
+    Chance is the accuracy of always answering the most frequent label. If the images lack a class, they are the
+    caller's selection, and chance is 1 / classes.
 
     Returns:
         A sentence for the table; empty if the network is above chance or there are few images.
     """
-    correct, total = int(clean_correct.sum()), len(clean_correct)
-    if total < _FEWEST_FOR_WARNING or not is_at_chance(correct, total, classes):
+    has_all_classes, right, total = len(np.unique(labels)) == classes, int(correct.sum()), len(correct)
+    chance = compute_largest_class_share(labels) if has_all_classes else 1 / classes
+    if total < FEWEST_FOR_WARNING or not is_at_chance(right, total, chance):
         return ""
-    chance = f"not significantly above chance ({format_percent_number(1 / classes)} %)"
-    seen = f"network classifies {correct} of {total} {noun}s correctly, which is {chance}"
+    seen = f"network classifies {right} of {total} {noun}s correctly, which is not significantly above chance"
+    seen = f"{seen}, {describe_chance(chance, classes)}"
     warnings.warn(f"the {seen}; check normalisation, labels and weights", stacklevel=3)
     return f"The {seen}, so no estimator leads."
 

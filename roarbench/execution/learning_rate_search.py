@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from roarbench.analysis.networks_at_chance import is_near_chance
+from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_near_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
@@ -60,14 +60,16 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     correct = [_train_and_count_correct(suite, images, replace(recipe, peak=peak), train, test) for peak in peaks]
     nearly_best = [number for number, count in enumerate(correct) if count >= ENOUGH * max(correct)]
     chosen_trial = nearly_best[:2][-1]
-    peak, trained = peaks[chosen_trial], not is_near_chance(correct[chosen_trial], len(test), images.record.classes)
+    chance = compute_largest_class_share(images.train.labels[test.numpy()])
+    peak, trained = peaks[chosen_trial], not is_near_chance(correct[chosen_trial], len(test), chance)
     trials = ", ".join(f"{count / len(test):.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
     noun = "rows" if images.record.tabular else "images"
     counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"
     line = f"{counts}: {trials}"
     if trained:
         return PeakTrials(peak, True, f"peak = {peak:g} ({line})")
-    return PeakTrials(recipe.peak, False, f"the network stays near chance at all three peak learning rates ({line})")
+    near = f"near chance, {describe_chance(chance, images.record.classes)}"
+    return PeakTrials(recipe.peak, False, f"the network stays {near}, at all three peak learning rates ({line})")
 
 
 def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:

@@ -60,7 +60,7 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
         scores = [_make_score(spec, estimator, score_maps(spec.metric, inputs), versions) for spec in missing]
         store_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({format_duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(suite_results=collect_stored_results(results.suite, store, results.data, results.limit))
+    return finished._replace(suite_results=collect_stored_results(results.suite, store, work.images))
 
 
 def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.networks_at_chance import NEAR_CHANCE
+from roarbench.analysis.networks_at_chance import NEAR_CHANCE, compute_largest_class_share
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import Split
@@ -102,7 +102,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     """Do all missing runs of a suite, and return the outcome."""
     suite, workers = request.suite, request.workers
     work = decode_images_and_check_weights(request, workspace, store, console)
-    suite_results = collect_stored_results(suite, store, work.images.fingerprint, work.images.limit)
+    suite_results = collect_stored_results(suite, store, work.images)
     _print_reference_accuracy(suite_results, console)
     todo = _find_missing_runs(suite_results, work)
     if not todo:
@@ -129,11 +129,11 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 if left:
                     request.on_roar_complete()
             if event.step.first_run in _list_reference_runs(suite_results):
-                stored = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
+                stored = collect_stored_results(suite, store, work.images)
                 _print_reference_accuracy(stored, console)
                 if _is_near_chance(stored):
                     break
-    stored = collect_stored_results(suite, store, suite_results.data, suite_results.limit)
+    stored = collect_stored_results(suite, store, work.images)
     _refuse_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
 
@@ -171,7 +171,7 @@ def decode_images_and_check_weights(
 
 def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
-    results = collect_stored_results(request.suite, store, work.images.fingerprint, work.images.limit)
+    results = collect_stored_results(request.suite, store, work.images)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
@@ -182,12 +182,14 @@ def train_or_read_references(request: Request, store: ResultsStore, console: Con
             display.show_event(event)
             if event.failure:
                 raise RunError(event.failure)
-    _refuse_near_chance(collect_stored_results(request.suite, store, results.data, results.limit), work, console)
+    _refuse_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
 
 
-def collect_stored_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
-    """Load a suite's results on images with the fingerprint `data`; `limit` is the number of images per split."""
-    return collect_results(suite, store, limit, data, read_image_sources(store.database))
+def collect_stored_results(suite: SuiteSpec, store: ResultsStore, images: ImageData) -> SuiteResults:
+    """Load a suite's results on decoded images."""
+    sources = read_image_sources(store.database)
+    results = collect_results(suite, store, images.limit, images.fingerprint, sources)
+    return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
 
 
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:

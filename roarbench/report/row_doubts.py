@@ -148,7 +148,7 @@ def _find_mask_leakage_doubt(draws: SuiteDraws, mark: Mark, name: str, remark: s
     Nothing is yielded if the grade of the mark is `none`. A single training run on masks has no interval and no
     grade; the accuracies are then reported without intervals.
     """
-    t, chance = draws.highest_level_shared_with_mask_only, 1 / draws.suite_results.classes
+    t, chance = draws.highest_level_shared_with_mask_only, draws.suite_results.chance
     accuracies = [drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar)]
     masks_alone, images = (accuracy.value or 0 for accuracy in accuracies)
     reaches_half = masks_alone - chance > SOME * max(images - chance, 0)

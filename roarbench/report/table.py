@@ -124,7 +124,7 @@ class SuiteTable:
     @property
     def chance(self) -> float:
         """Return chance accuracy, in [0, 1]."""
-        return 1 / self.suite_results.classes
+        return self.suite_results.chance
 
     @cached_property
     def runs_hash(self) -> str:
@@ -274,7 +274,7 @@ class SuiteTable:
             networks = "scoring networks" if board.protocol.trains else "the same networks"
             clean = format_percent_number(board.rows[0].clean.value)
             parts.append(f"{networks}: {clean}% correct on untouched images (t=0)")
-        return "; ".join(filter(None, [*parts, f"chance {format_percent_number(self.chance)}%"]))
+        return "; ".join(filter(None, [*parts, f"chance {self.suite_results.chance_text}"]))
 
 
 def _is_better(comparison: Comparison | None) -> bool:

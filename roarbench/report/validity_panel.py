@@ -155,8 +155,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
         ]
     if suite_draws.mask_only.levels:
         lines += [
-            f"mask-only: accuracy in percent (minus Random's), chance {format_percent_number(1 / results.classes)}; "
-            "smoothness: Random has 1"
+            f"mask-only: accuracy in percent (minus Random's), chance {results.chance_text}; smoothness: Random has 1"
         ]
     if results.ties:
         lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]

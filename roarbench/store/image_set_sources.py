@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, inspect, select
 
 from roarbench.common.identity import Keyed, check_field_values, hash_value
@@ -67,6 +69,15 @@ def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSour
         with suppress(ValueError, LookupError):  # the code that loads the images reports a damaged manifest
             sources.append(_make_image_source(json.loads(path.read_text())))
     return [source for source in sources if source.dataset == dataset]
+
+
+def read_test_labels(folder: Path, fingerprint: str) -> NDArray[np.int64] | None:
+    """Return the labels of the decoded test images with a fingerprint, int64 (n,); None if they are not in a folder."""
+    for path in folder.glob("*/manifest.json"):
+        with suppress(ValueError, LookupError, OSError):
+            if json.loads(path.read_text())["fingerprint"] == fingerprint:
+                return np.fromfile(path.parent / "test-labels.bin", np.int64)
+    return None
 
 
 def _make_image_source(manifest: Mapping[str, Any]) -> ImageSource:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.collect_results import add_prediction_stability_and_ties, collect_results
+from roarbench.analysis.collect_results import add_values_from_store_folder, collect_results
 from roarbench.analysis.quantus_and_probability_drop import (
     METRICS,
     compute_probability_drop,
@@ -155,7 +155,7 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     for point, row in whole.results.items():
         names = rankings.get(point.cell.estimator, ("", ""))
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
-    stored = add_prediction_stability_and_ties(whole, tmp_path)
+    stored = add_values_from_store_folder(whole, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = make_table(stored)
     text, rows = render_words(shown), parse_rows(shown)
@@ -181,7 +181,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     whole = make_suite_results()
     for point, row in whole.results.items():
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
-    stored = add_prediction_stability_and_ties(whole, tmp_path)
+    stored = add_values_from_store_folder(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     flags = find_warnings_by_row(SuiteDraws.of(stored))
     doubt = "75% of the features in its maps have the same value, so their order is random"

@@ -16,7 +16,7 @@ from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_validity import compute_validity_panel
-from roarbench.analysis.row_warnings import find_warnings_by_row
+from roarbench.analysis.row_warnings import MASKS, find_row_marks, find_warnings_by_row
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.change_suite import add_estimators_with_twins
@@ -182,11 +182,12 @@ def test_is_at_chance_matches_exact_binomial_test():
     for total, classes in ((1, 2), (8, 4), (10, 10), (64, 10), (200, 4), (10, 1000)):
         ways = [comb(total, k) * (classes - 1) ** (total - k) for k in range(total + 1)]  # of classes ** total
         at_least = [*accumulate(reversed(ways))][::-1]
-        found = [is_at_chance(correct, total, classes) for correct in range(total + 1)]
+        found = [is_at_chance(correct, total, 1 / classes) for correct in range(total + 1)]
         assert found == [100 * count >= classes**total for count in at_least], (total, classes)
-    assert not is_at_chance(380, 2000, 10)
-    assert is_near_chance(379, 2000, 10) and not is_near_chance(381, 2000, 10)
-    assert is_near_chance(2, 2, 4)
+    assert not is_at_chance(380, 2000, 0.1)
+    assert is_near_chance(379, 2000, 0.1) and not is_near_chance(381, 2000, 0.1)
+    assert is_near_chance(2, 2, 0.25)
+    assert is_at_chance(40, 40, 1.0), "the labels have a single class"
 
 
 @cache
@@ -246,12 +247,36 @@ def test_at_chance_warning_uses_mean_accuracy_of_networks():
     assert replace(whole, results=rows).at_chance_warning
 
 
+def test_chance_is_accuracy_of_answering_largest_class():
+    """Of four classes, one has 70 % of the test images; networks with 60 % then learnt nothing."""
+    results = replace(make_leaky_results(0.6, reference=0.72), largest_class_share=0.7)
+    assert results.at_chance_warning.endswith(
+        "chance is 70.0% (always the largest class). These numbers test the installation only."
+    )
+    assert "near chance, 70.0% (always the largest class)" in results.reference_accuracy_text
+    table = make_table(results)
+    assert table.caption.endswith("; chance 70.0% (always the largest class)")
+    assert json.loads(render(table, "json"))["chance"] == 0.7
+    for balanced in (replace(results, largest_class_share=0.25), replace(results, largest_class_share=None)):
+        assert balanced.at_chance_warning == "" and "near" not in balanced.reference_accuracy_text
+        assert make_table(balanced).caption.endswith("; chance 25.0%")
+
+
+def test_mask_leakage_is_share_of_accuracy_above_largest_class():
+    """Masks reach .55 and images .7: of what images reach above the largest class, .5, masks reach a quarter."""
+    found = make_suite_results(accuracy=make_leaky_accuracy(0.55, 0.7))
+    for share, expected in ((0.5, 0.25), (None, 2 / 3)):
+        draws = SuiteDraws.of(replace(found, largest_class_share=share), Bootstrap(200))
+        (mark,) = (mark for mark in find_row_marks(draws, "var-grad") if mark.kind == MASKS)
+        assert mark.share.value == pytest.approx(expected, abs=0.05)
+
+
 def test_caption_states_accuracy_of_explained_network():
     shown, near = make_table(make_leaky_results(0.9, reference=0.8)), make_table(make_leaky_results(0.9, reference=0.3))
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
-    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown", notes=True)
+    assert "correct, near chance, 25.0%" in near.caption and "near chance" in render(near, "markdown", notes=True)
     found = make_suite_results()
     rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
     for weights, known in (("a" * 64, True), ("b" * 64, False)):

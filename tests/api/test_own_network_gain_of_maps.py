@@ -123,6 +123,7 @@ def test_own_network_gain_result_has_text_table_plot(networks, images, tmp_path)
     assert (tmp_path / "gains.png").stat().st_size > 5000
 
 
+@pytest.mark.filterwarnings("ignore:network 4 predicts a single class")
 def test_own_network_gain_adds_permutation_test_for_four_networks(networks, images):
     fourth = nn.Sequential(networks[0], nn.Linear(2, 2))
     found = rb.own_network_gain([*networks, fourth], images, ["grad", "random"], levels=LEVELS)
@@ -224,6 +225,7 @@ class UndefinedForFlatImages(nn.Module):
         return self.network(images).masked_fill(flat[:, None], float("nan"))
 
 
+@pytest.mark.filterwarnings("ignore:the network classifies 60 of 60 images correctly, which is not significantly above")
 def test_own_network_gain_rejects_nan_logits(networks, images):
     models, numbers = [*map(UndefinedForFlatImages, networks)], {"a": lambda m, x, y: x}
     one_flat = images.clone()

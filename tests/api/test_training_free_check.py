@@ -1,5 +1,6 @@
 """`check`: columns against single steps, controls, siblings, and the description of disagreement."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_check_reports_accuracy_or_warns_at_chance(networks, images):
     right = networks[0](images).argmax(1)
     caption = rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
     assert "40 images, of which the network classifies 100.0 % correctly; morf" in caption
-    words = "classifies 0 of 40 images correctly, .* above chance \\(50.0 %\\); check norm"
+    words = "classifies 0 of 40 images correctly, .* above chance, 90.0% .always the largest class.; check"
     with pytest.warns(UserWarning, match=words):
         found = rb.check(networks[0], images, 1 - right, "grad", fills=("mean",))
     assert found.accuracy == 0.0
@@ -268,8 +269,8 @@ def test_check_names_no_leader_for_network_at_chance(networks, images, tmp_path)
     wrong = 1 - networks[0](images).argmax(1)
     found = rb.check(networks[0], images, wrong, "grad", levels=(0.5,), fills=("mean",))
     assert repr(found).splitlines()[4] == (
-        "The network classifies 0 of 40 images correctly, which is not significantly above chance (50.0 %), so no "
-        "estimator leads."
+        "The network classifies 0 of 40 images correctly, which is not significantly above chance, 90.0% "
+        "(always the largest class), so no estimator leads."
     )
 
 
@@ -302,6 +303,42 @@ def test_check_gives_no_interval_to_gain_without_any_difference(networks, images
     assert "0.0 without an interval: the gain is 0 on every image, which does not show equality." in found.caption
 
 
+def return_inputs(model, inputs, targets):
+    return inputs
+
+
+class Constant(nn.Module):
+    """Assign all images to the class `label` of three classes, with logits that differ by `shift`."""
+
+    def __init__(self, shift, label=0):
+        super().__init__()
+        self.bias = nn.Parameter(torch.tensor([float(shift), 0.0, 0.0]))
+        self.label = label
+
+    def forward(self, inputs):
+        return 9 * torch.eye(3)[self.label] + self.bias + 0.001 * inputs.mean((1, 2, 3))[:, None]
+
+
+def test_check_compares_accuracy_with_largest_class(images):
+    """Of 40 labels of three classes, 28 are 0; the second call lacks class 2, so chance is a third."""
+    words = "classifies 28 of 40 images correctly, which is not significantly above chance, 70.0% .always the largest"
+    check = partial(rb.check, Constant(1), images, estimators={"mine": return_inputs}, levels=(0.5,), fills=("mean",))
+    with pytest.warns(UserWarning, match=words):
+        check(labels=np.repeat([0, 1, 2], [28, 9, 3]))
+    with pytest.warns(UserWarning, match="network 1 predicts a single class for all 40 images; if ") as caught:
+        check(labels=np.repeat([0, 1], [28, 12]))
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+    check(labels=np.zeros(40, int))
+
+
+def test_own_network_gain_warns_of_networks_that_predict_single_class(images):
+    constant = [Constant(shift) for shift in (1, 2, 3)]
+    words = "^networks 1, 2, 3 predict a single class for all 40 images; if the images are of several classes, the maps"
+    with pytest.warns(UserWarning, match=words) as caught:
+        rb.own_network_gain(constant, images, {"mine": return_inputs}, levels=(0.5,))
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+
+
 def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
     half, mostly = np.ones((40, 6, 6)), np.zeros((40, 6, 6))
     half[:, :3] = 0
@@ -313,7 +350,8 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
     )
     with pytest.warns(UserWarning, match=words) as caught:
         rb.check(networks[0], images, networks[0](images).argmax(1), maps, levels=(0.5,), fills=("mean",))
-    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+    of_ties = [warning for warning in caught if "same value" in str(warning.message)]
+    assert [Path(warning.filename).name for warning in of_ties] == [Path(__file__).name]
     with pytest.warns(UserWarning, match=words):
         rb.own_network_gain(networks, images, {name: [array] * 3 for name, array in maps.items()}, levels=(0.5,))
 

@@ -40,6 +40,7 @@ def keep_one_logit(model):
     return WithChangedOutput(model, lambda y: y[:, :1] - 0.3)
 
 
+@pytest.mark.filterwarnings("ignore:network 1 predicts a single class")
 @pytest.mark.parametrize("wrap", [nn.Sequential, keep_one_logit])
 @pytest.mark.parametrize("mine", [compute_noisy_gradient_and_freeze, IntegratedGradients, make_noise_tunnel, "grad"])
 def test_api_functions_restore_networks_or_random_generators(networks, mine, wrap):

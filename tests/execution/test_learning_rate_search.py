@@ -4,9 +4,11 @@ import re
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
+from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate, tune_peak_learning_rate
 from roarbench.plan.new_suite import write_new_suite_file
@@ -80,6 +82,33 @@ def test_peak_search_message_counts_rows_for_tables(tmp_path, monkeypatch):
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
     insert_tuned_learning_rate(write_new_suite_file(path).read_text(), tmp_path / "rows.toml", said.append)
     assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
+
+
+def write_suite_without_signal(folder):
+    """Write a table of noise whose three classes have 70, 23 and 7 % of the rows, and its suite."""
+    rng, path = np.random.default_rng(0), folder / "noise.csv"
+    labels = rng.permutation(["a"] * 280 + ["b"] * 92 + ["c"] * 28)
+    rows = (f"{a},{b},{label}\n" for (a, b), label in zip(rng.normal(size=(400, 2)), labels, strict=True))
+    path.write_text("one,two,label\n" + "".join(rows))
+    return write_new_suite_file(path)
+
+
+def test_network_that_answers_largest_class_is_near_chance(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    suite = read_suite(write_suite_without_signal(tmp_path))
+    found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, tmp_path / "store"))
+    assert not found.trained
+    assert "stays near chance, 70.0% (always the largest class), at all three peak learning rates" in found.line
+
+
+@pytest.mark.slow
+def test_run_stops_when_explained_network_answers_largest_class(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    path, store = write_suite_without_signal(tmp_path), tmp_path / "store"
+    answer = call("run", "--suite", path, "--store", store)
+    assert answer.code == 2
+    assert "correct, near chance, 70.0% (always the largest class), so maps of the reference are mean" in answer.err
+    assert load_suite_results(read_suite(path), ResultsQuery(store)).chance == 84 / 120
 
 
 @pytest.mark.slow

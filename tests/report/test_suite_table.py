@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import add_prediction_stability_and_ties, collect_results
+from roarbench.analysis.collect_results import add_values_from_store_folder, collect_results
 from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -134,7 +134,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
-        return add_prediction_stability_and_ties(collect_results(suite, store, data=DATA), tmp_path)
+        return add_values_from_store_folder(collect_results(suite, store, data=DATA), tmp_path)
 
     with (
         ResultsStore.open(make_default_url(tmp_path / "a")) as here,
