@@ -15,7 +15,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, 
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.estimators.catalogue import map_row_names_to_submission_ids
+from roarbench.estimators.catalogue import map_row_names_to_submission_ids, refuse_name_of_several_submissions
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
@@ -258,6 +258,7 @@ class SuiteResult:
         if name in self._rows_by_name:
             return self._rows_by_name[name]
         if name not in known:
+            refuse_name_of_several_submissions(name, known)
             listed = {**self.names, **dict.fromkeys(self.rows or known)}
             raise CallerError(f"there is no row '{name}' here, only: {', '.join(listed)}")
         return name

@@ -159,6 +159,10 @@ def format_id_with_samples(name: str) -> str:
     return str(replace(estimator_id, listed=",".join(listed)))
 
 
+def _strip_hash(submission: EstimatorId) -> EstimatorId:
+    return replace(submission, digits=None, marks=())
+
+
 def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     """Return a dict from each id of a table to the name of its row.
 
@@ -166,7 +170,7 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     table has the same name, the row has the submission's id.
     """
     ids = {row: EstimatorId.parse(row) for row in rows}
-    plain = {row: replace(id_of_row, digits=None, marks=()) for row, id_of_row in ids.items()}
+    plain = {row: _strip_hash(id_of_row) for row, id_of_row in ids.items()}
     ids_by_name: dict[EstimatorId, set[EstimatorId]] = {}
     for row, id_of_row in ids.items():
         ids_by_name.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
@@ -180,6 +184,13 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
 def map_row_names_to_submission_ids(rows: Iterable[str]) -> dict[str, str]:
     """Return a dict from the row name of each submission in a table to the submission's id."""
     return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.parse(row).submitted}
+
+
+def refuse_name_of_several_submissions(name: str, rows: Iterable[str]) -> None:
+    """Raise CallerError if several of these rows are submissions with this name, such as two versions of a file."""
+    ids = [row for row in rows if (parsed := EstimatorId.parse(row)).submitted and str(_strip_hash(parsed)) == name]
+    if len(ids) > 1:
+        raise CallerError(f"{len(ids)} submissions here have the name '{name}'; write one of {', '.join(ids)}")
 
 
 def find_owner_of_ranking(name: str) -> Estimator | None:

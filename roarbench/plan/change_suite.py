@@ -9,6 +9,7 @@ from roarbench.estimators.catalogue import (
     ESTIMATORS,
     find_estimator,
     map_row_names_to_submission_ids,
+    refuse_name_of_several_submissions,
     split_estimator_ids,
 )
 from roarbench.estimators.ids import EstimatorId, make_twin_id
@@ -159,6 +160,8 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
         seen = f"--estimators '{','.join(estimators)}' has no ids"
         raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
     ids = map_row_names_to_submission_ids(suite.estimators)
+    for name in listed:
+        refuse_name_of_several_submissions(name, suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.explain_inapplicable(estimator):

@@ -23,7 +23,7 @@ from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, train_and_score_runs
 from roarbench.execution.rates import CORE, assume_rates
-from roarbench.plan.change_suite import parse_estimators_option
+from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
@@ -173,6 +173,17 @@ def test_compare_command_matches_gains_of_table(call, made):
     assert call(*words.split()).code == 0
     said = "roarbench: there is no row 'nobody' here, only: "
     assert read_refusal(call, "compare", "truth", "nobody", *at).startswith(said)
+
+
+def test_name_of_two_submissions_is_refused_with_their_ids(call, tmp_path):
+    """Two versions of a file have the same NAME."""
+    both = add_estimators_with_twins(SUITES["planted"], ["mine@12345678", "mine@87654321"])
+    make_store(tmp_path, both, lambda point: point.seed == 0, images=20)
+    at = ("--suite", "planted", "--store", tmp_path)
+    said = "roarbench: 2 submissions here have the name 'mine'; write one of mine@12345678, mine@87654321\n"
+    assert read_refusal(call, "compare", "mine", "truth", *at) == said
+    assert read_refusal(call, "table", "--estimators", "mine,truth", *at) == said
+    assert call("compare", "mine@12345678", "truth", *at).code == 0
 
 
 def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
