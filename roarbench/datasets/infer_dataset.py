@@ -1,7 +1,7 @@
 """Infer the record of a user's images or table from the files: storage, splits, labels, sizes and counts."""
 
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,6 +24,13 @@ from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_m
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
+from roarbench.datasets.table_warnings import (
+    describe_alike_classes,
+    describe_classes,
+    describe_repeated_rows,
+    find_constant_columns,
+    find_id_columns,
+)
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -31,6 +38,7 @@ from roarbench.datasets.tabular import (
     count_missing_by_feature,
     describe_stray_text_by_column,
     find_label_column,
+    find_row_number_columns,
     read_table,
 )
 from roarbench.datasets.undecoded_splits import add_image_counts
@@ -69,6 +77,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     record = add_image_counts(inferred)
+    if record.tabular and (repeated := describe_repeated_rows(record)):
+        warn(repeated)
     if record.train_images < _FEW_PER_CLASS * record.classes:
         noun = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
@@ -90,6 +100,17 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if gaps:
         warn(f"warning: {missing}; these columns are left out")
+    constant = find_constant_columns(table, complete)
+    complete = tuple(name for name in complete if name not in constant)
+    if row_numbers := [f"'{name}'" for name in find_row_number_columns(table, label)]:
+        warn(f"columns left out, because their names are those of row numbers: {list_some(row_numbers)}")
+    if same_values := [f"'{name}'" for name in constant]:
+        warn(f"columns left out, because all rows have one value: {list_some(same_values)}")
+    for name in find_id_columns(table, complete):
+        seen = f"column '{name}' has a different whole number in every row, as ids have"
+        warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
+    for line in describe_classes(table, label):
+        warn(line)
     stray_texts = describe_stray_text_by_column(table, label)
     for name, stray in stray_texts.items():
         if stray:
@@ -145,20 +166,13 @@ def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[st
     return "", ""
 
 
-def _warn_of_class_names_that_differ_in_case(parents: Iterable[Path], warn: Callable[[str], object]) -> None:
-    alike = defaultdict[str, list[str]](list)
-    for name in dict.fromkeys(name for parent in parents for name in image_folders.list_class_names(parent)):
-        alike[name.strip().casefold()].append(f"'{name}'")
-    for names in alike.values():
-        if len(names) > 1:
-            warn(f"warning: {list_some(names)} are separate classes; if they are one class, merge their folders")
-
-
 def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
     parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    _warn_of_class_names_that_differ_in_case(parents, warn)
+    names = [name for parent in parents for name in image_folders.list_class_names(parent)]
+    for line in describe_alike_classes(names, "merge their folders"):
+        warn(line)
     groups = chain.from_iterable(map(_list_images_of_class_folders, parents))
     files = [group.folder / file for group in groups for file in group.files]
     foreign = Counter(file.suffix.lower() for parent in parents for file in _list_other_files(parent))

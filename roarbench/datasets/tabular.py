@@ -206,6 +206,11 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     }
 
 
+def find_row_number_columns(table: pa.Table, label: str) -> list[str]:
+    """Return the columns, except the class column, that have a usual name of row numbers."""
+    return [name for name in table.column_names if name != label and name.lower() in _ROW_NUMBER_NAMES]
+
+
 def describe_stray_text_by_column(table: pa.Table, label: str) -> dict[str, str]:
     """Return a dict from each string column to a description of its stray text.
 

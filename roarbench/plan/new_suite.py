@@ -154,7 +154,7 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     estimators = _join_as_toml("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     features = "; every other column is a feature"
     if record.columns:
-        comment = "the features; text, gaps and row numbers were left out"
+        comment = "the features; the columns that new-suite listed as left out are missing"
         features = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes

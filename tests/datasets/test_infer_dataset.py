@@ -15,6 +15,8 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
 from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.select_images import select_rows_of_split
+from roarbench.datasets.tabular import read_features_and_labels
 from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
@@ -291,6 +293,40 @@ def test_infer_dataset_reports_skipped_table_columns(tmp_path):
     assert record.columns == ("a", "b")
     assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said
     assert "columns left out, because they hold text: 'd'" in said
+
+
+def write_patients(path, rows, labels):
+    """Write a table with ids, an index, a constant site and a measure; `rows` are the patients of the rows."""
+    lines = [f"{i},{100_001 + i},7,{i / 8},{label}\n" for i, label in zip(rows, labels, strict=True)]
+    path.write_text("".join(["index,patient,site,measure,outcome\n", *lines]))
+    return path
+
+
+def test_infer_dataset_names_ids_and_constant_columns(tmp_path):
+    record, said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), ["home", "ward"] * 10))
+    assert record.columns == ("patient", "measure")
+    assert "columns left out, because their names are those of row numbers: 'index'" in said
+    assert "columns left out, because all rows have one value: 'site'" in said
+    assert "rows.csv: column 'patient' has a different whole number in every row, as ids have; to leave it" in said
+    assert "column 'measure' has a different" not in said and "test rows have" not in said
+
+
+def test_infer_dataset_counts_repeated_rows_in_both_splits(tmp_path):
+    path = write_patients(tmp_path / "rows.csv", [*range(20), *range(20)], ["home", "ward"] * 20)
+    record, said = infer_with_messages(path)
+    values, labels = read_features_and_labels(path, record)
+    train, test = (values[select_rows_of_split(record, split, labels)].tolist() for split in Split)
+    repeated = sum(row in train for row in test)
+    assert 0 < repeated < len(test)
+    assert f"warning: rows.csv: {repeated} of 12 test rows have the same features as a training row; delete" in said
+    assert "column 'patient' has a different whole number" in said, "rows of one patient are alike"
+
+
+def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
+    labels = ["home"] * 10 + ["Home"] * 4 + ["home "] * 2 + ["ward"] * 4
+    said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), labels))[1]
+    assert "classes in column 'outcome': 'home' 50.0%, 'Home' 20.0%, 'ward' 20.0%, 'home ' 10.0%" in said
+    assert "warning: 'Home', 'home', 'home ' are separate classes; if they are one class, spell them alike" in said
 
 
 @pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", False)])
