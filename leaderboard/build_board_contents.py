@@ -107,7 +107,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         format_count(board.references, f"{shorten_line(suite.architecture_names)} network")
         if board.references
         else shorten_line(suite.architecture_names),
-        format_count(images, "test image"),
+        table.adapt_text(format_count(images, "test image")),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         "imported, not reproduced here" if table.self_reported else "",

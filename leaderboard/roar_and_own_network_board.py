@@ -117,7 +117,8 @@ class CombinedBoard:
 def make_combined_board(both: CombinedTable, matched_board: BoardContents | None = None) -> CombinedBoard:
     """Build the board of ROAR and own-network gain; `matched_board`, if given, adds a column of matched gain."""
     results = both.roar.suite_results
-    questions = _make_questions(both) + ([_make_matched_gain_question(matched_board)] if matched_board else [])
+    third = [_make_matched_gain_question(both, matched_board)] if matched_board else []
+    questions = _make_questions(both) + third
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
@@ -150,7 +151,7 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
     own_answers = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
-    pixels, network = "Do the pixels matter in the data?", "Does the map explain this network?"
+    pixels, network = roar.adapt_text("Do the pixels matter in the data?"), "Does the map explain this network?"
     protocol = own.board.protocol
     return [
         Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.incomplete_levels_text),
@@ -162,13 +163,13 @@ def _select_started_rows(table: SuiteTable) -> list[Row]:
     return [row for row in table.rows if row.seeds or row.estimator in table.estimators_with_results]
 
 
-def _make_matched_gain_question(board: BoardContents) -> Question:
+def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Question:
     answers = {
         row.id: Answer(row.value, row.colour_class, "control" if row.control else row.verdict_text)
         for row in board.rows
         if row.started
     }
-    asks = "Does the map show evidence in the image?"
+    asks = both.roar.adapt_text("Does the map show evidence in the image?")
     return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.incomplete_levels_text)
 
 

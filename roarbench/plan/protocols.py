@@ -15,6 +15,13 @@ _ON_COMMON = (
     "with the row's exchanged masks"
 )
 _ROUGHER = "a smooth map can differ from 0 without any information, because its matched masks are rougher"
+_TABULAR_WORDS = {  # in this order; in boards, a row alone is an estimator's
+    "its contrast": "its distance from the fill",
+    " and its blur": "",
+    "test image": "test row",
+    "image": "data row",
+    "pixel": "column",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,6 +288,16 @@ _UNSORTED = (
 )
 SHOWN = {protocol.name: protocol for protocol in sorted(_UNSORTED, key=_make_sort_key)}  # protocols with tables
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.computed_from}  # protocols with runs
+
+
+def adapt_text_to_data(text: str, tabular: bool) -> str:
+    """Return a text about images; if the data set is tabular, the text speaks of data rows and columns instead."""
+    if tabular:
+        for clause in (f"; but {_ROUGHER}", f"; {_ROUGHER}"):  # no map of a table is smooth
+            text = text.replace(clause, "")
+        for word, tabular_word in _TABULAR_WORDS.items():
+            text = text.replace(word, tabular_word)
+    return text
 
 
 def find_protocol(name: str) -> Protocol:

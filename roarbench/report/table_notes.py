@@ -27,7 +27,8 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     rank, and name the `source` of all other notes.
     """
     board = table.board
-    gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
+    meaning = table.adapt_text(board.protocol.gain_meaning)
+    gain = f"{meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         intervals = "At chance: these numbers test the installation only."
     elif not board.images:
@@ -214,13 +215,13 @@ def _describe_intervals(table: SuiteTable) -> str:
         return table.suite_results.at_chance_warning
     if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
-    scope = _describe_interval_scope(board)
+    scope, meaning = table.adapt_text(_describe_interval_scope(board)), table.adapt_text(protocol.gain_meaning)
     resamples = f"({board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed})"
     if not table.has_gains_and_ranks:
         return f"{scope} {resamples}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
-        return f"{protocol.gain_meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
-    notes = [f"{protocol.gain_meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
+        return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
+    notes = [f"{meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
             f"The spread between {board.references} references was estimated from "

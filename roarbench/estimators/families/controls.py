@@ -217,7 +217,7 @@ ESTIMATORS = (
         about="image times mean training image of the predicted class, weighted by local detail and centrality",
         control=True, uses_prediction=True, maps=input_x_class_mean, papers=(), neighbours=True),
     Estimator("linear-classifier", title="Linear classifier",
-        about="image times weights of a linear thumbnail classifier for the predicted class, weighted by local detail",
+        about="image times weights of a linear classifier for the predicted class, weighted by local detail",
         control=True, uses_prediction=True, maps=input_x_linear_classifier_weights, papers=(), neighbours=False),
     _truth("truth", title="The truth", about="the true ranking of planted data", maps=read_true_importance),
     _truth("truth-inverted", base="truth", form="inverted", title="The truth, inverted",

@@ -1,0 +1,61 @@
+"""Boards of a table: pages and notes speak of its rows and columns, not of images and pixels."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from leaderboard.links import Site, make_address
+from leaderboard.render import list_addresses, render_page
+from roarbench.plan.protocols import PROTOCOLS, SHOWN, adapt_text_to_data
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
+from tests.helpers.board_store import make_store, open_views
+from tests.helpers.command_line import publish
+from tests.helpers.tables import render_words
+
+PHOTOGRAPHIC = r"\b(images?|pixels?|contrast|blur|smooth map)\b"
+ROWS = ("random", "grad", "var-grad")
+NAMES = ("roar", "own-network", "matched", "mask-only", "morf", "augmented", "roar-exchanged")
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory):
+    """A suite of a table with ROAR, own-network gain and other protocols."""
+    blocks = tuple(Block(PROTOCOLS[name], ROWS, (0.5, 0.9), seeds=2) for name in NAMES)
+    tabular = replace(SUITES["breast-cancer-10"], name="tabular", blocks=blocks, references=3)
+    folder = tmp_path_factory.mktemp("tabular")
+    with pytest.MonkeyPatch.context() as patch:
+        publish(patch, tabular)
+        make_store(folder, tabular, images=40)
+        with open_views(folder) as found:
+            yield dict(found)
+
+
+def test_pages_of_tabular_suite_speak_of_rows_and_columns(views):
+    (view,) = views.values()
+    known = list_addresses(views)
+    boards = [make_address("board", view.slug, protocol=protocol.name) for protocol in view.protocols]
+    pages = [make_address("board", view.slug), make_address("compare", view.slug), *boards]
+    assert len(boards) >= len(NAMES) and set(pages) <= set(known)
+    for address in pages:
+        body = render_page(Site(views, known), address).html.partition("<h1>")[2].partition("<footer")[0]
+        text = unescape(re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", body, flags=re.DOTALL))
+        assert re.search("data row|test row|columns", text), address
+        found = [text[max(0, m.start() - 70) : m.end() + 40] for m in re.finditer(PHOTOGRAPHIC, text)]
+        assert not found, address
+
+
+def test_notes_of_tabular_suite_speak_of_rows(views):
+    (view,) = views.values()
+    for protocol in view.protocols:
+        words = render_words(view.table(protocol))
+        assert " test rows" in words and not re.search(PHOTOGRAPHIC, words)
+
+
+def test_texts_of_other_suites_stay_unchanged():
+    for protocol in SHOWN.values():
+        assert adapt_text_to_data(protocol.dot_meaning, tabular=False) == protocol.dot_meaning
+    meaning = adapt_text_to_data(PROTOCOLS["matched"].dot_meaning, tabular=True)
+    assert meaning.endswith("0 = the map shows nothing about this data row beyond its distance from the fill.")
