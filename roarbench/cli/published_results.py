@@ -48,7 +48,10 @@ def submit(
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
+    """Prepare a pull request with a row: branch, file and text. Nothing is written without --write.
+
+    Rows of a small version (--max-images) cannot be submitted.
+    """
     from roarbench.analysis.load_results import open_read_only_results
     from roarbench.report.row_pull_request import prepare_pull_request, write_published_file
 

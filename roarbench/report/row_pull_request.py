@@ -8,6 +8,8 @@ from typing import NamedTuple
 from roarbench.analysis.load_results import ResultsQuery, find_suite_in_open_store, load_from_open_store
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.report.roar_and_own_network_table import make_default_table, render
 from roarbench.store.published_folder import (
@@ -81,7 +83,9 @@ def prepare_pull_request(store: ResultsStore, suite: str, row: str, folder: Path
         others = "" if stored.has_rows else ", ".join(other.title for other in stored.others)
         unpublished = f" (only others, which are not published: {others})" if others else ""
         missing = f"the store has no runs of {row} in {title}{unpublished}; its rows: {rows}"
-        raise CallerError(missing, Hint("; `{}` adds rows", "run", ("--suite", suite)))
+        built_in = EstimatorId.parse(row).name in ESTIMATORS
+        file = () if built_in else ("--submission", "FILE")
+        raise CallerError(missing, Hint("; `{}` adds rows", "run", ("--suite", suite, *file)))
     names = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     own_keys = frozenset(result.run.key for name in names for _, result in stored.by_estimator[name])
     # the files of a suite hold all runs of the suite, including runs shared with other suites

@@ -237,6 +237,12 @@ def test_toy_command_prints_table_with_chart(call, tmp_path, monkeypatch):
     assert "Test accuracy in percent, mean of 2 draws" in answer.out and Path("toy.png").exists()
 
 
+def test_help_of_submit_excludes_small_versions(call):
+    assert "Rows of a small version (--max-images) cannot be submitted." in " ".join(
+        call("submit", "--help").out.split()
+    )
+
+
 def test_help_lists_every_command(call):
     answer = call("--help")
     assert answer.code == 0
@@ -319,6 +325,10 @@ BAD = [  # commands as they are typed, with a part of the message
         "submit grad --suite planted --results none --about me",
         "no runs of grad in planted v1 (only others, which are not published: small version: 8 images per split); its "
         "rows: none; `roarbench run --suite planted --store ",
+    ),
+    (
+        "submit mine@12345678 --suite planted --results none --about me",
+        "its rows: none; `roarbench run --suite planted --submission FILE --store ",
     ),
     ("results check none", "there is no none/index.json; name a folder of published results, such as results"),
     (f"results check {__file__}", "test_main.py is a file; name a folder of published results"),
