@@ -43,6 +43,7 @@ class PeakTrials(NamedTuple):
     peak: float  # peak learning rate for the suite; the recipe's own if no trial trains the network
     trained: bool  # whether the network trained at this peak is better than chance, by the rule for explained networks
     line: str  # report for the user
+    reason: str = ""  # why this rate was chosen although a larger one is nearly as good; empty if there is none
 
 
 def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
@@ -67,7 +68,11 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"
     line = f"{counts}: {trials}"
     if trained:
-        return PeakTrials(peak, True, f"peak = {peak:g} ({line})")
+        if chosen_trial == nearly_best[0]:
+            return PeakTrials(peak, True, f"peak = {peak:g} ({line})")
+        larger = f"{peaks[nearly_best[0]]:g}"
+        reason = f"not {larger}, which does about as well in short trials but may diverge in full training"
+        return PeakTrials(peak, True, f"peak = {peak:g} ({line}; {reason})", reason)
     near = f"near chance, {describe_chance(chance, images.record.classes)}"
     return PeakTrials(recipe.peak, False, f"the network stays {near}, at all three peak learning rates ({line})")
 
@@ -89,7 +94,8 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text
     say(trials.line if trials.trained else f"warning: {trials.line}")
-    return _PEAK.sub(f"peak = {trials.peak:g}", text)
+    comment = f"# {trials.reason}\n" if trials.reason else ""
+    return _PEAK.sub(f"{comment}peak = {trials.peak:g}", text)
 
 
 def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:

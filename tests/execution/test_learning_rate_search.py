@@ -10,7 +10,12 @@ import torch
 
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution.learning_rate_search import insert_tuned_learning_rate, tune_peak_learning_rate
+from roarbench.execution import learning_rate_search
+from roarbench.execution.learning_rate_search import (
+    PeakTrials,
+    insert_tuned_learning_rate,
+    tune_peak_learning_rate,
+)
 from roarbench.plan.new_suite import write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
@@ -47,6 +52,20 @@ def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
     found = tune_peak_learning_rate(lower, images)
     assert found.peak == 0.013, "of 0.05, 0.013 and 0.0031, which all train, the second"
+    assert found.reason == "not 0.05, which does about as well in short trials but may diverge in full training"
+    assert found.line.endswith(f"; {found.reason})")
+
+
+@pytest.mark.parametrize("reason", ["not 0.2, which is steep", ""])
+def test_new_suite_file_says_why_smaller_peak_was_chosen(tmp_path, monkeypatch, reason):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,label\n" + "".join(f"{i / 8},{i % 3},{i % 2}\n" for i in range(20)))
+    found = PeakTrials(0.013, True, "peak = 0.013", reason)
+    monkeypatch.setattr(learning_rate_search, "tune_peak_learning_rate", lambda *_: found)
+    text = insert_tuned_learning_rate(write_new_suite_file(path).read_text(), tmp_path / "rows.toml", lambda line: None)
+    assert ("# not 0.2, which is steep\npeak = 0.013 " in text) is bool(reason)
+    assert "\npeak = 0.013 " in text
 
 
 def write_suite_for_network(tmp_path, network, said):
