@@ -75,7 +75,9 @@ def read_images(images: Any, subject: str = "images") -> Tensor:
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
         seen = f"{subject} have shape {array.shape} and type {array.dtype}"
         normalise = "; write (images / 255 - mean) / std, or images.float() if the network itself normalises them"
-        remedy = _advise_on_table(images) or (normalise if array.dtype.kind in "iu" else "")
+        remedy = normalise if array.dtype.kind in "iu" else ""
+        if advice := advise_on_table(images):
+            remedy = f"{advice}, and nn.Sequential(nn.Flatten(), model) for its network"
         raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float32, copy=False)
@@ -95,12 +97,12 @@ def name_item(tabular: bool) -> str:
     return "row" if tabular else "image"
 
 
-def _advise_on_table(images: Any) -> str:
-    """Return a remedy for a table of shape (n, columns); an empty string for all other arrays."""
-    if np.ndim(images) != 2:
+def advise_on_table(values: Any, name: str = "images") -> str:
+    """Return a remedy for a table, or maps of one, of shape (n, columns); an empty string for all other arrays."""
+    if np.ndim(values) != 2:
         return ""
-    array = "images" if isinstance(images, Tensor | np.ndarray) else "np.asarray(images)"
-    return f"; for a table write {array}[:, :, None, None], and nn.Sequential(nn.Flatten(), model) for its network"
+    array = name if isinstance(values, Tensor | np.ndarray) else f"np.asarray({name})"
+    return f"; for a table write {array}[:, :, None, None]"
 
 
 def _advise_if_not_array(images: Any) -> str:

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.analysis.row_warnings import TIED
-from roarbench.api.inputs import find_channel_ranges_without_outliers, is_table, quantize, to_array, to_tensor
+from roarbench.api.inputs import (
+    advise_on_table,
+    find_channel_ranges_without_outliers,
+    is_table,
+    quantize,
+    to_array,
+    to_tensor,
+)
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
@@ -71,7 +78,7 @@ def read_pixels(images: Any) -> Tensor:
     """Convert images to a float32 tensor (n, c, h, w)."""
     pixels = to_tensor(images, "images").float()
     if pixels.ndim != 4:
-        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
+        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w){advise_on_table(images)}")
     return pixels
 
 
@@ -112,7 +119,8 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     """Compute each feature's importance, float32 (n, d); the images' shape (c, h, w) is taken from the maps if None."""
     array = to_array(maps, "maps")
     if array.ndim not in (3, 4) or not array.size:
-        raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+        expected = "expected (n, c, h, w), (n, 1, h, w) or (n, h, w)"
+        raise CallerError(f"maps have shape {array.shape}, {expected}{advise_on_table(maps, 'maps')}")
     if shape:
         check_map_shape("maps", array.shape, (len(array), *shape))
     array = drop_channel_axis(array)
@@ -129,6 +137,8 @@ def check_map_shape(subject: str, maps: tuple[int, ...], images: tuple[int, ...]
     colour, remedy = f"{images}, " if c > 1 else "", ""
     if maps in ((n, h, w, c), (n, h, w, 1)):
         remedy = "; write maps.permute(0, 3, 1, 2)"
+    elif maps == (n, c) and (h, w) == (1, 1):
+        remedy = "; for a table write maps[:, :, None, None]"
     elif maps == (n, w, c, h):
         remedy = "; the images seem to have their channels last: write images.permute(0, 3, 1, 2)"
     elif len(maps) > 2 and maps[0] == n and maps[-2:] != (h, w):

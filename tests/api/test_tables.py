@@ -120,3 +120,16 @@ def test_suite_from_arrays_sends_tables_to_new_suite(tabular_networks, rows, tmp
     words = r"^test images have shape \(60, 12.*\), as a table has; write it .*: roarbench new-suite FILE.csv$"
     with pytest.raises(CallerError, match=words):
         rb.Suite.from_arrays(tabular_networks[0], None, (rows, LABELS), protocols=("morf",), store=tmp_path)
+
+
+def test_refusal_of_two_dimensional_maps_or_rows_says_what_to_write(tabular_networks):
+    for call in (
+        lambda: rb.rank(ROWS),
+        lambda: rb.remove(TABLE, ROWS, 0.5),
+        lambda: rb.check(tabular_networks[0], TABLE, LABELS, {"mine": ROWS}),
+        lambda: rb.check(tabular_networks[0], TABLE, LABELS, {"mine": lambda model, rows, targets: rows.flatten(1)}),
+    ):
+        with pytest.raises(CallerError, match=r"maps .*; for a table write maps\[:, :, None, None\]$"):
+            call()
+    with pytest.raises(CallerError, match=r"images .*; for a table write images\[:, :, None, None\]$"):
+        rb.remove(ROWS, TABLE, 0.5)
