@@ -18,7 +18,7 @@ from roarbench.execution.run_suite import Request, decode_images_and_check_weigh
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.planned_runs import build_run, list_planned_runs
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    suite, workspace = find_suite("benchmark-breast-cancer"), Workspace(folder)
+    suite, workspace = find_builtin_suite("benchmark-breast-cancer"), Workspace(folder)
     with ResultsStore.open(f"sqlite:///{folder}/results.sqlite") as store, LocalEngine(1) as engine:
         for protocol in ("morf", "lerf"):
             part = apply_selection_options(suite, protocol=protocol)

@@ -21,7 +21,7 @@ class Advice(NamedTuple):
 
     slug: str
     title: str
-    incomplete_levels_text: str  # levels of ROAR in words if some of the suite's levels are left out; else empty
+    included_levels_text: str  # levels of ROAR in words if some of the suite's levels are left out; else empty
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 
@@ -46,4 +46,4 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     lowest = front[-1].gain.low or 0.0
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
-    return Advice(board.slug, board.title, board.questions[0].incomplete_levels_text, front, near)
+    return Advice(board.slug, board.title, board.questions[0].included_levels_text, front, near)

@@ -131,7 +131,7 @@ class BoardContents:
     protocol: Protocol
     levels: tuple[float, ...]
     # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
-    incomplete_levels_text: str
+    included_levels_text: str
     headline: str  # one or two sentences on estimators that beat every control; empty if verdicts are missing
     facts: tuple[str, ...]  # data, estimators, networks and date
     value_label: str  # label of the shown numbers, such as `matched gain, points`
@@ -146,7 +146,7 @@ class BoardContents:
     @property
     def tab_label(self) -> str:
         """Return the board's short name: its protocol, and its levels if some of the suite's levels are left out."""
-        return f"{self.protocol.tab_name} {self.incomplete_levels_text}".rstrip()
+        return f"{self.protocol.tab_name} {self.included_levels_text}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

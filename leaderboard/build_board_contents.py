@@ -34,7 +34,7 @@ def make_board_contents(
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     scores = draws.draw_gains(protocol, table.unit).scores
     doubts = {row.estimator: list_row_doubts(draws, board, row) for row in table.rows}
-    shared = _find_labels_of_shared_origin_doubts(table, doubts)
+    shared = _find_shared_doubts_about_origin(table, doubts)
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -70,10 +70,10 @@ def make_board_contents(
         levels=board.levels,
         headline=f"{network_headline}." if network_headline else write_beats_controls_headline(rows, board.one_network),
         facts=(
-            *list_facts(table, table.names, f"{measure} {table.incomplete_levels_text}".rstrip(), board.images),
+            *list_facts(table, table.names, f"{measure} {table.included_levels_text}".rstrip(), board.images),
             *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
         ),
-        incomplete_levels_text=table.incomplete_levels_text,
+        included_levels_text=table.included_levels_text,
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # the notes leave out signs such as †, because the rows state their doubts in words
         caption=f"{table.caption}. {write_all_notes(table, signs=False)}",
@@ -110,7 +110,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         table.adapt_text(format_count(images, "test image")),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
-        "imported, not reproduced here" if table.self_reported else "",
+        "imported, not reproduced here" if table.all_rows_self_reported else "",
     )
     return tuple(filter(None, facts))
 
@@ -133,11 +133,12 @@ def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> I
         yield Doubt("no rank", f"No rank: {reason}.")
 
 
-def _find_labels_of_shared_origin_doubts(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
+def _find_shared_doubts_about_origin(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
     """Return the labels of doubts about the origin that all rows share; the board's facts state these doubts."""
     started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
     changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
-    return {label for label, is_shared in ((RUN_ELSEWHERE, table.self_reported), (CHANGED_CODE, changed)) if is_shared}
+    shared = {RUN_ELSEWHERE: table.all_rows_self_reported, CHANGED_CODE: changed}
+    return {label for label, is_shared in shared.items() if is_shared}
 
 
 def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:

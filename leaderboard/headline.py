@@ -51,7 +51,7 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = 
 
 
 def write_combined_headline(
-    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), incomplete_levels_text: str = ""
+    network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), included_levels_text: str = ""
 ) -> str:
     """Count the estimators that explain their network, and those that beat Random under ROAR.
 
@@ -61,12 +61,12 @@ def write_combined_headline(
         network: The rows under own-network gain.
         roar: The rows under ROAR, possibly fewer.
         added: Ids of the rows that were added to the suite, which are not counted.
-        incomplete_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
+        included_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
             levels. Rows without a result at one of these levels are not counted.
     """
     explained = write_own_network_headline(network, added)
     retrained = [
-        row for row in _select_estimators(roar, added) if row.gain.value is not None or not incomplete_levels_text
+        row for row in _select_estimators(roar, added) if row.gain.value is not None or not included_levels_text
     ]
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
@@ -75,7 +75,7 @@ def write_combined_headline(
     verb = "beats" if winners < 2 else "beat"
     blurred_beats = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     blurred = (", and so does blurred noise" if winners else ", but blurred noise does") * blurred_beats
-    protocol = f"under ROAR {incomplete_levels_text}".rstrip()
+    protocol = f"under ROAR {included_levels_text}".rstrip()
     return f"{explained}; {protocol} {winners or 'none'} of {estimators} {verb} Random{blurred}."
 
 

@@ -60,7 +60,8 @@ class LiveStore:
                 needed = self._read_and_select_first_page_suites(order) if first_page_only else order
                 self._read = {suite: self._read_if_changed(suite) for suite in needed}
                 read = [view for _, views in self._read.values() for view in views]
-                self._views = {view.slug: view for view in sorted(read, key=lambda view: make_sort_key(view.results))}
+                in_order = sorted(read, key=lambda view: rank_by_rows_and_headline(view.results))
+                self._views = {view.slug: view for view in in_order}
                 self.state = state if len(needed) == len(order) else ""
             return self._views
 
@@ -73,7 +74,7 @@ class LiveStore:
         best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._read_if_changed(suite)
-            if any(make_sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
+            if any(rank_by_rows_and_headline(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 if best[suite]:
                     near = suite.dataset, suite.model
                 break  # later suites in `order` cannot come first
@@ -110,7 +111,7 @@ class LiveStore:
 def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     """Return the suites of which a store may have results; newest versions come first, and users' suites last.
 
-    Suites with equal `make_sort_key` keep this order.
+    Suites with equal `rank_by_rows_and_headline` keep this order.
     """
     listed, there = list(SUITES), store.list_datasets_and_networks()
     order = {
@@ -121,7 +122,7 @@ def list_possible_suites(store: ResultsStore) -> list[SuiteSpec]:
     return [suite for suite in all_suites if (suite.dataset, suite.model) in there]
 
 
-def make_sort_key(results: SuiteResults) -> tuple[bool, int]:
+def rank_by_rows_and_headline(results: SuiteResults) -> tuple[bool, int]:
     """Return the key by which suites are sorted: suites with rows come first, then the headline protocol decides."""
     return not results.has_rows, rank_by_headline(results.suite, results.headline_protocol)
 

@@ -238,7 +238,7 @@ def _open_rankings_and_find_damaged(
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return a dict from rows to their rankings for an explained network, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
-    for name in results.suite.estimators_with_rank:
+    for name in results.suite.estimators_with_own_row:
         spec = make_ranking_spec(
             results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
         )

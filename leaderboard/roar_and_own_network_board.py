@@ -61,12 +61,12 @@ class Question:
     kinds: Mapping[str, str]  # descriptions of the colour classes
     answers: Mapping[str, Answer]
     # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
-    incomplete_levels_text: str
+    included_levels_text: str
 
     @property
     def gain_with_levels(self) -> str:
         """Return the name of the gain in a sentence, with the levels if some of the suite's levels are left out."""
-        return f"{self.gain} {self.incomplete_levels_text}".rstrip()
+        return f"{self.gain} {self.included_levels_text}".rstrip()
 
     @property
     def title(self) -> str:
@@ -127,7 +127,7 @@ def make_combined_board(both: CombinedTable, matched_board: BoardContents | None
         slug=make_slug(results),
         title=results.title,
         headline=write_combined_headline(
-            both.own_network.rows, both.roar.rows, results.suite.added, both.roar.incomplete_levels_text
+            both.own_network.rows, both.roar.rows, results.suite.added, both.roar.included_levels_text
         ),
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
@@ -154,8 +154,8 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     pixels, network = roar.adapt_text("Do the pixels matter in the data?"), "Does the map explain this network?"
     protocol = own.board.protocol
     return [
-        Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.incomplete_levels_text),
-        Question(protocol, protocol.gain_name, network, NETWORK_KINDS, own_answers, own.incomplete_levels_text),
+        Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.included_levels_text),
+        Question(protocol, protocol.gain_name, network, NETWORK_KINDS, own_answers, own.included_levels_text),
     ]
 
 
@@ -170,7 +170,7 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
         if row.started
     }
     asks = both.roar.adapt_text("Does the map show evidence in the image?")
-    return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.incomplete_levels_text)
+    return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.included_levels_text)
 
 
 def _make_roar_answer(row: Row) -> Answer:

@@ -39,10 +39,10 @@ def serve_app(url: str, store: Path, port: int, selection: Selection = ALL) -> N
         from leaderboard.live_store import find_live_store
 
         _refuse_empty_selection(find_live_store(shown).read_views(), selection)
-    start_streamlit(shown, port)
+    run_streamlit(shown, port)
 
 
-def start_streamlit(shown: ShownStore, port: int) -> None:
+def run_streamlit(shown: ShownStore, port: int) -> None:
     """Run the app in this process, and compute pages in advance in a thread; raise StoreError for a bad store."""
     cached = find_cache_file(shown).exists()
     if cached:

@@ -80,7 +80,7 @@ def describe_methods(table: SuiteTable) -> str:
     compared = [name for name in table.names if name in table.estimators_with_results]
     controls = [find_display_name(name).full_name for name in compared if find_estimator_or_placeholder(name).control]
     estimators = format_count(len(compared) - len(controls), "estimator")
-    controls_text = f"Controls: {', '.join(controls)}; they {table.control_inputs_text}. " if controls else ""
+    controls_text = f"Controls: {', '.join(controls)}; they {table.control_network_use_text}. " if controls else ""
     return (
         f"{estimators} and {format_count(len(controls), 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "

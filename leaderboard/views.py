@@ -72,7 +72,7 @@ class SuiteView:
         results = self.results
         boards = ((protocol, results.list_units(protocol)[0]) for protocol in self.protocols)
         there = {name for board in boards for name in results.list_planned_rows_and_included_levels(*board)[0]}
-        return tuple(name for name in results.suite.estimators_with_rank if name in there)
+        return tuple(name for name in results.suite.estimators_with_own_row if name in there)
 
     def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that the board compares."""
@@ -128,7 +128,7 @@ class SuiteView:
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_rank, unit, levels)
+            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_own_row, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 

@@ -25,7 +25,7 @@ from roarbench.common.enums import Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.ranking_jobs import rank_batch
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.workspace import Workspace
@@ -37,14 +37,14 @@ def draw_pictures(store: Path, folder: Path, suites: Collection[str]) -> None:
     """Draw the maps of these suites, which have own-network gain, and write the pictures to a folder."""
     with ResultsStore.open(make_default_url(store), read_only=True) as stored:
         versions = [
-            version for name in suites for version in read_all_results_of_suite(stored, find_suite(name), store)
+            version for name in suites for version in read_all_results_of_suite(stored, find_builtin_suite(name), store)
         ]
     for results in versions:
         chosen = choose_pictured_images(results, Workspace(store), IMAGES)
         assert chosen, f"{store} has no images of {results.title}"
         context = JobContext(Workspace(store), chosen.images, results.suite)
         measured = {name for name, _ in list_points_with_every_map_and_network(results, chosen.protocol, chosen.unit)}
-        names = [name for name in results.suite.estimators_with_rank if name in measured]
+        names = [name for name in results.suite.estimators_with_own_row if name in measured]
         first, second = (rank_images(context, chosen, names, number) for number in (0, 1))
         save_pictures(make_pictures(results, chosen, first, second), find_pictures_file(results, folder))
         print(f"{results.title}: {len(names)} rows, images {chosen.numbers.tolist()}", flush=True)

@@ -36,7 +36,7 @@ from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import Training, use_fastest_exact_kernels
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)
@@ -149,7 +149,7 @@ def time_training_from_files() -> str:
 
 def time_whole_training() -> str:
     """Train with a suite's image size and recipe on random images for at most `WHOLE_SECONDS`."""
-    suite = find_suite(WHOLE)
+    suite = find_builtin_suite(WHOLE)
     record, recipe = suite.dataset_record, suite.recipe_record
     size = Size(suite.model, suite.recipe, record.size, record.classes, record.train_images, 0) if GPU else TINY
     recipe = recipe if GPU else find_recipe(TINY.recipe)
@@ -173,7 +173,7 @@ def compare_training_modes() -> str:
     """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
     store, comparisons = find_report_folder(), []
     for name in COMPARED:
-        comparisons.append(f"{name}: {measure_and_store_training_speeds(find_suite(name), store).found}")
+        comparisons.append(f"{name}: {measure_and_store_training_speeds(find_builtin_suite(name), store).found}")
         print(comparisons[-1], file=sys.stderr, flush=True)
     return "; ".join(comparisons)
 

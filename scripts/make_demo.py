@@ -39,7 +39,7 @@ def write_demo(folder: Path, suites: Collection[str] = ()) -> None:
         for file in read_index_and_check_folder(RESULTS):
             if not suites or file.versioned_suite.partition("@")[0] in suites:
                 import_results(store, RESULTS / file.path)
-        with store.database.begin_write() as connection:
+        with store.database.begin_exclusive_write() as connection:
             connection.execute(delete(schema.imports))
     (partial / DEFAULT_FILE).replace(folder / DEFAULT_FILE)  # a closed database has no write-ahead log beside it
     shutil.rmtree(partial)

@@ -106,11 +106,11 @@ def show_first_page(estimators: int, folder: Path) -> None:
 
 
 def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
-    from leaderboard.serve_and_export import start_streamlit
+    from leaderboard.serve_and_export import run_streamlit
 
     install_made_up_suites(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    start_streamlit(first_page_cache.ShownStore(make_default_url(folder), str(folder)), port)
+    run_streamlit(first_page_cache.ShownStore(make_default_url(folder), str(folder)), port)
 
 
 def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:

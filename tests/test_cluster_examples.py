@@ -18,7 +18,7 @@ from roarbench.execution.forecast import make_plan
 from roarbench.execution.rates import SMALL
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.results import ResultsStore
 from tests.helpers.elsewhere import ROOT
 from tests.helpers.store_rows import make_result, make_run
@@ -59,7 +59,7 @@ ROWS = re.findall(r"^\| `([\w-]+)` (\|.* [MG]B \|)$", GPU_PAGE, re.MULTILINE)
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_gpu_page_requirements_equal_plan(row):
-    suite = find_suite(row[0])
+    suite = find_builtin_suite(row[0])
     work = count_work(suite, list_planned_runs(suite))
     workers = 8 if suite.dataset_record.size <= SMALL else 2
     made = make_plan(SuiteResults(suite, "", None, {}), work, workers)
@@ -79,15 +79,15 @@ def round_to(shown, place):
 
 
 def test_gpu_page_shortening_steps_equal_plan():
-    suite = find_suite("imagenet")
+    suite = find_builtin_suite("imagenet")
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
     table = GPU_PAGE.partition("| step, cumulative |")[2].partition("\n\n")[0]
     said = re.findall(r"\| ([\d,]+) \| ([\d.]+) \|$", table, re.MULTILINE)
-    assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.shortening_steps]
+    assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.steps_from_full_suite]
 
 
 def test_cluster_files_request_memory_and_disk_of_plan():
-    suite = find_suite("imagenet")
+    suite = find_builtin_suite("imagenet")
     work = count_work(suite, list_planned_runs(suite))
     memory, extracted = (f"{n / 1e9:.0f} GB" for n in (work.memory, work.extracted))
     slurm = (FOLDER / "slurm.sbatch").read_text()

@@ -29,7 +29,7 @@ from roarbench.common.enums import Unit
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.execution.rates import GPU, assume_rates
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 
 
 def test_all_steps_take_forty_minutes_at_most():
@@ -103,7 +103,7 @@ def test_whole_training_step_runs_epochs_that_fit_time_limit(seconds, said, monk
 
 
 def test_whole_training_step_expects_planned_time_of_suite():
-    suite = find_suite(first_gpu.WHOLE)
+    suite = find_builtin_suite(first_gpu.WHOLE)
     (step,) = (step for step in STEPS if step.work is first_gpu.time_whole_training)
     whole = assume_rates(suite, GPU).train * suite.recipe_record.epochs * suite.dataset_record.train_images
     assert f"(plan: {whole:.0f} s)" in step.expected
@@ -114,7 +114,7 @@ def test_whole_training_step_expects_planned_time_of_suite():
 def test_expected_rates_equal_rates_of_plans():
     expected = {step.name: step.expected for step in STEPS}
     assert expected["convolution"].startswith(f"{GPU.train / 1e12:.0f} TFLOP/s")
-    one, other = (1 / assume_rates(find_suite(name), GPU).train for name in first_gpu.COMPARED)
+    one, other = (1 / assume_rates(find_builtin_suite(name), GPU).train for name in first_gpu.COMPARED)
     assert expected["modes"].startswith(f"uncompiled {one:,.0f} and {round(other, -2):,.0f} images/s (plans)")
 
 

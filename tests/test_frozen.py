@@ -21,7 +21,7 @@ from roarbench.common.identity import hash_value, make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import build_network
 from roarbench.plan.recipes import RECIPES
-from roarbench.plan.suites import SUITE_VERSIONS, find_suite
+from roarbench.plan.suites import SUITE_VERSIONS, find_builtin_suite
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())
@@ -73,7 +73,7 @@ def test_recipes_and_suites_equal_frozen_hashes(kind):
 
 def test_stored_ranking_levels_equal_levels_of_paper():
     """Rankings of suites with other levels store these, too; Hooker et al. 2019, section 4."""
-    assert {block.levels for block in find_suite("imagenet-paper").blocks} == {PAPER_LEVELS}
+    assert {block.levels for block in find_builtin_suite("imagenet-paper").blocks} == {PAPER_LEVELS}
 
 
 @pytest.mark.parametrize("name", {**MODELS, **FROZEN["networks"]})

@@ -18,7 +18,7 @@ _EACH = 2  # maximum images in favour of each row
 
 def has_two_rows(view: SuiteView) -> bool:
     """Return whether the suite has results of two or more rows; no board is computed."""
-    run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_rank)
+    run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_own_row)
     return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 

@@ -49,7 +49,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
         "passes": sum(passes),
-        "verdict": typeset_minus_and_percent_signs(_describe_verdict(views, board, row)),
+        "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
         "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),
@@ -80,7 +80,7 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
     return leading or [board for board in view.protocol_boards if name in board.rows_by_id]
 
 
-def _describe_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
+def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
     """Describe a row's answers to both questions, from the first suite with the most answers.
 
     If no suite leads with both questions, describe the row's verdict on `board`.

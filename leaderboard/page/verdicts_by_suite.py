@@ -37,8 +37,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         if view.results.has_rows:
             for column in _make_question_columns(site, view):
                 if any(answer.gain.value is not None for answer in column.answers.values()):
-                    columns_by_data[_describe_data(view)].append(column)
-            counts[_describe_data(view)] += 1
+                    columns_by_data[_find_kind_of_data(view)].append(column)
+            counts[_find_kind_of_data(view)] += 1
     tables = []
     boards = [view.combined_board for view in shown if view.combined_board]
     for data, unsorted in columns_by_data.items():
@@ -98,7 +98,7 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     yield QuestionColumn(link, title, board.tab_label, words, rows, True)
 
 
-def _describe_data(view: SuiteView) -> str:
+def _find_kind_of_data(view: SuiteView) -> str:
     record = view.results.suite.dataset_record
     if record.tabular:
         return "Tables"

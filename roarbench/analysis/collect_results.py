@@ -22,8 +22,8 @@ from roarbench.plan.change_suite import add_estimators_with_twins, set_explained
 from roarbench.plan.planned_runs import (
     build_run,
     has_explained_model,
+    list_clean_runs_of_explained_networks,
     list_planned_runs,
-    list_planned_runs_on_untouched_images,
     list_runs,
 )
 from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
@@ -33,7 +33,7 @@ from roarbench.store.quantus_scores import read_scores
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import find_added_estimators, read_submissions_of_estimators
+from roarbench.store.submissions import find_addable_estimators_with_runs, read_submissions_of_estimators
 from roarbench.store.workspace import Workspace
 
 add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly
@@ -117,7 +117,7 @@ def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str])
 def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsStore) -> dict[int, RunResult]:
     keys = [
         build_run(suite, point, version.data, version.limit).key
-        for point in list_planned_runs_on_untouched_images(suite)
+        for point in list_clean_runs_of_explained_networks(suite)
     ]
     stored = store.read_results(keys)
     return {number: stored[key] for number, key in enumerate(keys) if key in stored}
@@ -157,7 +157,8 @@ def _average_shares_by_estimator(suite_results: SuiteResults, shares: Mapping[st
 
 def add_stored_estimators(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
     """Add to a suite the stored submissions, and its estimators with other parameters."""
-    return add_estimators_cached(suite, tuple(find_added_estimators(results.database, suite.dataset, suite.model)))
+    added = find_addable_estimators_with_runs(results.database, suite.dataset, suite.model)
+    return add_estimators_cached(suite, tuple(added))
 
 
 def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:

@@ -28,7 +28,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_networks, set_explained_weights
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import SUITES, find_suite, make_suite_option_value
+from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
 from roarbench.store.archive_rows import find_keys_even_if_archived
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
@@ -79,7 +79,7 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
         known = [own for own in read_stored_suites() if own.name_in_commands == plan.name_in_commands]
         return drop_estimators_of_user_suite(plan, known[0].left_out) if known else plan
     try:
-        return find_suite(name)
+        return find_builtin_suite(name)
     except UnknownName:
         own_suites = read_stored_suites()
         if matches := [plan for plan in own_suites if name in (plan.name_in_commands, plan.name)]:

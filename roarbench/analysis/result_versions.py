@@ -35,7 +35,7 @@ def list_image_sources(store: ResultsStore, folder: Path, dataset: str) -> list[
     return list(dict.fromkeys([*known, *read_sources_of_decoded_images(Workspace(folder).data, dataset)]))
 
 
-def is_original_data(data: str, sources: Iterable[ImageSource]) -> bool | None:
+def is_from_dataset_source(data: str, sources: Iterable[ImageSource]) -> bool | None:
     """Return whether images are the data set's own, and not from a folder given by the user; None if unknown."""
     kinds = {source.kind for source in sources if source.data == data}
     if kinds - {LOCAL} or data in PINNED_FINGERPRINTS.values():
@@ -97,16 +97,16 @@ class Versions:
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         known = [(source.data, source.limit) for source in self.sources]
         begun = [data for data, size in (*known, *self.data_of_failed_runs) if size == limit]
-        own = [data for data in (*begun, *done) if is_original_data(data, self.sources)]
+        own = [data for data in (*begun, *done) if is_from_dataset_source(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
-        unknown = [data for data in done or begun if is_original_data(data, self.sources) is None]
+        unknown = [data for data in done or begun if is_from_dataset_source(data, self.sources) is None]
         return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
 
     def list_title_parts(self, version: Version) -> tuple[str, ...]:
         """Return the parts of a title that distinguish this version's images and networks from other versions."""
         alike = [other for other in self.stored if other.limit == version.limit]
-        own = is_original_data(version.data, self.sources)
+        own = is_from_dataset_source(version.data, self.sources)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED_FINGERPRINTS
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
@@ -126,7 +126,7 @@ class Versions:
         return "; ".join((*small, *self.list_title_parts(version))) or "the whole"
 
     def _describe_images(self, data: str) -> str:
-        own = is_original_data(data, self.sources)
+        own = is_from_dataset_source(data, self.sources)
         folders = [source.folder for source in self.sources if source.data == data]
         if own:
             return f"the suite's own images, {data[:_SHOWN]}"
@@ -143,7 +143,7 @@ class Versions:
 def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[ImageSource] = ()) -> Versions:
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
-    failed = tuple(store.failures.list_data_of_failed_runs(suite.dataset, suite.model))
+    failed = tuple(store.failures.list_data_and_limits_of_failed_runs(suite.dataset, suite.model))
     return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed)
 
 

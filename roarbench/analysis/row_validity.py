@@ -48,9 +48,9 @@ def compute_validity_panel(
     suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
 ) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with the orders of other suites."""
-    draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_rank
+    draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_own_row
     beside = [SuiteDraws.of(other, draws.bootstrap) for other in other_results]
-    return ValidityPanel(draws, names, compare_orders(draws, names, beside))
+    return ValidityPanel(draws, names, compare_row_orders(draws, names, beside))
 
 
 def compare_with_twins(draws: SuiteDraws, name: str) -> dict[str, TwinResult]:
@@ -65,7 +65,7 @@ def compare_with_twins(draws: SuiteDraws, name: str) -> dict[str, TwinResult]:
     return twins
 
 
-def compare_orders(
+def compare_row_orders(
     draws: SuiteDraws, rows: Sequence[str], other_draws: Iterable[SuiteDraws]
 ) -> dict[str, Agreement | None]:
     """Compare the main protocol's order of rows with the orders under other protocols, units, fills and suites."""

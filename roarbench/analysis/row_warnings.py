@@ -80,7 +80,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 def find_warnings_by_row(draws: SuiteDraws, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return a dict from estimators to their warnings under a protocol, without estimators that have no warning."""
     results, warnings = draws.suite_results, dict[str, RowWarning]()
-    with_marks = results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
+    with_marks = results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
     for name in results.suite.estimators:
         if name in with_marks:
             warning = find_row_warning(draws, name)
@@ -122,7 +122,7 @@ def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, .
     levels_by_row: dict[str, tuple[float, ...]] = {}
     if draws.suite_results.at_chance_warning:
         return levels_by_row
-    for name in draws.suite_results.suite.estimators_with_rank:
+    for name in draws.suite_results.suite.estimators_with_own_row:
         lows = {t: draws.estimate_accuracy_above_masks(name, t).low for t in draws.mask_only.levels}
         if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
             levels_by_row[name] = levels

@@ -67,7 +67,7 @@ def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
     return logits.argmax(1)
 
 
-def refuse_nan_or_equal_logits(logits: Sequence[Tensor]) -> None:
+def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
     """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
     for number, own in enumerate(logits, 1):
         if (undefined := own.isnan().any(1)).any():

@@ -184,7 +184,8 @@ class _Evaluation(NamedTuple):
                 ids[name], part = self._evaluate_precomputed_maps(name, maps)
                 rows += part.estimators
         result = SuiteResult.read(self.suite.runnable_plan, self.suite.query, ids)
-        rows += [name for name in self.suite.runnable_plan.estimators_with_rank if name in result.stored.by_estimator]
+        own = self.suite.runnable_plan.estimators_with_own_row
+        rows += [name for name in own if name in result.stored.by_estimator]
         return replace(result, rows=tuple(dict.fromkeys(rows)))
 
     def _store_submission(self, submission: Submission, trusted: bool) -> str:

@@ -127,7 +127,7 @@ def _score_batch(
 ) -> MapScores:
     """Score copies of the networks on a batch; `ranked_maps` has one estimator's maps for each explained network."""
     ranked = [maps.order for maps in ranked_maps]
-    correct, changed = _score_columns(request, networks[0], ranked[0], rows)
+    correct, changed = _compute_correctness_by_column(request, networks[0], ranked[0], rows)
     scores = MapScores(correct, [], [], changed, [share for maps in ranked_maps for share in maps.tied])
     if len(ranked) > 1:
         images, (order, levels, unit) = request.pixels[rows], request.own_removal
@@ -138,7 +138,7 @@ def _score_batch(
     return scores
 
 
-def _score_columns(
+def _compute_correctness_by_column(
     request: ScoringRequest, network: nn.Module, ranked: NDArray[np.int64], rows: Tensor
 ) -> tuple[dict[str, NDArray[np.bool_]], set[str]]:
     """Return the correctness of predictions, (levels, images), by column, and the columns with changed predictions."""

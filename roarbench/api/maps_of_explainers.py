@@ -117,7 +117,7 @@ class Explainers:
                 raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
             yield RankedMaps(ranked, compute_largest_tie_shares(np.take_along_axis(features, ranked, 1)))
 
-    def try_out(self, batches: Sequence[ExplainedBatch], threads: ThreadedNetworks) -> None:
+    def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch], threads: ThreadedNetworks) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start."""
 
         def try_batch(networks: Sequence[nn.Module], item: tuple[ExplainedBatch, Maps]) -> Exception | None:

@@ -97,7 +97,7 @@ class NetworkWithSource(NamedTuple):
     function: str  # function or class of that file
     classes: int
 
-    def rebuild(self, images: Tensor) -> nn.Module:
+    def build_untrained(self, images: Tensor) -> nn.Module:
         """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
         name = f"network.{self.function}@"
@@ -105,7 +105,7 @@ class NetworkWithSource(NamedTuple):
 
     def accepts_smaller_images(self, images: Tensor) -> bool:
         """Return whether the network accepts the smaller images of a recipe's first epochs."""
-        model = self.rebuild(move_to_model(self.model, images)).train()
+        model = self.build_untrained(move_to_model(self.model, images)).train()
         for share in IMAGE_RECIPE.sides:
             side = round(share * images.shape[2])
             try:
@@ -139,7 +139,7 @@ def read_or_write_source(
             source, function = _add_two_class_function(source, function, len(list(wrapped.children())) == 2)
         network = NetworkWithSource(wrapped, source, function, compute_checked_logits(wrapped, few).shape[1])
         try:
-            load_state_and_check_logits(wrapped, network.rebuild(few), few)
+            load_state_and_check_logits(wrapped, network.build_untrained(few), few)
         except RuntimeError as error:  # weights do not fit
             seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
             raise CallerError(f"{seen}; write one that builds the given network") from None
@@ -163,7 +163,7 @@ def write_network_structure(model: nn.Module) -> str:
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
-    imports, definitions = written.split_imports()
+    imports, definitions = written.split_imports_from_definitions()
     classes = "\n\n\n".join(definitions)
     return _NETWORK.format(imports="\n".join(sorted(imports)), classes=classes, structure=structure, reset=_RESET)
 

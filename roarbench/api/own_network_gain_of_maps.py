@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
+from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_duplicate_logits
 from roarbench.api.inputs import is_table, name_item, read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval, list_some
@@ -203,7 +203,7 @@ def own_network_gain(
         CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on
             no image.
     """
-    pixels, models = read_images(images), read_several_networks(networks)
+    pixels, models = read_images(images), read_networks(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
@@ -213,11 +213,12 @@ def own_network_gain(
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)
-        refuse_nan_or_equal_logits(logits)
+        refuse_nan_or_duplicate_logits(logits)
         warn_of_single_class(logits)
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
-        explainers.try_out(request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2])), threads)
+        few = torch.from_numpy(np.flatnonzero(agreed)[:2])
+        explainers.refuse_failing_estimators(request.make_explained_batches(few), threads)
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     return make_own_network_table(scores, request)

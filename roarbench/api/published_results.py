@@ -13,9 +13,9 @@ from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import RESULTS, find_suite
+from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.published_folder import (
-    find_published_suite,
+    find_named_or_exported_suite,
     list_checked_result_files,
     read_index_and_check_folder,
 )
@@ -52,13 +52,13 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
         # the version of a suite from a user's file is a hash, so no version is the newest
         title = max(versions, key=lambda title: int(title.rpartition("@")[2], 16), default=suite)
         if title not in published:
-            title = find_suite(suite).versioned
+            title = find_builtin_suite(suite).versioned
         if title not in published:
             raise UnknownName("published suite", title, published)
         suite_files = [RESULTS / file.path for file in entries if file.versioned_suite == title]
-        return _read_result_from_files(find_published_suite(title, suite_files), suite_files)
+        return _read_result_from_files(find_named_or_exported_suite(title, suite_files), suite_files)
     files = list_checked_result_files(str(source or ""))
-    return _read_result_from_files(find_published_suite(suite, files), files)
+    return _read_result_from_files(find_named_or_exported_suite(suite, files), files)
 
 
 def load_all_results() -> "pandas.DataFrame":

@@ -83,7 +83,7 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     call = written.write_expression(function, "explained_by")
     summary = fit_on_one_line((inspect.getdoc(function) or "").partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
-    imports, definitions = written.split_imports()
+    imports, definitions = written.split_imports_from_definitions()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))
     parts = ["\n".join(imports), head, *definitions, _choose_entry_point_code(name, function).format(call=call)]
     return parse_submission("\n\n".join(parts).encode())
@@ -139,7 +139,7 @@ class WrittenStatements:
         self.statements: dict[str, str] = {}
         self._objects: dict[str, object] = {}
 
-    def split_imports(self) -> tuple[list[str], list[str]]:
+    def split_imports_from_definitions(self) -> tuple[list[str], list[str]]:
         """Return the import statements, and all other statements in their order."""
         imports = [text for text in self.statements.values() if text.startswith(("import ", "from "))]
         return imports, [text for text in self.statements.values() if text not in imports]

@@ -230,7 +230,7 @@ class SuiteResult:
         from roarbench.report.curve_panels import make_figure, save_figure
         from roarbench.report.suite_charts import make_chart, plot_gains
 
-        drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_rank)
+        drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_own_row)
         if not (protocol or unit or published) and self._has_combined_table:
             gains = make_combined_table(self.stored, drawn.rows).gains_by_axis_label
             figure = plot_gains(gains, self.stored.title)

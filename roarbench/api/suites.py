@@ -196,14 +196,14 @@ class Suite:
     def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
-        from roarbench.execution.network_trials import drop_inapplicable_estimators
+        from roarbench.execution.network_trials import check_network_and_drop_estimators
         from roarbench.store.trusted_network_files import record_trusted_network, refuse_untrusted_network
 
         if self.name_or_file.endswith(".toml"):
             record_trusted_network(self.plan)
         else:
             refuse_untrusted_network(self.plan, self.trusted, self.store)
-        plan, warnings = drop_inapplicable_estimators(self.plan)
+        plan, warnings = check_network_and_drop_estimators(self.plan)
         return set_allowed_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
@@ -282,10 +282,10 @@ class Suite:
 
     def make_context_with_networks(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
         """Decode missing images, train missing explained networks, and return the plan's `JobContext`."""
-        from roarbench.execution.run_suite import train_or_read_references
+        from roarbench.execution.run_suite import make_and_score_references
 
         work = self.make_context_with_images(plan, results, console)
-        train_or_read_references(self.make_request(plan), results, console, work)
+        make_and_score_references(self.make_request(plan), results, console, work)
         return work
 
     def make_context_with_images(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":

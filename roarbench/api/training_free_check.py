@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_chance
-from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_equal_logits
+from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_duplicate_logits
 from roarbench.api.inputs import check_labels, is_table, name_item, read_images, read_labels
 from roarbench.api.make_and_score_maps import (
     MapScores,
@@ -37,7 +37,7 @@ from roarbench.api.own_network_gain_of_maps import (
 from roarbench.api.primitives import bootstrap_means
 from roarbench.api.ranking_and_removal import RemovalSettings, make_image_filler, read_fill_value
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_several_networks
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some
@@ -96,14 +96,14 @@ class CheckTable(GainTable):
         import pandas
 
         gains = {column: [self.gain(column, name).value for name in self._names()] for column in self.gains}
-        return pandas.DataFrame({"estimator": self._names(), **gains, **self._note})
+        return pandas.DataFrame({"estimator": self._names(), **gains, **self._chance_note_column})
 
     def intervals_to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator and column: the gain and the ends of its 95 % interval."""
         import pandas
 
         return pandas.DataFrame(
-            {"estimator": name, "column": column, **self.gain(column, name)._asdict(), **self._note}
+            {"estimator": name, "column": column, **self.gain(column, name)._asdict(), **self._chance_note_column}
             for name in self._names()
             for column in self.gains
         ).rename(columns={"value": "gain"})
@@ -133,9 +133,8 @@ class CheckTable(GainTable):
         The leader has the largest gain of all rows and is significantly above Random; for own-network gain, its verdict
         in `own_network` is "explains its network". If the network is at chance, no estimator leads.
         """
-        return {
-            column: None if self._explain_missing_leader(column) else self._best[column][0] for column in self.gains
-        }
+        first = {column: best[0] for column, best in self._best_rows.items()}
+        return {column: None if self._explain_missing_leader(column) else name for column, name in first.items()}
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
@@ -190,7 +189,7 @@ class CheckTable(GainTable):
         )
 
     @property
-    def _note(self) -> dict[str, str]:
+    def _chance_note_column(self) -> dict[str, str]:
         return {"note": "accuracy not significantly above chance"} if self.at_chance_warning else {}
 
     @cached_property
@@ -202,7 +201,7 @@ class CheckTable(GainTable):
         )
 
     @cached_property
-    def _best(self) -> dict[str, list[str]]:
+    def _best_rows(self) -> dict[str, list[str]]:
         """Return the rows with the largest gain, by column."""
         largest = {column: max(row.value for row in rows.values()) for column, rows in self.gains.items()}
         return {
@@ -223,7 +222,7 @@ class CheckTable(GainTable):
 
     def _explain_missing_leader(self, column: str) -> str:
         """Return the beginning of a clause that says why no estimator leads a column; empty if an estimator leads."""
-        estimators, best = [name for name in self._names() if name not in self.controls], self._best[column]
+        estimators, best = [name for name in self._names() if name not in self.controls], self._best_rows[column]
         if self.at_chance_warning or not any(self._is_above_random(column, name) for name in estimators):
             return "no estimator is significantly above random under"
         if controls := [name for name in best if name in self.controls]:
@@ -277,7 +276,7 @@ def check(
     tabular = is_table(pixels)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
     steps = RemovalSettings.read(Order.MORF, levels).levels
-    models = [*read_several_networks([model]), *read_several_networks(siblings)]
+    models = [*read_networks([model]), *read_networks(siblings)]
     fills = (("mean",) if tabular else ("mean", "linear")) if fills is None else fills
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
@@ -293,7 +292,7 @@ def check(
         names = ["the network", *(f"network {number + 1} (sibling {number})" for number in range(1, len(models)))]
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(networks, pixels)
-        refuse_nan_or_equal_logits(logits)
+        refuse_nan_or_duplicate_logits(logits)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
@@ -306,7 +305,7 @@ def check(
             networks, pixels, targets, agreed, own_removal, own_fill, classes, columns, fill_functions
         )
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
-        explainers.try_out(few, threads)
+        explainers.refuse_failing_estimators(few, threads)
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     built_in_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)

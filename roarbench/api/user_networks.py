@@ -23,7 +23,7 @@ _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
 
 
-def read_several_networks(networks: Any) -> list[nn.Module]:
+def read_networks(networks: Any) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
     if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
         raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")

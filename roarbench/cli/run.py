@@ -69,7 +69,7 @@ def run(
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
-    _enable_compiling_if_faster(engine, workspace, part, console)
+    _enable_compiling(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
     submissions = _read_submissions(submitted)
     with suite.open_writable_results(console) as results:
@@ -160,9 +160,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _enable_compiling_if_faster(
-    engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console
-) -> None:
+def _enable_compiling(engine: EngineOptions, workspace: "Workspace", part: SuiteSpec, console: Console) -> None:
     """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on this GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.

@@ -31,7 +31,7 @@ _REPEATABLE = ("--reference", "--submission")
 
 
 @cache
-def list_inheritable_options(command: str) -> list[str]:
+def list_accepted_suite_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
     commands = getattr(get_command(app), "commands", {})
     flags = {flag for parameter in commands[command].params for flag in parameter.opts} if command in commands else ()
@@ -45,7 +45,7 @@ def propose_command(command: str, *arguments: object, reused: Collection[str] = 
     """
     words = [str(argument) for argument in arguments]
     options_in_use = _collect_options_in_use()
-    for option in list_inheritable_options(command):
+    for option in list_accepted_suite_options(command):
         if option in (*reused, "-o") and option not in words:
             words += options_in_use.get(option, ())
     return shlex.join([find_program_name(), command, *words])

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from roarbench.cli.options import ReportFormat, TableFormat
 from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.common.logs import log_json_lines_to
-from roarbench.common.text import make_printable
+from roarbench.common.text import blank_control_characters
 
 if TYPE_CHECKING:
     from roarbench.report.roar_and_own_network_table import CombinedTable
@@ -33,7 +33,8 @@ class PlainConsole(Console):
         """Yield the printed segments, with blanks for control and format characters within lines."""
         for piece in super().render(renderable, options):
             plain = piece.control or piece.text.isprintable()
-            yield piece if plain else piece._replace(text="\n".join(map(make_printable, piece.text.split("\n"))))
+            lines = map(blank_control_characters, piece.text.split("\n"))
+            yield piece if plain else piece._replace(text="\n".join(lines))
 
 
 @contextmanager

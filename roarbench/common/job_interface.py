@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from roarbench.common.device_settings import is_gpu_dead, is_machine_failure
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.logs import add_log_fields
+from roarbench.common.logs import set_log_fields
 from roarbench.common.stopping import convert_exit_to_error
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Engine(Protocol):
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
     """Run a job, log its start and end, and return its value, its error and its wall time in seconds."""
     start = time.monotonic()
-    with add_log_fields(job=job.name):
+    with set_log_fields(job=job.name):
         _log.info("begun")
         try:
             with convert_exit_to_error():

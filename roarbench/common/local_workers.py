@@ -31,7 +31,7 @@ from roarbench.common.process_settings import (
     keep_freed_cpu_memory,
     limit_compiler_threads,
 )
-from roarbench.common.stopping import end_on_sigterm
+from roarbench.common.stopping import exit_at_once_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
 STILL = 120.0  # a worker is replaced after this many seconds without a sign of life
@@ -84,7 +84,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         finally:  # this block runs even if the user presses Ctrl-C a second time
             for worker in workers:
                 worker.process.kill()
-                _join_worker(worker)
+                _join_and_close_worker(worker)
 
     def _list_workers(self) -> list[_Worker]:
         return [*self._idle, *(worker for worker, _ in self._busy.values())]
@@ -134,7 +134,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     def _send_job(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # the worker died while idle
-            _join_worker(worker)
+            _join_and_close_worker(worker)
             worker = self._start_worker(worker.number, worker.failed_jobs)
         # if the worker dies now, `_collect_outcome_and_free_or_replace_worker` detects its death
         with suppress(OSError):
@@ -170,7 +170,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         stopped = self._killed.pop(worker.number, "") == _STOPPED
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             worker.process.kill()
-            _join_worker(worker)
+            _join_and_close_worker(worker)
             failed, self._last = worker.failed_jobs, str(error)
             if not stopped:
                 self._failed_by[job.name].add(self._find_gpu_or_worker(worker.number))
@@ -198,7 +198,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         return _Worker(process, connection, number, signs_of_life, failed_jobs)
 
 
-def _join_worker(worker: _Worker) -> None:
+def _join_and_close_worker(worker: _Worker) -> None:
     worker.process.join()
     worker.connection.close()
 
@@ -244,7 +244,7 @@ def _serve_jobs(
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch reads the variable when it first looks for a GPU
         os.environ[SHARING] = str(sharing)
-    end_on_sigterm()
+    exit_at_once_on_sigterm()
     sys.stdout = sys.stderr  # a user's network file may print, but standard output is for the command's results
     threading.Thread(target=_beat_while_parent_lives, args=(parent, signs_of_life), daemon=True).start()
     import torch

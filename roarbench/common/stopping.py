@@ -13,7 +13,7 @@ is_stop_requested = _stop_requested.is_set  # a function that returns whether SI
 _busy = threading.Event()
 
 
-def end_on_sigterm() -> None:
+def exit_at_once_on_sigterm() -> None:
     """End this process on SIGTERM from now on, except inside `defer_sigterm_until_checked`."""
     signal.signal(signal.SIGTERM, _exit_unless_deferred)
 

@@ -48,7 +48,7 @@ def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bo
     return f"({words})" if added else words
 
 
-def make_printable(text: str) -> str:
+def blank_control_characters(text: str) -> str:
     """Replace control, format and private-use characters, which can move or hide other characters, by spaces."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
@@ -65,7 +65,7 @@ def wrap_lines(text: str, width: int) -> str:
 
 def fit_on_one_line(text: str, longest: int | None = None) -> str:
     """Format any text as one printable line; if it is longer than `longest`, cut it and add an ellipsis."""
-    line = " ".join(make_printable(text).split())
+    line = " ".join(blank_control_characters(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 

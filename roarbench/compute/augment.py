@@ -57,9 +57,9 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.NOISE_FLIP:
             return draw_noise_of_random_strength(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
-            return draw_crop_transforms(n, width / height, generator), draw_mirrored(n, generator)
+            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
-            return (draw_distractor_corner_classes(n, generator),)
+            return (draw_classes_for_other_corners(n, generator),)
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
@@ -140,14 +140,14 @@ def _reflect_positions(positions: Tensor, side: int) -> Tensor:
 def crop_and_resize_images(images: Tensor, crops: Tensor) -> Tensor:
     """Stretch a crop of each image (n, c, h, w) to the full size with bicubic interpolation.
 
-    The crops come from `draw_crop_transforms` and may start between pixels. Values may slightly exceed the pixel range;
+    The crops come from `draw_crops` and may start between pixels. Values may slightly exceed the pixel range;
     like the code of the ROAR paper's authors, this function does not clip them.
     """
     grid = affine_grid(crops, list(images.shape), align_corners=False)
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 
-def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
+def draw_crops(n: int, image_aspect: float, generator: torch.Generator) -> Tensor:
     """Draw a crop of each of n images as an affine map, float32 (n, 2, 3); `image_aspect` is width / height.
 
     The diagonal of an affine map holds the width and height of the crop relative to the image, in (0, 1]; the last
@@ -164,7 +164,7 @@ def draw_crop_transforms(n: int, image_aspect: float, generator: torch.Generator
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
 
 
-def draw_distractor_corner_classes(n: int, generator: torch.Generator) -> Tensor:
+def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw a class for each corner of n images, int64 (n, 4); the network's corner, which the seed fixes, gets -1."""
     drawn = torch.randint(CLASSES, (n, planted.CORNERS), generator=generator)
     drawn[:, planted.find_corner_of_network(generator.initial_seed())] = -1

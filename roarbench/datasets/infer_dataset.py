@@ -41,7 +41,7 @@ from roarbench.datasets.tabular import (
     find_row_number_columns,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import add_image_counts
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -76,7 +76,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     else:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
-    record = add_image_counts(inferred)
+    record = add_class_and_image_counts(inferred)
     if record.tabular and (repeated := describe_repeated_rows(record)):
         warn(repeated)
     if record.train_images < _FEW_PER_CLASS * record.classes:

@@ -95,10 +95,10 @@ def decode_splits(
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal is useless without the file of pixels
         (folder / JOURNAL).unlink(missing_ok=True)
-    done = _read_journal(folder / JOURNAL)
+    done = _repair_and_read_journal(folder / JOURNAL)
     total = sum(len(raw.labels) for raw in splits.values())
     size = total * record.channels * record.size**2
-    free = _measure_and_check_free_space(folder, record, size)
+    free = _measure_free_bytes_or_refuse(folder, record, size)
     tallies = {split: _create_pixel_file(files[split], raw, record) for split, raw in splits.items()}
     parts = [part for split, raw in splits.items() for part in _split_into_parts(record, split, raw, files[split])]
     remaining = [part for part in parts if part.name not in done]
@@ -120,7 +120,7 @@ def decode_splits(
     return tallies
 
 
-def _measure_and_check_free_space(folder: Path, record: DatasetRecord, size: int) -> int:
+def _measure_free_bytes_or_refuse(folder: Path, record: DatasetRecord, size: int) -> int:
     """Return the free bytes of the disk; raise StoreError if the remaining parts need more."""
     written = sum(path.stat().st_blocks * 512 for path in folder.iterdir())  # holes of sparse files take no blocks
     free = shutil.disk_usage(folder).free
@@ -159,7 +159,7 @@ def _split_into_parts(record: DatasetRecord, split: Split, raw: RawSplit, file: 
         first += group.rows
 
 
-def _read_journal(path: Path) -> dict[str, DecodingTally]:
+def _repair_and_read_journal(path: Path) -> dict[str, DecodingTally]:
     """Return a dict from the name of each finished part to the part's tally; cut off an incomplete last line."""
     done: dict[str, DecodingTally] = {}
     valid_bytes = 0

@@ -84,7 +84,7 @@ def draw_signal_strengths(count: int, channels: int, size: int, generator: np.ra
     return strength.reshape(distance.shape)
 
 
-def stamp_patterns(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
+def stamp_class_in_all_corners(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
     """Copy photographs, uint8 (n, 3, h, w), and stamp the pattern of each image's class into all four corners.
 
     The recipe `planted-corners@1` trains a network on images with the true class only in the network's own corner and

@@ -87,11 +87,11 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
         for contents in parquet_files.read_parquet_images(group, photographs.image_column, rows_in_group):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    stamped = planted.stamp_patterns(np.stack(decoded), labels[rows], record.classes)
+    stamped = planted.stamp_class_in_all_corners(np.stack(decoded), labels[rows], record.classes)
     return _make_raw_split(record, stamped, labels[rows])
 
 
-def add_image_counts(record: DatasetRecord) -> DatasetRecord:
+def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     """Add the number of classes and of images of each split to a user's record.
 
     Raises DataError if labels are unsuitable, or a class has too few images.

@@ -25,7 +25,7 @@ from roarbench.estimators.estimator import (
     Passes,
     SharedPassSettings,
 )
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_id_parameters
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_nondefault_parameters
 
 _FORMS = {  # from a form to the ensemble's name and the operation that follows it
     "smooth": ("SmoothGrad", ""),
@@ -140,7 +140,7 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
         raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
     plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
     table, parent = find_estimator(str(plain), suggestions), find_estimator(plain.name)
-    values = parse_id_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
+    values = parse_nondefault_parameters(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
     if not values:
         return table
     listed = ",".join(f"{key}={format_value(value)}" for key, value in values.items())

@@ -136,7 +136,7 @@ PARAMETERS = {  # in the order of names
 }
 
 
-def parse_id_parameters(
+def parse_nondefault_parameters(
     estimator: str, defaults: Mapping[str, Value], text: str, full_id: str, table: Mapping[str, Parameter] = PARAMETERS
 ) -> dict[str, Value]:
     """Parse the parameters of an estimator's id; return those that differ from `defaults`, in the order of `table`.

@@ -12,7 +12,7 @@ from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
 from roarbench.execution.workload import EXPLAIN, TRAIN, Work, count_cost_per_image, count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST_SUITES, find_suite
+from roarbench.plan.suites import FAST_SUITES, find_builtin_suite
 from roarbench.store.workspace import Workspace
 
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
@@ -80,12 +80,12 @@ class Plan:
     suite: SuiteSpec
 
     @property
-    def shortening_steps(self) -> list[ShorteningStep]:
+    def steps_from_full_suite(self) -> list[ShorteningStep]:
         """Return the steps from the full suite to this suite; the list is empty unless this suite is a fast version."""
         if self.suite.name not in FAST_SUITES:
             return []
         steps, rates = [], self.estimates[-1]
-        full = find_suite(FAST_SUITES[self.suite.name].full_suite)
+        full = find_builtin_suite(FAST_SUITES[self.suite.name].full_suite)
         for change, suite in _list_suites_from_full_to_fast(full, self.suite):
             work = count_work(suite, list_planned_runs(suite))
             # recipes may have other image sizes
@@ -128,7 +128,7 @@ class Plan:
             "rates": first.make_json_record(),
             "designs": [
                 {"step": step.change, "trainings": step.trainings, "days": step.seconds / _DAY}
-                for step in self.shortening_steps
+                for step in self.steps_from_full_suite
             ],
             "estimates": [
                 {
@@ -189,7 +189,7 @@ class Plan:
         shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
         yield f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
-        if steps := self.shortening_steps:
+        if steps := self.steps_from_full_suite:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
             rows = [["step, cumulative", "trainings", f"days of {device}"]]

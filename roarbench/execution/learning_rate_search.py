@@ -22,7 +22,7 @@ from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
-from roarbench.execution.network_trials import drop_inapplicable_estimators
+from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.run_inputs import get_device_mean
 from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.read_suite_file import parse_suite
@@ -85,7 +85,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
     """
     say(f"trying three peak learning rates: at most {len(SHARES) * STEPS} steps")
     try:
-        text, suite = _use_full_size_if_needed(text, path)
+        text, suite = _set_full_image_size_if_needed(text, path)
         record = suite.dataset_record
         limit = min(max(IMAGES, record.classes), max(record.image_counts.values()))
         with TemporaryDirectory() as folder:
@@ -98,14 +98,14 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
     return _PEAK.sub(f"{comment}peak = {trials.peak:g}", text)
 
 
-def _use_full_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
+def _set_full_image_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:
     """Return a suite's text and the suite; both set full-size images if the network cannot take smaller images."""
     try:
-        return text, drop_inapplicable_estimators(parse_suite(text, path)).suite
+        return text, check_network_and_drop_estimators(parse_suite(text, path)).suite
     except CallerError:
         full = _PEAK.sub(rf"{FULL_SIDES}\n\g<0>", text)
         with suppress(CallerError):
-            return full, drop_inapplicable_estimators(parse_suite(full, path)).suite
+            return full, check_network_and_drop_estimators(parse_suite(full, path)).suite
         raise
 
 

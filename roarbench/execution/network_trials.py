@@ -34,7 +34,7 @@ class ApplicableSuite(NamedTuple):
     warnings: list[str] = []  # warnings about the network, one line each
 
 
-def drop_inapplicable_estimators(suite: SuiteSpec) -> ApplicableSuite:
+def check_network_and_drop_estimators(suite: SuiteSpec) -> ApplicableSuite:
     """Return a user's suite without the estimators that do not apply to its network; a built-in suite stays unchanged.
 
     This function runs the code in the network's file.
@@ -83,7 +83,7 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
         replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
         for network in suite.networks
     )
-    parts = list(map(drop_inapplicable_estimators, singles))
+    parts = list(map(check_network_and_drop_estimators, singles))
     reasons = {name: why for part, _ in reversed(parts) for name, why in (part.own.left_out if part.own else ())}
     warnings = dict.fromkeys(line for part in parts for line in part.warnings)
     return ApplicableSuite(drop_estimators_of_user_suite(suite, reasons), list(warnings))

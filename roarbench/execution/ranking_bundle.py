@@ -85,7 +85,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
         with _replace_copy_path_in_errors(copy, folder, "nothing was imported"):
             imported = _read_and_check_rankings(work, copy, specs)
         annotations = {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
-        with store.database.begin_write() as connection:
+        with store.database.begin_exclusive_write() as connection:
             insert_annotations(connection, annotations)
         subfolders = sorted({str(Path(name).parent) for name in index.files})
         for subfolder in [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]:

@@ -68,7 +68,7 @@ def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[S
     with start_local_workers(1) as engine:
 
         def measure(suite: SuiteSpec, work: Work) -> Rates:
-            rates = measure_rates(engine, suite, work, say)
+            rates = measure_or_assume_rates(engine, suite, work, say)
             for recipe, reason in rates.too_large:
                 say(f"{suite.title}: trainings with {recipe} would be left out on this machine: {reason}")
             return replace(rates, gpus=gpus) if gpus else rates
@@ -76,7 +76,7 @@ def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[S
         yield measure
 
 
-def measure_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
+def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
     """Measure the rates of the first idle worker, or return assumed rates if that fails; `say` receives messages."""
     while not engine.idle:
         engine.wait(_WAIT_SECONDS)
@@ -123,7 +123,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     predict = partial(predict_logits, model, inputs, norm, scored)
     explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
     wall_start, processor_start = time.perf_counter(), time.process_time()
-    trained = _time_training(_shrink_batches(recipe, batch), model, record, flops) if trains else _TrainingTime()
+    trained = _time_training(_set_images_per_pass(recipe, batch), model, record, flops) if trains else _TrainingTime()
     model.eval()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
@@ -135,7 +135,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         explain=_time_second_call(explain) / explained if work.images_explained else 0.0,
         draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
         rank=_time_second_call(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
-        fill=_time_fills(suite) if work.images_filled else 0.0,
+        fill=_time_computed_fills(suite) if work.images_filled else 0.0,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
@@ -150,10 +150,10 @@ def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
     record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    return _time_training(_shrink_batches(recipe, batch), model, record, flops).seconds
+    return _time_training(_set_images_per_pass(recipe, batch), model, record, flops).seconds
 
 
-def _shrink_batches(recipe: Recipe, images: int) -> Recipe:
+def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:
     """Return the recipe with `images` images per pass, and at most two passes per training step.
 
     A step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass.
@@ -248,7 +248,7 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: tor
     return DegradedImages(pixels.to(device), removed.to(device), fill.to(device), Unit.SCALAR)
 
 
-def _time_fills(suite: SuiteSpec) -> float:
+def _time_computed_fills(suite: SuiteSpec) -> float:
     """Return seconds per image for the suite's fills that depend on kept features; half of the features are removed."""
     record, device = suite.dataset_record, choose_device()
     fills = sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))

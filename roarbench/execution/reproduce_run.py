@@ -17,7 +17,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
-from roarbench.execution.rate_measurement import measure_rates
+from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_suite import schedule_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
@@ -25,9 +25,9 @@ from roarbench.plan.change_suite import add_estimators_with_twins, set_explained
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import (
     PlannedRun,
-    find_shared_network_key,
+    find_second_network_key,
+    list_clean_runs_of_explained_networks,
     list_planned_runs,
-    list_planned_runs_on_untouched_images,
     make_reference_spec,
 )
 from roarbench.plan.protocols import PROTOCOLS, ROAR
@@ -175,9 +175,9 @@ def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles:
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         is_same_cell = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         # a suite scores its explained networks on untouched images even if no protocol lists these runs
-        scores_reference = run.cell == list_planned_runs_on_untouched_images(suite)[0].cell
+        scores_reference = run.cell == list_clean_runs_of_explained_networks(suite)[0].cell
         has_protocol = scores_reference or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        network = find_shared_network_key(repeated, PlannedRun(run.cell, run.seed), run.data)
+        network = find_second_network_key(repeated, PlannedRun(run.cell, run.seed), run.data)
         if is_same_cell and has_protocol and run.reference in ("", explained.key) and run.network == network:
             yield add_estimators_with_twins(repeated, row)
 
@@ -254,7 +254,7 @@ def _copy_submission_after_isolation_check(store: ResultsStore, run: Run, worksp
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
     lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
-    measure = partial(measure_rates, suite=work.suite, work=lacking, say=console.print)
+    measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
         with schedule_runs_on_workers(work, [run], store, measure, workers, console) as (display, events):
             for event in events:

@@ -35,7 +35,7 @@ from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
 from roarbench.execution.learning_rate_search import tune_peak_learning_rate
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
-from roarbench.execution.rate_measurement import measure_rates
+from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.rates import Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.suite_networks import refuse_unloadable_weights
@@ -44,8 +44,8 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
     has_explained_model,
+    list_clean_runs_of_explained_networks,
     list_planned_runs,
-    list_planned_runs_on_untouched_images,
 )
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
@@ -108,7 +108,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
-    _refuse_near_chance(suite_results, work, console)
+    _refuse_user_network_near_chance(suite_results, work, console)
     missing_work = count_missing_work(suite_results, workspace)
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
@@ -131,10 +131,10 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             if event.step.first_run in _list_reference_runs(suite_results):
                 stored = collect_stored_results(suite, store, work.images)
                 _print_reference_accuracy(stored, console)
-                if _is_near_chance(stored):
+                if _is_user_network_near_chance(stored):
                     break
     stored = collect_stored_results(suite, store, work.images)
-    _refuse_near_chance(stored, work, console)
+    _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
 
 
@@ -146,7 +146,7 @@ def _is_needed_for_roar(run: Run) -> bool:
 def _measure_rates_and_print_plan(
     request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine
 ) -> Rates:
-    measure = partial(measure_rates, engine, say=partial(console.print, soft_wrap=True))
+    measure = partial(measure_or_assume_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
     console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
@@ -169,20 +169,21 @@ def decode_images_and_check_weights(
     return JobContext(workspace, images, request.suite, request.weights)
 
 
-def train_or_read_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
+def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
     """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
     results = collect_stored_results(request.suite, store, work.images)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
-    measure = partial(measure_rates, suite=request.suite, work=missing_work, say=partial(console.print, soft_wrap=True))
+    say = partial(console.print, soft_wrap=True)
+    measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
     schedule = schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
     with schedule as (display, events):
         for event in events:
             display.show_event(event)
             if event.failure:
                 raise RunError(event.failure)
-    _refuse_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
+    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
 
 
 def collect_stored_results(suite: SuiteSpec, store: ResultsStore, images: ImageData) -> SuiteResults:
@@ -209,7 +210,7 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
     """Return the runs that score each explained network on untouched images."""
-    points = list_planned_runs_on_untouched_images(results.suite)
+    points = list_clean_runs_of_explained_networks(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 
 
@@ -217,24 +218,24 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
     accuracy = suite_results.reference_accuracy_text
     if accuracy:
         console.print(f"{suite_results.title}: {accuracy} on untouched test images", soft_wrap=True)
-    if NEAR_CHANCE in accuracy and not _is_near_chance(suite_results):
+    if NEAR_CHANCE in accuracy and not _is_user_network_near_chance(suite_results):
         advice = "; check that its weights are the right ones" if suite_results.suite.given else ""
         seen = "the accuracy of a reference is near chance, so its maps are meaningless"
         console.print(f"warning: {seen}{advice}", soft_wrap=True)
 
 
-def _is_near_chance(suite_results: SuiteResults) -> bool:
+def _is_user_network_near_chance(suite_results: SuiteResults) -> bool:
     """Return whether an explained network that a user's suite trains is near chance; False for given weights."""
     suite = suite_results.suite
     return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_accuracy_text
 
 
-def _refuse_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
+def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobContext, console: Console) -> None:
     """Raise CallerError if an explained network that a user's suite trains is near chance.
 
     Three short training runs find the change to the suite's file that the error recommends.
     """
-    if not _is_near_chance(suite_results):
+    if not _is_user_network_near_chance(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
     trials, limit = tune_peak_learning_rate(work.suite, work.images), suite_results.limit

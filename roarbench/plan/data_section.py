@@ -21,7 +21,7 @@ from roarbench.datasets.catalogue import (
     make_user_dataset_record,
 )
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
-from roarbench.datasets.undecoded_splits import add_image_counts
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts
 from roarbench.plan.suite_record import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 
@@ -52,7 +52,7 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
     record = readers[kinds[0]](section, base, record)
     section.refuse_unread_keys()
     with section.add_location_to_errors():
-        return append_record_hash(record.name, add_image_counts(record) if record.own else record)
+        return append_record_hash(record.name, add_class_and_image_counts(record) if record.own else record)
 
 
 def _read_depth_and_preprocessing(section: TomlTable) -> DatasetRecord:

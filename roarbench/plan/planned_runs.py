@@ -113,7 +113,7 @@ def build_run(suite: SuiteSpec, planned: PlannedRun, data: str, limit: int | Non
         limit=limit,
         given=suite.find_given_weights(number) if explained else "",
         maps=suite.maps if estimator and estimator.uses_shared_pass else MapNumerics.FLOAT32,
-        network=find_shared_network_key(suite, planned, data),
+        network=find_second_network_key(suite, planned, data),
     )
 
 
@@ -129,7 +129,7 @@ def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Pla
     return {planned: run.key for planned, run in list_runs(suite, data, limit).items()}
 
 
-def find_shared_network_key(suite: SuiteSpec, planned: PlannedRun, data: str) -> str:
+def find_second_network_key(suite: SuiteSpec, planned: PlannedRun, data: str) -> str:
     """Return the key of a run's common network, or of the scored network if it is not the one that the map explains.
 
     The key is empty for all other runs.
@@ -147,7 +147,7 @@ def depends_on_reference(cell: Cell) -> bool:
     return bool(estimator and estimator.depends_on_network) or not cell.retrain.trains
 
 
-def list_planned_runs_on_untouched_images(suite: SuiteSpec) -> tuple[PlannedRun, ...]:
+def list_clean_runs_of_explained_networks(suite: SuiteSpec) -> tuple[PlannedRun, ...]:
     """Return the runs that score each explained network on untouched images, even if the suite lacks these runs."""
     clean = Cell(suite.dataset, suite.model, CLEAN, MORF.order, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.0)
     first = SEEDS_PER_REPLICATION * suite.replication
@@ -196,7 +196,7 @@ def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
 
 
-def list_control_splits(suite: SuiteSpec) -> tuple[Split, ...]:
+def list_splits_ranked_by_controls(suite: SuiteSpec) -> tuple[Split, ...]:
     """Return the splits that controls rank: both if the suite has common networks, else those of all estimators."""
     common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
     return tuple(Split) if common else list_ranked_splits(suite)

@@ -204,7 +204,7 @@ class SuiteSpec:
         return tuple(map(find_estimator, self.estimators))
 
     @property
-    def estimators_with_rank(self) -> tuple[str, ...]:
+    def estimators_with_own_row(self) -> tuple[str, ...]:
         """Return the ids of the estimators that tables rank, in order."""
         return tuple(estimator.id for estimator in self.estimator_records if estimator.has_own_row)
 

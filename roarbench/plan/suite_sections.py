@@ -189,7 +189,7 @@ def _read_network_file(path: Path, function: str) -> tuple[str, str]:
     return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:HASH_DIGITS]}", source
 
 
-def read_published_weights(top: TomlTable) -> tuple[str, ...]:
+def read_published_weights_titles(top: TomlTable) -> tuple[str, ...]:
     """Return the titles of published weights, `explains`, which the suite explains instead of trained networks."""
     names = top.read_texts("explains", ())
     for name in names:
@@ -211,7 +211,7 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
         model, source, start = read_network_section(top.read_section("network"), base)
     recipe = _read_recipe(top.read_section("recipe"), None, start)
     reference_recipe = _read_recipe(top.read_section("reference_recipe"), recipe, start)
-    given = read_published_weights(top)
+    given = read_published_weights_titles(top)
     references = len(networks) or len(given) or top.read_integer("references", 1, MAX_SEEDS, 3)
     blocks = read_blocks(top, dataset)
     with top.add_location_to_errors():

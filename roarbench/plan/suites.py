@@ -65,7 +65,7 @@ FAST_SUITES = {
 }
 
 
-def find_suite(name: str) -> SuiteSpec:
+def find_builtin_suite(name: str) -> SuiteSpec:
     """Return the newest suite of this name, or the version in `NAME@VERSION`; raise UnknownName if there is none."""
     versions = {suite.versioned: suite for suite in SUITE_VERSIONS.values()}
     if name not in SUITES and name not in versions:
@@ -75,7 +75,7 @@ def find_suite(name: str) -> SuiteSpec:
 
 def make_renamed_suite_text(name: str) -> str:
     """Return the text of a named suite's file, with a new name and without a version, for a user to change."""
-    suite = find_suite(name)
+    suite = find_builtin_suite(name)
     newest = SUITES[suite.name].version == suite.version
     current, published = FOLDER / f"{suite.name}.toml", f"{suite.name}/{suite.version}/suite.toml"
     text = (current if newest or not RESULTS else RESULTS / published).read_text("utf-8")

@@ -76,8 +76,8 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "flag": _explain_doubts(table, row),
         "grade": _find_warning_grade(table, row),
         "verdict_other_image": row.vs_other_image.verdict if row.vs_other_image else None,
-        **make_interval_fields("delta_other_image", row.delta_other_image),
-        **make_interval_fields("gain", row.gain),
+        **make_estimate_fields("delta_other_image", row.delta_other_image),
+        **make_estimate_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
         "limit": table.suite_results.limit,
@@ -94,12 +94,12 @@ def _find_verdict(table: SuiteTable, row: Row) -> str | None:
     return comparison.verdict if comparison else None
 
 
-def make_interval_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
+def make_estimate_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
     """Return the fields `NAME`, `NAME_low` and `NAME_high` of an estimate."""
     return {f"{name}{suffix}": getattr(estimate, end) for suffix, end in _ENDS.items()}
 
 
-def _make_curve_interval_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
+def _make_curve_estimate_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     return {
         f"{name}{suffix}": {str(t): getattr(estimate, end) for t, estimate in curve.items()}
         for suffix, end in _ENDS.items()
@@ -111,19 +111,19 @@ def make_control_comparison_fields(comparison: ControlComparison | None) -> dict
     return {
         "beats_controls": comparison.beats_all if comparison else None,
         "nearest_control": comparison.hardest_control if comparison else None,
-        **make_interval_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
+        **make_estimate_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
     }
 
 
 def _make_twin_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
     fields = dict[str, float | None]()
     for kind in table.twin_kinds:
-        fields |= make_interval_fields(kind, row.delta_twins.get(kind, Estimate()))
+        fields |= make_estimate_fields(kind, row.delta_twins.get(kind, Estimate()))
     return {"delta_twins": fields} if fields else {}
 
 
 def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
-    noise = describe_prediction_under_noise(table.unstable_predictions.get(row.estimator))
+    noise = describe_prediction_under_noise(table.low_prediction_stabilities.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
@@ -141,7 +141,7 @@ def _make_level_gain_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, 
 
 def _make_above_mask_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_only_levels}
-    return _make_curve_interval_fields("above_masks", curve) if curve else {}
+    return _make_curve_estimate_fields("above_masks", curve) if curve else {}
 
 
 def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
@@ -151,9 +151,9 @@ def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
     probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
     changes = dict(zip(levels, drop.changes, strict=True))
     return {
-        **make_interval_fields("aopc", drop.aopc),
-        **_make_curve_interval_fields("probability", probabilities),
-        **_make_curve_interval_fields("relative_change", changes),
+        **make_estimate_fields("aopc", drop.aopc),
+        **_make_curve_estimate_fields("probability", probabilities),
+        **_make_curve_estimate_fields("relative_change", changes),
     }
 
 

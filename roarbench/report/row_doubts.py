@@ -73,7 +73,7 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
 
 def _describe_opposite_gains(board: Board, row: Row) -> str:
     """Describe a row's gains at two levels if they have opposite signs; empty for other rows."""
-    gains = board.find_opposite_gains(row).items()
+    gains = board.find_two_opposite_gains(row).items()
     by_level = (f"{format_interval(gain.in_points)} points at t = {at:g}" for at, gain in gains)
     return f"Its gain is {' and '.join(by_level)}" if gains else ""
 

@@ -16,7 +16,7 @@ from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
     add_file_to_index,
-    find_published_suite,
+    find_named_or_exported_suite,
     read_checked_folder,
     read_index_and_check_folder,
 )
@@ -55,7 +55,7 @@ def _format_suite_table(folder: Path, name: str, files: list[PublishedFile]) -> 
     with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
-        suite = find_published_suite(name, [folder / file.path for file in files])
+        suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
         results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
         return render(make_default_table(results), "markdown", notes=True)
 
@@ -110,7 +110,7 @@ def prepare_pull_request(store: ResultsStore, suite: str, row: str, folder: Path
     return PreparedPublication(path, keys, f"results/{stored.suite.name}-{stem}", text)
 
 
-def write_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:
+def add_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:
     """Write the prepared file and its entry in the folder's index, and check the folder again."""
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.common.text import fit_on_one_line, format_count, make_printable
+from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.ids import PARAMETERS, format_value
@@ -48,7 +48,7 @@ def format_suite_list(width: int) -> str:
     """Format all suites in about three lines each, for a terminal of `width` characters."""
     lines = []
     for suite in SUITES.values():
-        cost, twins = count_suite_cost(suite), len(suite.estimators) - len(suite.estimators_with_rank)
+        cost, twins = count_suite_cost(suite), len(suite.estimators) - len(suite.estimators_with_own_row)
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
         size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
         lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
@@ -146,7 +146,7 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             bibtex=(_write_bibtex_of_submission(submission),) if submission.paper else (),
             authors=fit_on_one_line(submission.authors, _LONGEST),
             claim=fit_on_one_line(submission.claim, _LONGEST),
-            code="\n".join(map(make_printable, code.splitlines())),
+            code="\n".join(map(blank_control_characters, code.splitlines())),
         )
     papers = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
     return PapersAndSettings(

@@ -85,7 +85,7 @@ class SuiteTable:
         return tuple(None if value is None else POINTS * value for value in values)
 
     @property
-    def control_inputs_text(self) -> str:
+    def control_network_use_text(self) -> str:
         """Describe the controls' use of the explained network, as the predicate of a sentence."""
         estimators = [find_estimator(row.estimator) for row in self.board.rows]
         controls = [one.id for one in estimators if one.is_control_to_beat and one.uses_prediction]
@@ -170,7 +170,7 @@ class SuiteTable:
         )
 
     @property
-    def unstable_predictions(self) -> dict[str, float]:
+    def low_prediction_stabilities(self) -> dict[str, float]:
         """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
         stability = self.suite_results.prediction_stability
         names = [row.estimator for row in self.board.rows]
@@ -192,7 +192,7 @@ class SuiteTable:
         return {name: ". ".join(found) for name, found in reasons.items() if found}
 
     @cached_property
-    def self_reported(self) -> bool:
+    def all_rows_self_reported(self) -> bool:
         """Return whether all rows with results are self-reported; single rows then have no warning for this reason."""
         names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
         reasons = {self.suite_results.doubts.get(name) for name in names}
@@ -201,16 +201,16 @@ class SuiteTable:
     def find_warning_sign(self, estimator: str) -> str:
         """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
         warning = self.row_warnings.get(estimator)
-        shared = self.self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
+        shared = self.all_rows_self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
         return "" if warning is None or warning.reason == shared else warning.warning_sign
 
     def format_row_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
         warning = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
-        return " ".join(filter(None, (UNSTABLE_SIGN * (estimator in self.unstable_predictions), warning)))
+        return " ".join(filter(None, (UNSTABLE_SIGN * (estimator in self.low_prediction_stabilities), warning)))
 
     @property
-    def incomplete_levels_text(self) -> str:
+    def included_levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
         return self.suite_results.describe_included_levels(self.board.protocol, self.unit, self.board.levels)
 
@@ -239,7 +239,7 @@ class SuiteTable:
         return f"{seeds}, some rows only {min(incomplete)} of {most}" if len(counts) > 1 else f"{seeds} of {most}"
 
     @property
-    def _networks_text(self) -> str:
+    def _networks_or_seeds_text(self) -> str:
         if self.board.protocol.scores_all_network_pairs:
             return f"{self.suite_results.suite.references} networks, not retrained"
         return self._seeds_text if self.board.protocol.trains else "the reference, not retrained"
@@ -267,7 +267,7 @@ class SuiteTable:
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
-            self._networks_text,
+            self._networks_or_seeds_text,
             self.adapt_text(f"{board.images} test image{'s' * (board.images != 1)}")
             + " on which all networks agree" * board.protocol.scores_all_network_pairs,
             f"unit {self.unit}",
@@ -354,7 +354,7 @@ def make_table(
     board = draws.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
-    with_marks = draws.suite_results.suite.estimators_with_rank if do_warnings_apply_to(protocol) else ()
+    with_marks = draws.suite_results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
     return SuiteTable(
         draws.suite_results,
         board,
@@ -369,7 +369,7 @@ def make_table(
 def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, Estimate]]:
     curves = {
         name: {t: draws.estimate_accuracy_above_masks(name, t) for t in draws.mask_only.levels}
-        for name in draws.suite_results.suite.estimators_with_rank
+        for name in draws.suite_results.suite.estimators_with_own_row
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
 

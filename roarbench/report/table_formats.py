@@ -63,7 +63,7 @@ def format_text(table: SuiteTable, width: int, notes: bool = False, on_command_l
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     names = next(i for i, column in enumerate(columns) if column.heading == "estimator")
     texts = [i for i, column in enumerate(columns) if column.justify == "left" and i != names]
-    wrapped = wrap_columns(map(_shorten_verdicts, columns), names, texts, width)
+    wrapped = wrap_columns(map(_shorten_heading_and_cells, columns), names, texts, width)
     shown.width = max(min(width, _CAPTION_WIDTH), measure_table_width(wrapped))
     for column, (heading, *_) in zip(columns, wrapped, strict=True):
         shown.add_column(heading, justify=column.justify, no_wrap=True)
@@ -103,7 +103,7 @@ def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     sentences = []
     if beats := headings.get(_BEATS):
-        answers = f"yes, or the control that the row is not shown to beat; controls {table.control_inputs_text}"
+        answers = f"yes, or the control that the row is not shown to beat; controls {table.control_network_use_text}"
         sentences.append(f"{beats.capitalize()}: {answers}.")
     if _BETTER_THAN in headings:
         sentences.append(
@@ -137,7 +137,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
             add(_BEATS, map(_format_beats_every_control, rows), short=f"beats all {controls}", left=True)
         if board.protocol.random_is_zero:
-            add(_BETTER_THAN, (_format_better_than(table, row) for row in rows), left=True)
+            add(_BETTER_THAN, (_format_strictest_passed_test(table, row) for row in rows), left=True)
         else:
             add("vs Random", (_format_verdict(row.vs_random) for row in rows), short="vs\nRandom", left=True)
         if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
@@ -181,13 +181,15 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
 
 def _choose_fitting_columns(columns: list[Column], width: int) -> list[Column]:
-    while measure_table_width(map(_shorten_verdicts, columns)) > width and any(column.worth for column in columns):
+    while any(column.worth for column in columns):
+        if measure_table_width(map(_shorten_heading_and_cells, columns)) <= width:
+            break
         least = min((column for column in columns if column.worth), key=lambda column: column.worth)
         columns = [column for column in columns if column is not least]
     return columns
 
 
-def _shorten_verdicts(column: Column) -> list[str]:
+def _shorten_heading_and_cells(column: Column) -> list[str]:
     return [cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)]
 
 
@@ -203,7 +205,7 @@ def _format_beats_every_control(row: Row) -> str:
     return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
 
 
-def _format_better_than(table: SuiteTable, row: Row) -> str:
+def _format_strictest_passed_test(table: SuiteTable, row: Row) -> str:
     """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
     if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
         return MISSING

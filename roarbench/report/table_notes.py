@@ -55,7 +55,7 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
 
 def note_if_self_reported(table: SuiteTable) -> str:
     """Return a sentence saying that all rows with results were imported; empty for other tables."""
-    return "All rows are self-reported: imported, and not reproduced here." if table.self_reported else ""
+    return "All rows are self-reported: imported, and not reproduced here." if table.all_rows_self_reported else ""
 
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
@@ -149,7 +149,7 @@ def _describe_several_machines(table: SuiteTable) -> str:
 
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
     """Describe the doubts about single rows that hold for every protocol, each reason once."""
-    shared = table.suite_results.doubts if table.self_reported else {}
+    shared = table.suite_results.doubts if table.all_rows_self_reported else {}
     doubts = _join_names_by_reason(
         (row.estimator, reason)
         for row in table.board.rows
@@ -161,7 +161,7 @@ def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
 
 def _describe_opposite_gains(table: SuiteTable) -> str:
     """Name the rows whose gains at two levels have opposite signs."""
-    found = {row.estimator: table.board.find_opposite_gains(row) for row in table.board.rows}
+    found = {row.estimator: table.board.find_two_opposite_gains(row) for row in table.board.rows}
     rows = [
         f"{name} ({', '.join(f'{format_interval(gain.in_points)} at t = {at:g}' for at, gain in gains.items())})"
         for name, gains in found.items()
@@ -179,9 +179,9 @@ def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
 
 
 def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
-    if not table.unstable_predictions:
+    if not table.low_prediction_stabilities:
         return ""
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.unstable_predictions.items())
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.low_prediction_stabilities.items())
     note = (
         f"The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy copies: {shares}."
     )

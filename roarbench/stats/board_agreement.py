@@ -48,7 +48,7 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     if tau is None:
         return None
     (first_signs, sure_one), (second_signs, sure_other) = (
-        _find_signs_and_significance(gains, confidence) for gains in samples
+        _find_pair_signs_and_significance(gains, confidence) for gains in samples
     )
     norm = np.sqrt(np.count_nonzero(first_signs) * np.count_nonzero(second_signs))
     products, settled = first_signs * second_signs, sure_one & sure_other
@@ -58,7 +58,7 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-def _find_signs_and_significance(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
+def _find_pair_signs_and_significance(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.from_samples(samples, confidence)
     values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]

@@ -113,7 +113,7 @@ class Board:
             return ()
         return self._orient(row.differences)
 
-    def find_opposite_gains(self, row: Row) -> dict[float, Estimate]:
+    def find_two_opposite_gains(self, row: Row) -> dict[float, Estimate]:
         """Return a ranked row's gain at a level where it is above 0 and at one where it is below; in [-1, 1], by level.
 
         These are the largest and the smallest of the gains whose intervals, which hold for each level alone, exclude 0.

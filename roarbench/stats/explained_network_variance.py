@@ -76,7 +76,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
         noise += curve.noise
     networks = sorted({name for row_areas in areas for name in row_areas})
     deviations = _center_rows(areas, networks)
-    variance, shared, own_freedom = estimate_variance_and_part_rows_share(deviations)
+    variance, shared, own_freedom = estimate_variance_and_shared_fraction(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return ReferenceVariance(
         *_factor_covariance(curves),
@@ -167,7 +167,7 @@ def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
     return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
 
 
-def estimate_variance_and_part_rows_share(deviations: Floats) -> tuple[float, float, int]:
+def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
     """Split the variance between networks into a part that rows share and a part of each row, by the method of moments.
 
     Args:

@@ -63,7 +63,7 @@ class Draws:
         column = self.column[point]
         return Sample(float(self.values[column]), self.resampled[:, column])
 
-    def stack_drawn_accuracies(self, points: Sequence[Point]) -> Floats:
+    def stack_accuracies_with_draws(self, points: Sequence[Point]) -> Floats:
         """Return the accuracies of these points, shape (points, 1 + resamples), measured accuracies first."""
         columns = [self.column[point] for point in points]
         return np.concatenate([self.values[None, columns], self.resampled[:, columns]]).T
@@ -201,7 +201,7 @@ def _draw_mean_square(freedom: float, generator: np.random.Generator, bootstrap:
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
-def _compute_shared_and_own_deviations(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
+def _compute_shared_and_own_scales(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
     """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
     return np.sqrt(np.maximum(0.0, total_variance - own_variance)), np.sqrt(own_variance)
 
@@ -225,7 +225,7 @@ class _ReferenceDraws:
             self.own = (1 - estimate.shared) / _draw_mean_square(estimate.own_freedom, generator, bootstrap)
         self.prior = generator.choice(PRIOR_FREEDOMS, bootstrap.resamples, p=estimate.prior)
         self.rows = average_curves_by_reference(scores)
-        self._sizes = lru_cache(1)(self._draw_shared_and_own_deviations)  # all levels of a row use the same sizes
+        self._sizes = lru_cache(1)(self._draw_shared_and_own_scales)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
         # rows share the common part of their deviations
         self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
@@ -238,16 +238,14 @@ class _ReferenceDraws:
         true, whole = self._sizes(curve)
         return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
-    def _draw_shared_and_own_deviations(
-        self, curve: ReferenceCurve
-    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def _draw_shared_and_own_scales(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Draw standard deviations of the shared and the row's own part, (resamples,), without and with image noise."""
         ratio = self._draw_ratio_of_row_to_pooled_variance(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.estimate.noise / self.estimate.variance if self.estimate.variance else 0.0
         least = noise if self.estimate.own_freedom else 0.0  # a row's own part contains all image noise
-        true = _compute_shared_and_own_deviations(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
-        return true, _compute_shared_and_own_deviations(whole, np.maximum(own, least))
+        true = _compute_shared_and_own_scales(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _compute_shared_and_own_scales(whole, np.maximum(own, least))
 
     def _draw_ratio_of_row_to_pooled_variance(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled variance."""

@@ -65,7 +65,7 @@ def judge_comparisons(
     comparisons: dict[Key, Comparison] = {}
     family_tails, family_ps = _Tails(), list[float]()
     for differences in (family, *added_rows):
-        tails = family_tails.copy_with_samples(differences.values())
+        tails = family_tails.copy_with_more_samples(differences.values())
         ps = tails.compute_p_values(differences.values())
         qs = adjust_by_benjamini_hochberg([*family_ps, *ps])[len(family_ps) :]
         for key, p, q in zip(differences, ps, qs, strict=True):
@@ -92,7 +92,7 @@ class _Tails(NamedTuple):
 
     pools: tuple[Floats, ...] = ()
 
-    def copy_with_samples(self, samples: Collection[Sample]) -> Self:
+    def copy_with_more_samples(self, samples: Collection[Sample]) -> Self:
         """Return the tails with the draws of more samples added."""
         scaled = [deviations / end for deviations, end in map(_find_deviations_and_tail_start, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(scaled)))) if scaled else self

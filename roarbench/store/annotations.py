@@ -32,7 +32,7 @@ def replace_validation_findings(
 ) -> None:
     """Store the findings of `validate` on a submission, and delete earlier findings."""
     key = f"{AnnotationKind.VALIDATE} {submission_id}"
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         connection.execute(delete(remarks).where(remarks.c.key == key))
         insert_annotations(connection, {key: list(findings)})
 

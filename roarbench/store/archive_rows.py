@@ -50,17 +50,17 @@ class ArchivedCounts(NamedTuple):
 
 def list_keys_of_estimator_and_twins(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and its twins."""
-    estimators = _map_keys_by_estimator_prefix(database, estimator)
+    estimators = _map_keys_to_candidate_estimators(database, estimator)
     return sorted(key for key, name in estimators.items() if _strip_twin(name) == estimator)
 
 
 def list_submission_ids_with_rows(database: Database, prefix: str) -> list[str]:
     """Return the ids, without twins, of submissions that begin with this string and have results or failures."""
-    names = {name for name in _map_keys_by_estimator_prefix(database, prefix).values() if name.startswith(prefix)}
+    names = {name for name in _map_keys_to_candidate_estimators(database, prefix).values() if name.startswith(prefix)}
     return sorted({_strip_twin(name) for name in names if EstimatorId.parse(name).submitted})
 
 
-def _map_keys_by_estimator_prefix(database: Database, prefix: str) -> dict[str, str]:
+def _map_keys_to_candidate_estimators(database: Database, prefix: str) -> dict[str, str]:
     """Return a dict from run keys to estimators; includes all estimators that begin with `prefix`, and some others."""
     done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(prefix, autoescape=True))
     failed = select(failures.c.key, failures.c.record).where(failures.c.record.contains(prefix, autoescape=True))
@@ -89,7 +89,7 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
         "who": _name_user_and_host(),
         "code_version": read_code_version(),
     }
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         if busy := {lease.key for lease in read_leases_of_living_owners(connection)} & set(keys):
             seen = f"{len(busy)} of these runs are in progress"
             raise CallerError(f"{seen}; stop the command that works on them, or wait until it ends")

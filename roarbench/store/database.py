@@ -1,8 +1,8 @@
 """Run transactions on a results database (SQLite or PostgreSQL), wait for its server, and convert database errors.
 
-The database runs only one transaction of `begin_write` at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an advisory
-lock), so data that such a transaction has read cannot change before the transaction writes. Frequent operations
-(leases, results, failures) use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
+The database runs only one transaction of `begin_exclusive_write` at a time (SQLite: BEGIN IMMEDIATE; PostgreSQL: an
+advisory lock), so data that such a transaction has read cannot change before the transaction writes. Frequent
+operations (leases, results, failures) use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
 """
 
 import os
@@ -116,7 +116,7 @@ class Database:
                 return result
 
     @contextmanager
-    def begin_write(self) -> Iterator[Connection]:
+    def begin_exclusive_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
         with self._raise_afterwards_if_file_removed(), self._open_transaction(self._exclusive_engine) as connection:
             yield connection

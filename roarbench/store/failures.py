@@ -103,7 +103,7 @@ class Failures:
                 history.setdefault(row.key, []).append(failure)
         return history
 
-    def list_data_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+    def list_data_and_limits_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
         """Return pairs of fingerprint and images per split for the image sets of failed runs, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.begin_read() as connection:

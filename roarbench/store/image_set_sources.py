@@ -45,7 +45,7 @@ def read_image_sources(database: Database) -> list[ImageSource]:
 
 def store_image_sources(database: Database, new: Iterable[ImageSource]) -> None:
     """Store image sources; existing ones stay unchanged."""
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         insert_image_sources(connection, new)
 
 

@@ -45,7 +45,7 @@ def open_database(url: str, read_only: bool) -> Database:
     try:
         _refuse_unreadable_version(database, read_only)
         if not read_only:
-            with database.begin_write() as connection:  # fails early if the database is not writable
+            with database.begin_exclusive_write() as connection:  # fails early if the database is not writable
                 if (version := _read_version(connection, where)) < NEWEST_VERSION:
                     _upgrade_schema(connection, version)
         if is_sqlite and not read_only:

@@ -21,9 +21,9 @@ from roarbench.common.files import compute_sha256, write_atomically
 from roarbench.common.identity import check_field_values, make_json_record
 from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_planned_runs_on_untouched_images
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.run_result import RunResult
 
@@ -144,7 +144,7 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
     try:
-        suite = find_published_suite(file.versioned_suite, [path])
+        suite = find_named_or_exported_suite(file.versioned_suite, [path])
     except CallerError as error:
         raise StoreError(f"{file.path}: {error}") from None
     numbers = {result.run.seed // SEEDS_PER_REPLICATION for result in results}
@@ -155,10 +155,10 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     return results
 
 
-def find_published_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
+def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     """Return the suite `NAME` or `NAME@VERSION`, from the package or, if it is a user's suite, from exported files."""
     try:
-        return find_suite(name)
+        return find_builtin_suite(name)
     except UnknownName:
         own = (suite for file in files for suite in ExportedFile(file).suites if name in (suite.name, suite.versioned))
         if suite := next(own, None):
@@ -183,7 +183,7 @@ def _explain_foreign_row(result: RunResult, suite: SuiteSpec) -> str:
 @cache
 def _list_setting_keys(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return the settings of a suite's runs: all fields except the estimator, of which only the twin counts."""
-    return frozenset(map(_make_setting_key, (*list_planned_runs(suite), *list_planned_runs_on_untouched_images(suite))))
+    return frozenset(map(_make_setting_key, (*list_planned_runs(suite), *list_clean_runs_of_explained_networks(suite))))
 
 
 def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:

@@ -44,7 +44,7 @@ class Score:
 
 def store_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; existing scores stay unchanged."""
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         insert_new(connection, scores, [_make_row(score) for score in new])
 
 

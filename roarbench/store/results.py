@@ -292,5 +292,5 @@ def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str
 def store_reproduction(database: Database, key: str, verdict: ReproductionOutcome, correct: int) -> None:
     """Store the outcome of reproducing a result."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": read_code_version()}
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         connection.execute(insert(reproductions), row)

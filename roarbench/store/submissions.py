@@ -16,7 +16,7 @@ from roarbench.submissions.file import Submission, parse_submission
 
 def store_submission(database: Database, submission: Submission) -> None:
     """Store a submission's file; raise StoreError if a different file has the same id."""
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         insert_submission(connection, submission)
 
 
@@ -54,7 +54,7 @@ def read_submissions_of_estimators(database: Database, estimators: Iterable[str]
     }
 
 
-def find_added_estimators(database: Database, dataset: str, model: str) -> list[str]:
+def find_addable_estimators_with_runs(database: Database, dataset: str, model: str) -> list[str]:
     """Return the ids of stored submissions and other estimators that can be added to suites on a data set and network.
 
     Estimators that only have failed runs are included. Estimators that this version of roarbench lacks are not. A
@@ -66,10 +66,10 @@ def find_added_estimators(database: Database, dataset: str, model: str) -> list[
         estimators = set(connection.scalars(done))
         cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
     estimators |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(filter(_is_added_estimator, estimators))
+    return sorted(filter(_is_addable_estimator, estimators))
 
 
-def _is_added_estimator(name: str) -> bool:
+def _is_addable_estimator(name: str) -> bool:
     if name == CLEAN:
         return False
     try:

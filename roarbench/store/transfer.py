@@ -116,7 +116,8 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     file = ExportedFile(path)
     new, known = set[str](), dict[str, RunResult]()
     file_results = file.read_results()
-    with store.database.begin_write() as connection:  # after an error in the file, no row of the file is stored
+    # after an error in the file, no row of the file is stored
+    with store.database.begin_exclusive_write() as connection:
         while part := {result.run.key: result for result in islice(file_results, _ROWS_PER_STATEMENT)}:
             added = insert_new(connection, results, [make_result_row(result) for result in part.values()])
             insert_new(connection, imports, [{"key": key, "file": checksum} for key in sorted(added)])

@@ -18,7 +18,7 @@ from roarbench.store.schema import suites
 
 def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
     """Store a suite from a user's file, with the folder of its data; replace an earlier copy."""
-    with database.begin_write() as connection:
+    with database.begin_exclusive_write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
         insert_suites(connection, [suite])
 

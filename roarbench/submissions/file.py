@@ -14,7 +14,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS, write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.ids import Value, format_value, parse_id_parameters
+from roarbench.estimators.ids import Value, format_value, parse_nondefault_parameters
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.parameters import (
@@ -78,7 +78,7 @@ class Submission:
             return replace(self, values=())
         defaults = self.parameters
         table = {name: make_parameter(default) for name, default in defaults.items()}
-        values = parse_id_parameters(self.name, defaults, assignments, f"{self.name}({assignments})", table)
+        values = parse_nondefault_parameters(self.name, defaults, assignments, f"{self.name}({assignments})", table)
         return replace(self, values=tuple(values.items()))
 
     def _read_attributes(self) -> dict[str, ParameterAttribute]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from roarbench.common.errors import CallerError
-from roarbench.common.text import fit_on_one_line, make_printable
+from roarbench.common.text import blank_control_characters, fit_on_one_line
 
 _MIB = 2**20
 MAX_SCRATCH_BYTES = 64 * _MIB  # bytes of private files in /tmp
@@ -92,7 +92,7 @@ class Fault(NamedTuple):
 
 def make_printable_fault(kind: SubmissionFault, message: str, trace: str = "") -> Fault:
     """Make a fault whose message and traceback are safe to show on a terminal and on a web page."""
-    lines = [make_printable(line) for line in trace[:_MAX_TRACE].splitlines()]
+    lines = [blank_control_characters(line) for line in trace[:_MAX_TRACE].splitlines()]
     return Fault(kind, fit_on_one_line(message, MAX_LINE), "\n".join(lines))
 
 

@@ -60,13 +60,13 @@ def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     assigned = {name: node for name, node in _list_assignments(tree.body) if name in ENTRY_POINTS}
     for name in ENTRY_POINTS:
         if name in assigned:
-            return classes.get(_find_class_name(assigned[name]))
+            return classes.get(_find_used_class_name(assigned[name]))
         if name in classes:
             return classes[name]
     return None
 
 
-def _find_class_name(node: ast.expr) -> str:
+def _find_used_class_name(node: ast.expr) -> str:
     """Return `Mine` for `Mine`, `Mine(…)`, `Mine(…).explain` and `lambda model: Mine(model)`."""
     while isinstance(node, ast.Lambda | ast.Call | ast.Attribute):
         node = node.body if isinstance(node, ast.Lambda) else node.func if isinstance(node, ast.Call) else node.value

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from roarbench.analysis.collect_results import add_stored_estimators, collect_results
 from roarbench.analysis.load_results import open_read_only_results
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.published_folder import add_file_to_index, read_index_and_check_folder
 from roarbench.store.rankings import RankingsStore
@@ -22,7 +22,7 @@ from studies.paper.published import DATA, RESULTS, SETS
 
 def publish(name: str, store: Path, file: str, about: str, replication: int) -> int:
     """Write the new rows of a data set's suite to results/ and its index; return their number."""
-    suite = replace(find_suite(f"benchmark-{name}"), replication=replication)
+    suite = replace(find_builtin_suite(f"benchmark-{name}"), replication=replication)
     files = [
         RESULTS / each.path for each in read_index_and_check_folder(RESULTS) if each.versioned_suite == suite.versioned
     ]

@@ -17,7 +17,7 @@ from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain
@@ -81,7 +81,7 @@ class DataSet:
         """Read the published results of a data set; import results of other machines into stores in the folder."""
         called, data = f"benchmark-{name}", DATA.get(name)
         own = {suite.name: suite for suite in read_suites(store.database)}
-        suite = own.get(called) or find_suite(called)
+        suite = own.get(called) or find_builtin_suite(called)
         results = collect_results(suite, store, data=data)
         submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
         again = keep_level(collect_results(replace(suite, replication=REPLICATION), store, data=data), HIGH)

@@ -10,7 +10,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.results import ResultsStore
 from studies.page import Tables, format_gain_and_verdict, make_board, sort_rows_by_gain, write_store_tables
 
@@ -18,7 +18,7 @@ SHOWN = (ROAR, KAR, MATCHED, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF)
 
 
 def make_tables(store: ResultsStore) -> Tables:
-    results = collect_results(find_suite("quick-full"), store)
+    results = collect_results(find_builtin_suite("quick-full"), store)
     return {"runs": make_runs_table(results), "gains": make_gains_table(results)}
 
 

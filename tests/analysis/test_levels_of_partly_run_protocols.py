@@ -73,7 +73,7 @@ def test_table_caption_names_excluded_levels():
     for name, results in (("part", part), ("whole", whole)):
         for protocol in (ROAR, DIFFROAR, MASK_ONLY):
             table, case = make_table(SuiteDraws.of(results), protocol, ROWS), f"{name} {protocol.name}"
-            assert table.incomplete_levels_text == ("at 30 % and 90 %" if case in excluding else ""), case
+            assert table.included_levels_text == ("at 30 % and 90 %" if case in excluding else ""), case
             assert ("levels 0.3, 0.9, without 0.5 of the suite;" in table.caption) is (case in excluding), case
 
 

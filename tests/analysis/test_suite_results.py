@@ -20,7 +20,7 @@ from roarbench.analysis.row_warnings import MASKS, find_row_marks, find_warnings
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.change_suite import add_estimators_with_twins
-from roarbench.plan.planned_runs import PlannedRun, list_planned_runs_on_untouched_images
+from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import compute_accuracy_tables
@@ -225,7 +225,7 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
 def test_explained_networks_at_chance_get_no_verdict():
     """Rows at t = 0 of own-network gain count agreement between networks, here 90 %, not accuracy."""
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, MAIN, LEVELS, seeds=1),))
-    whole, untouched = make_suite_results(suite), list_planned_runs_on_untouched_images(suite)
+    whole, untouched = make_suite_results(suite), list_clean_runs_of_explained_networks(suite)
     for share, warning, judged in ((0.26, "At chance: 26.0% of 2,000", False), (0.9, "", True)):
         bits = np.arange(IMAGES) < share * IMAGES
         networks = {number: result(suite, point, bits) for number, point in enumerate(untouched)}

@@ -10,7 +10,7 @@ import roarbench
 from roarbench.execution import count_and_start_workers
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.submissions import run_in_sandbox
 from roarbench.submissions.sandbox_command import make_trusted_command
 from tests.helpers.sandboxed import serve_submissions
@@ -23,7 +23,7 @@ BLOCKS = (Block(PROTOCOLS["roar"], ROWS, (0.9,), seeds=2), Block(PROTOCOLS["morf
 @pytest.fixture(scope="session")
 def suite(tmp_path_factory):
     """Eight planted images of each split, in a store of these tests."""
-    few = replace(find_suite("planted"), name="few", blocks=BLOCKS)
+    few = replace(find_builtin_suite("planted"), name="few", blocks=BLOCKS)
     return roarbench.Suite(few, tmp_path_factory.mktemp("api"), limit=8)
 
 

@@ -22,7 +22,7 @@ from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.report.repeat_commands import make_repeat_command
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.store.networks import compute_weights_checksum
@@ -35,7 +35,8 @@ from tests.helpers.older_suites import OLDER
 
 NAME = "var-grad(noise=0.05)"
 PLANTED = ("--suite", "planted", "--max-images", "40")
-PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad", "var-grad"), (0.9,), seeds=1),))
+ROAR_OF_TWO = Block(ROAR, ("random", "grad", "var-grad"), (0.9,), seeds=1)
+PUBLISHED = replace(find_builtin_suite("planted"), blocks=(ROAR_OF_TWO,))
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ def test_add_estimators_adds_parameters_beside_default():
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
 def test_selected_estimator_joins_each_protocol_with_twins(suite, protocols, asked):
-    part = apply_selection_options(find_suite(suite), [asked])
+    part = apply_selection_options(find_builtin_suite(suite), [asked])
     for name in asked.split(","):
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
         assert joined == protocols, "once each: a block without Random has only checks"
@@ -149,10 +150,10 @@ def test_selected_estimator_joins_each_protocol_with_twins(suite, protocols, ask
 
 def test_apply_selection_options_rejects_inapplicable_estimators():
     """Columns of a table have no neighbours, and only planted images have a known truth."""
-    quick = find_suite("quick@6")
+    quick = find_builtin_suite("quick@6")
     assert apply_selection_options(quick, ["sobel-released"]).added == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
-        apply_selection_options(find_suite("digits"), ["sobel"])
+        apply_selection_options(find_builtin_suite("digits"), ["sobel"])
     with pytest.raises(CallerError, match="suite 'quick' has no 'truth'; it has: random, "):
         apply_selection_options(quick, ["truth"])
 
@@ -173,7 +174,7 @@ def test_estimator_with_parameters_has_own_row_on_board(call, tmp_path):
         (view,) = views.values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
-    assert view.results.suite.estimators_with_rank == ("random", "grad", "var-grad", "gb", NAME)
+    assert view.results.suite.estimators_with_own_row == ("random", "grad", "var-grad", "gb", NAME)
     assert view.results.suite.added == {"gb", NAME}
     noise, samples = collect_papers_and_settings(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")

@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, train_and_score_runs
 from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimators_option
-from roarbench.plan.suites import SUITES, find_suite
+from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, read_refusal, record
@@ -95,9 +95,9 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
 
 
 def test_run_skips_jobs_too_large_for_memory(call, tmp_path, monkeypatch):
-    suite = find_suite("planted")
+    suite = find_builtin_suite("planted")
     rates = replace(assume_rates(suite, CORE), too_large=((suite.recipe, "no room"),))
-    monkeypatch.setattr(run_suite, "measure_rates", lambda engine, suite, work, say: rates)
+    monkeypatch.setattr(run_suite, "measure_or_assume_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert " are left out on this machine: no room" in answer.err and "roarbench retry" not in answer.err
@@ -197,7 +197,7 @@ def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
 
 def test_table_shows_headline_protocol_in_every_format(call, tmp_path):
     """The suite has ROAR beside its headline protocol."""
-    make_store(tmp_path, find_suite("quick@6"), lambda point: point.seed == 0, images=20)
+    make_store(tmp_path, find_builtin_suite("quick@6"), lambda point: point.seed == 0, images=20)
     title = ": Matched gain"
     seen = {"text": title, "markdown": title, "json": '"protocol":"matched"', "csv": ",matched,"}
     for style, words in seen.items():
@@ -270,7 +270,7 @@ def test_command_help_examples_parse(call):
             assert words[:2] == ["roarbench", name] and example in " ".join(answer.out.split())
             context = command.make_context(name, words[2:])
             if suite := context.params.get("suite"):
-                parse_estimators_option(find_suite(suite), context.params.get("estimators"))
+                parse_estimators_option(find_builtin_suite(suite), context.params.get("estimators"))
 
 
 AT = " ".join(SMALL)
@@ -369,7 +369,7 @@ def test_reading_commands_report_suite_without_results(call, made, tmp_path):
 
 def test_commands_name_stored_runs_on_other_images(call, tmp_path):
     """Keys depend on the images, and the store has results of the small version only."""
-    suite, images = find_suite("quick@6"), ("--max-images", "20")
+    suite, images = find_builtin_suite("quick@6"), ("--max-images", "20")
     small = list(results(suite, images=20, limit=20).values())[:9]
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results(small)

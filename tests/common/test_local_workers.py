@@ -271,8 +271,8 @@ def test_worker_log_names_job_in_each_line(tmp_path):
 
 WAITS_FOR_SIGTERM = """
 import time
-from roarbench.common.stopping import defer_sigterm_until_checked, end_on_sigterm, is_stop_requested
-end_on_sigterm()
+from roarbench.common.stopping import defer_sigterm_until_checked, exit_at_once_on_sigterm, is_stop_requested
+exit_at_once_on_sigterm()
 with defer_sigterm_until_checked():
     print("ready", flush=True)
     while not is_stop_requested():

@@ -1,12 +1,12 @@
 """Formats of numbers, and of text from outside, for readers."""
 
 from roarbench.common.text import (
+    blank_control_characters,
     fit_on_one_line,
     format_decimals,
     format_interval,
     format_percent_number,
     format_rank,
-    make_printable,
     wrap_lines,
 )
 from roarbench.stats.bootstrap_intervals import Estimate
@@ -34,7 +34,7 @@ def test_number_formats_show_digits_signs_intervals_or_dash():
 
 def test_external_text_is_printable_on_one_line():
     assert fit_on_one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
-    assert make_printable("a\nb") == "a b"
+    assert blank_control_characters("a\nb") == "a b"
     assert (fit_on_one_line("12345", 5), fit_on_one_line("123456", 5)) == ("12345", "1234…")
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
     assert wrap_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

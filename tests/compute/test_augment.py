@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import interpolate
 
 from roarbench.common.enums import Unit
-from roarbench.compute.augment import AREA, ASPECT, augment, draw_crop_transforms, flip_images, shrink_images
+from roarbench.compute.augment import AREA, ASPECT, augment, draw_crops, flip_images, shrink_images
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
@@ -51,7 +51,7 @@ def split_transforms(maps):
 
 @given(seed=st.integers(0, 2**31), shape=st.sampled_from([1.0, 1.5]))
 def test_crop_transforms_stay_inside_image_and_within_area_and_aspect(seed, shape):
-    centres, sizes = split_transforms(draw_crop_transforms(50, shape, seeded(seed)))
+    centres, sizes = split_transforms(draw_crops(50, shape, seeded(seed)))
     assert (centres.abs() + sizes <= 1 + 1e-6).all()
     area, aspect = sizes.prod(1), shape * sizes[:, 0] / sizes[:, 1]
     whole = (sizes < 1).all(1)  # the others were made to fit
@@ -101,7 +101,7 @@ def test_degrade_crop_flip_normalise_matches_per_image_float64_reference():
     torch.testing.assert_close(augmented, before, rtol=0, atol=0)
 
     generator = seeded(7)
-    centres, sizes = split_transforms(draw_crop_transforms(n, 1.0, generator))
+    centres, sizes = split_transforms(draw_crops(n, 1.0, generator))
     heads = torch.rand(n, generator=generator) < 0.5
     assert 0 < heads.sum() < n
     for i in range(n):

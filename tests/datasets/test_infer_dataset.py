@@ -17,7 +17,7 @@ from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_nam
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import read_features_and_labels
-from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml
@@ -362,7 +362,7 @@ def test_new_suite_file_escapes_column_names(tmp_path, monkeypatch):
     write_parquet_split(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
     record = read_suite(write_new_suite_file(tmp_path / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
-    assert add_image_counts(record).classes == 2
+    assert add_class_and_image_counts(record).classes == 2
     assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
 
 

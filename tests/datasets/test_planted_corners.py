@@ -19,7 +19,7 @@ PLACES = [*product((slice(0, 4), slice(28, 32)), repeat=2)]
 
 def make_stamped_images(n=40):
     labels = np.arange(n) % 10
-    return planted.stamp_patterns(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
+    return planted.stamp_class_in_all_corners(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
 
 
 def test_stamp_patterns_marks_class_in_every_corner():

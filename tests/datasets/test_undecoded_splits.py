@@ -21,7 +21,7 @@ from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.undecoded_splits import add_image_counts, open_undecoded_splits
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
 from tests.helpers.elsewhere import read_output, start_python
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -102,7 +102,7 @@ def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
 
 def make_own_record(folder, **changes):
     drawn = {"train_split": ".", "test_split": ".", "share": 0.25, "hub": "", "own": FOLDERS, "folder": str(folder)}
-    return add_image_counts(replace(TINY, **{**drawn, **changes}))
+    return add_class_and_image_counts(replace(TINY, **{**drawn, **changes}))
 
 
 APART = {"train_split": "train", "test_split": "test", "share": 0.0}

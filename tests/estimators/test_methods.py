@@ -24,7 +24,7 @@ from roarbench.estimators.random_draws import (
     draw_rise_mask_cells,
     make_noisy_copies,
 )
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
@@ -283,6 +283,6 @@ def test_shapley_values_of_several_batches_add_up_in_float32():
 
 
 def test_explain_inapplicable_names_feature_limit_of_shapley():
-    assert find_suite("breast-cancer-10").explain_inapplicable("shapley") == ""
+    assert find_builtin_suite("breast-cancer-10").explain_inapplicable("shapley") == ""
     said = "it supports at most 16 features, but an image here has 12,288"
-    assert find_suite("quick").explain_inapplicable("shapley~blurred") == said
+    assert find_builtin_suite("quick").explain_inapplicable("shapley~blurred") == said

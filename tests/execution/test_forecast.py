@@ -14,17 +14,17 @@ from roarbench.common.job_interface import JobOutcome
 from roarbench.compute.networks import NetworkCost
 from roarbench.execution import forecast, rate_measurement, rates
 from roarbench.execution.forecast import Plan, make_plan
-from roarbench.execution.rate_measurement import measure_rates, measure_worker_rates
+from roarbench.execution.rate_measurement import measure_or_assume_rates, measure_worker_rates
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.older_suites import OLDER
 
-PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
+PLANTED, NOTHING = find_builtin_suite("planted"), Work(*[0] * len(Work._fields))
 WORK = NOTHING._replace(
     **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
     **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},
@@ -182,31 +182,31 @@ def test_assume_rates_divides_operations_by_speed():
 
 def test_assume_rates_uses_launch_time_for_small_networks_on_gpu():
     """A GPU computes the operations of a small network faster than it launches the kernels."""
-    suite = find_suite("benchmark-cifar10")
+    suite = find_builtin_suite("benchmark-cifar10")
     found, recipe = assume_rates(suite, GPU), suite.recipe_record
     assert found.busy == 0.125, "no more than 15 workers were tried"
     assert found.train == pytest.approx(0.0012 / recipe.batch)
     assert (found.explain, found.predict) == pytest.approx((0.006 / 512, 0.003 / 128))
     for name, speed in (("imagenet-paper", 8.1e13), ("imagenet-100-64", 3.4e13)):
-        large = assume_rates(find_suite(name), GPU)
-        assert large.train == pytest.approx(3 * count_cost_per_image(find_suite(name)).flops / speed)
+        large = assume_rates(find_builtin_suite(name), GPU)
+        assert large.train == pytest.approx(3 * count_cost_per_image(find_builtin_suite(name)).flops / speed)
         assert large.busy == 1
 
 
 @pytest.mark.parametrize(("network", "change"), [("resnet-quick", "compile=true"), ("timm:some", "epochs=9")])
 def test_assume_rates_excludes_replay_for_compiled_and_external_networks(network, change, monkeypatch):
-    suite = find_suite("cifar10")
+    suite = find_builtin_suite("cifar10")
     monkeypatch.setattr(rates, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
     changed = replace(suite, model=network, recipe=f"{suite.recipe}({change})")
     assert assume_rates(changed, GPU).train == pytest.approx(0.007 / suite.recipe_record.batch)
 
 
 def test_rates_of_micro_batch_steps_exclude_replay():
-    suite = find_suite("cifar10")
+    suite = find_builtin_suite("cifar10")
     parts = replace(suite, recipe=f"{suite.recipe}(micro_batch=32)")
     assert assume_rates(parts, GPU).train == pytest.approx(0.007 / 32)
     for recipe, steps in ((parts.recipe_record, (16, 8)), (suite.recipe_record, (8, 0))):
-        short = rate_measurement._shrink_batches(recipe, 8)
+        short = rate_measurement._set_images_per_pass(recipe, 8)
         assert (short.batch, short.micro_batch) == steps
 
 
@@ -225,7 +225,7 @@ def test_workers_share_gpu_only_while_it_waits_for_launches():
 )
 def test_gpu_busy_share_is_larger_of_operation_and_launch_estimates(launching, train, busy):
     """Times are relative to those of the suite's operations; the number of tried workers limits sharing."""
-    suite = find_suite("imagenet-100-64")
+    suite = find_builtin_suite("imagenet-100-64")
     computing = assume_rates(suite, GPU).train
     assert estimate_gpu_busy_share(suite, train * computing, launching) == pytest.approx(busy)
     assert estimate_gpu_busy_share(PLANTED, 0.0, launching) == assume_rates(PLANTED, GPU).busy == 0.125, "not measured"
@@ -264,7 +264,7 @@ def test_time_training_measures_launches_in_first_step(monkeypatch):
 )
 def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, trainings, references, runs, seconds):
     """15 workers ran ROAR of the benchmark's estimators, first without ensembles of integrated gradients."""
-    suite = find_suite(f"benchmark-{data}")
+    suite = find_builtin_suite(f"benchmark-{data}")
     roar, own = (next(b for b in suite.blocks if b.protocol.name == name) for name in ("roar", "own-network"))
     long = {"sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig"}
     chosen = long if ensembles else {*roar.estimators, CLEAN} - long
@@ -282,21 +282,21 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
 
 
 def test_make_plan_lists_steps_from_full_to_short_suite():
-    suite = find_suite("imagenet")
+    suite = find_builtin_suite("imagenet")
     made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
-    steps = made.shortening_steps
+    steps = made.steps_from_full_suite
     assert [each.trainings for each in steps] == [1010, 1010, 1006, 506, 203, 123, 87]
     assert [each.seconds for each in steps] == sorted((each.seconds for each in steps), reverse=True)
     gpu = made.estimates[-1]
     assert steps[-1].seconds == pytest.approx(made.estimate_wall_seconds(gpu))
     assert steps[0].seconds > 5.6 * steps[1].seconds, "102 epochs at full size instead of 18"
     assert [line for line in made.format_text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "7.6"
-    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).shortening_steps == []
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).steps_from_full_suite == []
 
 
 @pytest.mark.gpu
 def test_measure_worker_rates_on_gpu_returns_plausible_rates():
-    suite = find_suite("cifar10")
+    suite = find_builtin_suite("cifar10")
     found = measure_worker_rates(suite, count_work(suite, list_planned_runs(suite)))
     assert found.gpus >= 1
     assert 0 < found.train < 1e-3
@@ -327,7 +327,7 @@ def test_measure_rates_falls_back_to_assumed_rates_with_message(gpus, error):
     if error:
         made = assume_rates(PLANTED, GPU if gpus else CORE)
         said = f"the speed could not be measured ({error}); the times below use assumed rates"
-    assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
+    assert measure_or_assume_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
     assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)
 

@@ -20,7 +20,7 @@ from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.execution import count_and_start_workers, suite_networks
-from roarbench.execution.network_trials import drop_inapplicable_estimators
+from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
@@ -32,7 +32,7 @@ from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store import user_suites
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
 from roarbench.store.trusted_network_files import record_trusted_network
@@ -93,7 +93,7 @@ def test_network_that_modifies_images_in_place_is_rejected(path):
     path.with_name("net.py").write_text(source)
     save(path.with_name("three.pt"), "net.make@0", 2, source)
     with pytest.raises(CallerError, match=r"^net.make@\S+ modifies its input images in place"):
-        drop_inapplicable_estimators(read_suite(path))
+        check_network_and_drop_estimators(read_suite(path))
 
 
 def test_suite_with_additional_network_keeps_run_keys(path):
@@ -105,7 +105,7 @@ def test_suite_with_additional_network_keeps_run_keys(path):
 
 
 def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path):
-    suite = drop_inapplicable_estimators(read_suite(path)).suite
+    suite = check_network_and_drop_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
     with ResultsStore.open(make_default_url(tmp_path)) as store:
@@ -152,7 +152,7 @@ PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.
 
 
 def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, ran):
-    suite = drop_inapplicable_estimators(read_suite(path)).suite
+    suite = check_network_and_drop_estimators(read_suite(path)).suite
     store_or_replace_suite(ran.store.database, suite)
     record_trusted_network(suite)
     rows = ran.run(suite)
@@ -232,7 +232,7 @@ def libraries(tmp_path, monkeypatch):
 
 
 def test_imagenet_networks_suite_runs_on_library_weights(libraries, ran):
-    known = find_suite("imagenet-networks")
+    known = find_builtin_suite("imagenet-networks")
     blocks = tuple(replace(block, estimators=("random", "grad"), levels=block.levels[-1:]) for block in known.blocks)
     rows = ran.run(replace(known, dataset="planted", blocks=blocks))
     assert {seed for name, t, seed in rows if name == "grad" and seed > 4} >= {100, 401, 304}
@@ -245,7 +245,7 @@ def test_imagenet_networks_suite_runs_on_library_weights(libraries, ran):
 def test_missing_library_raises_caller_error_before_fetching_weights(ran, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; run pip ins"):
-        ran.run(find_suite("imagenet-networks"))
+        ran.run(find_builtin_suite("imagenet-networks"))
 
 
 def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, monkeypatch):

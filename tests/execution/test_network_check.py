@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import CallerError
-from roarbench.execution.network_trials import drop_inapplicable_estimators
+from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.plan.read_suite_file import read_suite
 from tests.helpers.own_photos import TEXT, write_suite
 
@@ -129,7 +129,7 @@ RULE = "lrp has no rule for GELU, an operation of the network"
     ],
 )
 def test_drop_inapplicable_estimators_records_reasons(tmp_path, function, estimators, left_out):
-    made = drop_inapplicable_estimators(make_suite(tmp_path, function, estimators=json.dumps(estimators))).suite
+    made = check_network_and_drop_estimators(make_suite(tmp_path, function, estimators=json.dumps(estimators))).suite
     assert made.left_out == left_out
     kept = [name for name in estimators if name not in left_out]
     assert made.estimators == ("random", "sobel", "random-blurred", *kept)
@@ -156,20 +156,20 @@ UNUSABLE = {
 def test_drop_inapplicable_estimators_rejects_unusable_network(tmp_path, function):
     recipe = "sides = [0.5, 1.0]\n" if function == "fixed" else ""
     with pytest.raises(CallerError, match=UNUSABLE[function]):
-        drop_inapplicable_estimators(make_suite(tmp_path, function, recipe))
+        check_network_and_drop_estimators(make_suite(tmp_path, function, recipe))
 
 
 def test_drop_inapplicable_estimators_warns_of_probabilities(tmp_path):
-    (line,) = drop_inapplicable_estimators(make_suite(tmp_path, "Softmax")).warnings
+    (line,) = check_network_and_drop_estimators(make_suite(tmp_path, "Softmax")).warnings
     assert line.startswith("net.Softmax@") and "returns probabilities instead of logits" in line
-    assert drop_inapplicable_estimators(make_suite(tmp_path, "relu")).warnings == []
+    assert check_network_and_drop_estimators(make_suite(tmp_path, "relu")).warnings == []
 
 
 def test_bf16_maps_are_rejected_for_network_that_cannot_be_folded(tmp_path):
     folded = replace(make_suite(tmp_path, "relu"), maps=MapNumerics.BF16)
     branching = make_suite(tmp_path, "Branching")
     for suite in (folded, branching):
-        assert drop_inapplicable_estimators(suite).suite.left_out == {}
+        assert check_network_and_drop_estimators(suite).suite.left_out == {}
     words = r'maps is "bf16", but .* cannot be folded into its convolutions \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
-        drop_inapplicable_estimators(replace(branching, maps=MapNumerics.BF16))
+        check_network_and_drop_estimators(replace(branching, maps=MapNumerics.BF16))

@@ -23,8 +23,8 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
+    list_clean_runs_of_explained_networks,
     list_planned_runs,
-    list_planned_runs_on_untouched_images,
     make_reference_spec,
 )
 from roarbench.plan.protocols import MASK_ONLY, MORF, ROAR
@@ -108,7 +108,7 @@ def test_each_reference_is_trained_once_and_ranks_its_own_runs(done):
     assert used[0] == used[2] != used[1]
     scores = [
         results[build_run(TWO, point, work.images.fingerprint, None).key]
-        for point in list_planned_runs_on_untouched_images(TWO)
+        for point in list_clean_runs_of_explained_networks(TWO)
     ]
     for number, scored in enumerate(scores):
         said = work.explained[number].store.load_predictions(Split.TEST).targets

@@ -100,7 +100,7 @@ def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monk
 
         def wait(self, timeout):
             if self.done == [runs[0].key] and not told:
-                with store.database.begin_write() as connection:
+                with store.database.begin_exclusive_write() as connection:
                     connection.execute(update(leases).values(owner=heir.id, number=7))
                 beating[0].renew_leases()
                 return []

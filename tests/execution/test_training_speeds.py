@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roarbench.cli import doctor
 from roarbench.cli.options import EngineOptions
-from roarbench.cli.run import _enable_compiling_if_faster
+from roarbench.cli.run import _enable_compiling
 from roarbench.common import device_settings
 from roarbench.common.device_settings import COMPILING
 from roarbench.compute import compiled_networks
@@ -24,10 +24,10 @@ from roarbench.execution.training_speeds import (
     measure_training_speeds,
     store_training_speeds,
 )
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
 
-QUICK = find_suite("quick")
+QUICK = find_builtin_suite("quick")
 COMPILED_QUICK = replace(QUICK, recipe="quick@2(compile=true)", reference_recipe="quick@2(compile=true)")
 COMPILED_EXPLAINED_NETWORKS = replace(COMPILED_QUICK, recipe=QUICK.recipe)
 
@@ -74,14 +74,14 @@ def test_measure_training_speeds_reports_no_speed_for_failed_compiler(seconds, m
 
 @pytest.mark.parametrize(("compiled", "pays"), [(3301.0, True), (3299.0, False), ("fails", False)])
 def test_suggest_compiling_reads_stored_speeds_per_network_and_recipe(compiled, pays, tmp_path):
-    store, other = Workspace(tmp_path), find_suite("cifar10")
+    store, other = Workspace(tmp_path), find_builtin_suite("cifar10")
     store_training_speeds(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
     store_training_speeds(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})
     line = "compiling resnet-quick at 64 pixels by quick@2, because doctor measured 3,301 images/s instead of "
     line += "3,000 on a GPU"
     assert explain_why_compiling(store, QUICK) == (line if pays else "")
     assert explain_why_compiling(store, other)
-    assert explain_why_compiling(store, find_suite("planted")) == ""
+    assert explain_why_compiling(store, find_builtin_suite("planted")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"resnet-quick at 64 pixels by quick@2": 3}', "{}"])
@@ -99,14 +99,14 @@ def test_run_compiles_when_doctor_measured_faster_compiled_training(seconds, tmp
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
     said = doctor.measure_and_store_training_speeds(QUICK, tmp_path).found
     assert said.endswith("by quick@2, because doctor measured 4,000 images/s instead of 3,000 on a GPU")
-    _enable_compiling_if_faster(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    _enable_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert os.environ.pop(COMPILING) == "default"
     assert "because doctor measured" in console.file.getvalue()
     for asked, compiles in ((False, False), (True, True)):  # this suite has no measurement
-        _enable_compiling_if_faster(EngineOptions(compile=asked), Workspace(tmp_path), find_suite("planted"), console)
+        _enable_compiling(EngineOptions(compile=asked), Workspace(tmp_path), find_builtin_suite("planted"), console)
         assert (os.environ.pop(COMPILING, "") == "default") is compiles
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ())
-    _enable_compiling_if_faster(EngineOptions(), Workspace(tmp_path), QUICK, console)
+    _enable_compiling(EngineOptions(), Workspace(tmp_path), QUICK, console)
     assert COMPILING not in os.environ
 
 
@@ -135,12 +135,12 @@ def test_recipe_compiles_regardless_of_measured_speeds(seconds, tmp_path, monkey
 def test_run_warns_when_compiling_is_requested_without_gpu(suite, option, engine, gpus, told, tmp_path, monkeypatch):
     console = Console(file=StringIO(), width=200)
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
-    _enable_compiling_if_faster(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
+    _enable_compiling(EngineOptions(compile=option, engine=engine), Workspace(tmp_path), suite, console)
     line = "networks are not compiled, because this machine has no GPU\n"
     assert console.file.getvalue() == line * told
 
 
 def test_doctor_measures_nothing_without_gpu_or_training(tmp_path):
     for name, reason in (("quick", "on GPUs only"), ("imagenet-networks", "trains no networks")):
-        assert reason in doctor.measure_and_store_training_speeds(find_suite(name), tmp_path).found
+        assert reason in doctor.measure_and_store_training_speeds(find_builtin_suite(name), tmp_path).found
     assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.submissions.submission_validation import count_maps_of_run
 from tests.helpers import tiny_suite
 
@@ -67,7 +67,7 @@ def test_count_work_matches_hand_counts_for_new_suite():
 
 def test_count_disk_bytes_includes_extracted_masks_per_worker():
     """ImageNet has 24.1 GB of masks per training, or 0.9 GB for test images; masks of smaller data stay in memory."""
-    suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
+    suite, bits = find_builtin_suite("imagenet"), 3 * 224 * 224 // 8
     jobs = count_work(suite, points := list_planned_runs(suite))
     assert jobs.extracted == 1_281_167 * bits
     assert [jobs.count_disk_bytes(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
@@ -87,7 +87,7 @@ def test_count_work_counts_shared_maps_once():
     jobs = count_work(suite, list_planned_runs(suite))
     assert jobs.copies_drawn == 2 * 15 * (TRAIN + TEST)
     assert jobs.images_submitted == 2 * (1 + len(VARIANTS)) * (TRAIN + TEST)  # a blurred twin has its submission's maps
-    whole = replace(find_suite("imagenette64"), references=1)
+    whole = replace(find_builtin_suite("imagenette64"), references=1)
     points = [point for point in list_planned_runs(whole) if "~" not in point.cell.estimator]
     assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
@@ -166,13 +166,13 @@ def test_count_work_skips_existing_shared_inputs():
 @pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick@6", (TRAIN + 2 * TEST) * 3)])
 def test_count_maps_of_run_equals_count_work(name, maps):
     """Each of three networks needs maps of the submission and of its untrained twin."""
-    suite = find_suite(name)
+    suite = find_builtin_suite(name)
     joined = add_estimators_with_twins(suite, [MINE])
     assert count_maps_of_run(suite, MINE) == maps == count_work(joined, list_planned_runs(joined)).images_submitted
 
 
 def test_count_maps_of_run_uses_images_per_split_of_max_images():
-    suite = find_suite("quick@6")
+    suite = find_builtin_suite("quick@6")
     assert count_maps_of_run(suite, MINE, 60) == (60 + 2 * 60) * 3
     assert TEST < 5000 and count_maps_of_run(suite, MINE, 5000) == (5000 + 2 * TEST) * 3
 

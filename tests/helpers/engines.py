@@ -7,7 +7,7 @@ from operator import add, truediv
 
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine, Job, JobOutcome
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.commands import PATIENCE
 
 
@@ -30,7 +30,7 @@ def check_outcomes(engine: Engine) -> int:
     """Jobs bring values, or errors of one line, and the engine's one worker outlives them; its process number."""
     pid = int(do(engine, os.getpid).value)
     assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
-    seen = do(engine, find_suite, "quikc").error
+    seen = do(engine, find_builtin_suite, "quikc").error
     assert (type(seen), str(seen)) == (CallerError, "no suite 'quikc'; did you mean 'quick'?")
     seen = do(engine, truediv, 1, 0).error
     assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")

@@ -59,7 +59,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
+    run_suite.measure_or_assume_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
     add_results = ResultsStore.add_results
 
     def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:

@@ -47,8 +47,8 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
     from leaderboard.first_page_cache import ShownStore
-    from leaderboard.serve_and_export import start_streamlit
+    from leaderboard.serve_and_export import run_streamlit
     from tests.helpers.board_store import make_store
 
     folder, port = Path(sys.argv[1]), sys.argv[3]
-    start_streamlit(ShownStore(make_store(folder, install(), images=60), str(folder)), int(port))
+    run_streamlit(ShownStore(make_store(folder, install(), images=60), str(folder)), int(port))

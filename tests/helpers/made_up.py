@@ -11,7 +11,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_planned_runs_on_untouched_images
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.run_result import RunResult, pack_correctness
@@ -71,7 +71,7 @@ def make_suite_results(suite: SuiteSpec = SUITE, accuracy: Accuracy = choose_acc
     """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in list_planned_runs(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
-    untouched = enumerate(list_planned_runs_on_untouched_images(suite))
+    untouched = enumerate(list_clean_runs_of_explained_networks(suite))
     scored = {number: results[point] for number, point in untouched if point in results}
     return SuiteResults(suite, DATA, None, results, references=scored)
 

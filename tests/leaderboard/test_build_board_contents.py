@@ -27,7 +27,7 @@ from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_r
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
     draws = SuiteDraws.of(results, Bootstrap(200))
-    table = make_table(draws, protocol, results.suite.estimators_with_rank, levels=levels)
+    table = make_table(draws, protocol, results.suite.estimators_with_own_row, levels=levels)
     return make_board_contents(draws, table, **more)
 
 
@@ -38,7 +38,7 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
-    draws, rows = SuiteDraws.of(quick, Bootstrap(200)), quick.suite.estimators_with_rank
+    draws, rows = SuiteDraws.of(quick, Bootstrap(200)), quick.suite.estimators_with_own_row
     board = draws.make_board(SHOWN[protocol], Unit.SCALAR, rows, levels)
     shown = make_contents(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
@@ -246,7 +246,7 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     removed_first = protocol.order is Order.MORF
     assert found.counted == ((other, own) if removed_first else (own, other))
     assert tuple(level.t for level in found.levels) == LEVELS
-    board = draws.make_board(protocol, Unit.SCALAR, suite.estimators_with_rank)
+    board = draws.make_board(protocol, Unit.SCALAR, suite.estimators_with_own_row)
     gains = {row.estimator: row.gain.value for row in board.rows}
     for name, counts in (("var-grad", [x.first for x in found.levels]), ("grad", [x.second for x in found.levels])):
         for t, count in zip(LEVELS, counts, strict=True):

@@ -75,7 +75,7 @@ def views(tmp_path_factory):
         for point, made in results(SUITE, IMAGES).items()
         if point.cell.estimator in CONTROLS and point.cell.retrain is ScoredNetwork.SIBLINGS
     ]
-    with ResultsStore.open(url) as store, store.database.begin_write() as connection:
+    with ResultsStore.open(url) as store, store.database.begin_exclusive_write() as connection:
         insert_annotations(connection, {f"{AnnotationKind.MASKS} {key}": same for key in controls})
     with open_views(folder) as found:
         yield dict(found)
@@ -88,7 +88,7 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
-    assert sorted(ids) == sorted(views["quick-v7"].results.suite.estimators_with_rank) and len(ids) == 13
+    assert sorted(ids) == sorted(views["quick-v7"].results.suite.estimators_with_own_row) and len(ids) == 13
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
         gains = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
@@ -266,7 +266,7 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
         with pytest.raises(PageNotFound, match=r"There is no estimator 'gradcam' here\."):
             render_page(site, make_address("estimator", estimator="gradcam"))
     rows = {at.get_choice("estimator") for at in pages if at.page == "estimator"}
-    assert rows == {*SUITE.estimators_with_rank} - NOT_RETRAINED
+    assert rows == {*SUITE.estimators_with_own_row} - NOT_RETRAINED
     first = pages[make_address("board", "quick-v7")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
     assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain</b></span>" not in first

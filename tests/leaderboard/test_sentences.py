@@ -120,7 +120,7 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
         "2 of the suite’s 3 estimators explain their network; under ROAR 1 of its 1 beats Random."
     ), "the page has rows that are not counted"
     measured = [replace(again[0], gain=Estimate(1.0)), again[1]]
-    assert write_combined_headline(more, measured, incomplete_levels_text="at 90 %") == (
+    assert write_combined_headline(more, measured, included_levels_text="at 90 %") == (
         "3 of 4 estimators explain their network; under ROAR at 90 % 1 of 1 beats Random."
     ), "a row without the levels that were run is not counted"
     for without_verdict in (

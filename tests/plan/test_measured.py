@@ -9,7 +9,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.plan.change_suite import set_allowed_fill_and_unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.made_up import SUITE
 
 ROWS = ("random", "grad")
@@ -57,7 +57,7 @@ def test_set_fill_and_unit_drops_unsupported_protocols():
 
 
 def test_set_fill_and_unit_rejects_pixels_or_blur_on_table():
-    table = find_suite("breast-cancer")
+    table = find_builtin_suite("breast-cancer")
     assert {block.fill for block in set_allowed_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
     with pytest.raises(CallerError, match="unit is 'pixel', but a table has no pixels; use scalar"):
         set_allowed_fill_and_unit(table, "", Unit.PIXEL)

@@ -12,7 +12,7 @@ from roarbench.common.enums import Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.datasets.catalogue import TABLE
-from roarbench.execution.network_trials import drop_inapplicable_estimators
+from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.plan import new_suite
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import list_planned_runs
@@ -258,13 +258,13 @@ def test_table_suite_drops_estimators_that_need_neighbours(table_suite_path):
     suite = read_suite(table_suite_path)
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
-    assert suite.estimators_with_rank[:2] == ("random", "grad")
+    assert suite.estimators_with_own_row[:2] == ("random", "grad")
     assert suite.controls == ("random",)  # the only control is added
-    fit = drop_inapplicable_estimators(suite).suite
+    fit = check_network_and_drop_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")
     reversed_columns = read_changed_suite(table_suite_path, "label_column", 'columns = ["two", "one"], label_column')
-    part = drop_inapplicable_estimators(reversed_columns).suite
+    part = check_network_and_drop_estimators(reversed_columns).suite
     kept = read_user_suite_record(convert_user_suite_to_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.name_in_commands, kept.dataset_record) == (part.name_in_commands, part.dataset_record.without_location)

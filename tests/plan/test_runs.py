@@ -22,7 +22,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import FIRST_REFERENCE_SEED, Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from tests.helpers import tiny_suite
 from tests.helpers.older_suites import OLDER
 
@@ -141,7 +141,7 @@ def list_runs(suite):
 def test_run_names_explained_network_only_if_outcome_depends_on_it():
     reference = make_reference_spec(QUICK, "da7a")
     assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", FIRST_REFERENCE_SEED)
-    runs = [run for name in ("quick", "imagenette64") for run in list_runs(find_suite(name))]
+    runs = [run for name in ("quick", "imagenette64") for run in list_runs(find_builtin_suite(name))]
     assert max(run.seed for run in runs) < FIRST_REFERENCE_SEED
     for one, needed in (
         (make_cell("grad"), True),
@@ -185,8 +185,8 @@ def test_list_stored_levels_includes_paper_levels():
 def test_run_keys_with_one_given_network_match_pinned_hashes():
     for suite, pinned in (
         (QUICK, "a6bce56e9ccb9e91d58f964dcebf72c4"),
-        (find_suite("planted@1"), "203d3917f97e33ab45845f3a25a52a2c"),
-        (find_suite("imagenet-noretrain@2"), "c6a23f68ad33e08d930c36a6695359d5"),
+        (find_builtin_suite("planted@1"), "203d3917f97e33ab45845f3a25a52a2c"),
+        (find_builtin_suite("imagenet-noretrain@2"), "c6a23f68ad33e08d930c36a6695359d5"),
     ):
         given = set_explained_weights(suite, FILE)
         assert hash_value(sorted(run.key for run in list_runs(given))) == pinned, suite.versioned
@@ -200,7 +200,7 @@ def test_given_networks_replace_explained_networks_by_seed():
             assert make_run(estimator, seed, both) == make_run(estimator, seed, set_explained_weights(QUICK, alone))
     scored = [run for run in list_runs(both) if run.cell == make_cell("grad", ScoredNetwork.NONE)]
     assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
-    suite = find_suite("quick@6")  # a suite with three explained networks
+    suite = find_builtin_suite("quick@6")  # a suite with three explained networks
     one = set_explained_weights(suite, FILE)
     assert (suite.references, one.references) == (3, 1)
     assert {run.given for run in list_runs(one)} == {"", FILE}

@@ -13,7 +13,7 @@ from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.protocols import KAR, LERF, MORF
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import FAST_SUITES, find_suite
+from roarbench.plan.suites import FAST_SUITES, find_builtin_suite
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from roarbench.store.results import ResultsStore, make_default_url
@@ -33,14 +33,14 @@ def list_cells(suite):
 
 def test_paper_steps_cover_every_run_of_every_suite():
     for name in SETS:
-        suite = find_suite(f"benchmark-{name}")
+        suite = find_builtin_suite(f"benchmark-{name}")
         parts = [part(suite, step) for step in steps() if step.name == name]
         assert set().union(*map(list_cells, parts)) == list_cells(suite)
 
 
 @pytest.mark.parametrize("protocol", ["own-network", "matched", "roar"])
 def test_paper_steps_store_rankings_of_same_levels(protocol):
-    suite = find_suite("benchmark-imagenette64")
+    suite = find_builtin_suite("benchmark-imagenette64")
     assert list_stored_levels(part(suite, Step("imagenette64", (protocol,)))) == list_stored_levels(suite)
 
 
@@ -94,7 +94,7 @@ def test_quick_full_page_counts_shipped_runs(tmp_path):
     page = (ROOT / "studies/quick_full/README.md").read_text("utf-8")
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         assert len(import_results(store, ROOT / "studies/quick_full/rows.parquet").new) == 1717
-        counted = make_runs_table(collect_results(find_suite("quick-full"), store)).split("\n")
+        counted = make_runs_table(collect_results(find_builtin_suite("quick-full"), store)).split("\n")
     shipped = [line for line in counted if not any(f"`{each.name}`" in line for each in (MORF, LERF))]
     assert len(shipped) == 2 + len(SHOWN) - 2 + 1  # plus two heading lines and mask-only, minus MoRF and LeRF
     assert all(line in page for line in shipped)

@@ -27,22 +27,22 @@ from roarbench.plan.suites import (
     RESULTS,
     SUITE_VERSIONS,
     SUITES,
-    find_suite,
+    find_builtin_suite,
     make_renamed_suite_text,
 )
 from tests.helpers.older_suites import OLDER
 
 MINE = "mine@1a2b3c4d"
-MATCHED, PAPER = find_suite("quick-matched"), find_suite("imagenette64")
+MATCHED, PAPER = find_builtin_suite("quick-matched"), find_builtin_suite("imagenette64")
 CONTROLS = MATCHED.estimators[:7]
 
 
 def test_find_suite_returns_newest_version():
     newest = {name: max(version for other, version in SUITE_VERSIONS if other == name) for name, _ in SUITE_VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
-    assert find_suite("imagenet-noretrain").version == 2
+    assert find_builtin_suite("imagenet-noretrain").version == 2
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
-        find_suite("quikc")
+        find_builtin_suite("quikc")
 
 
 @pytest.mark.parametrize("suite", SUITE_VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in SUITE_VERSIONS])
@@ -68,7 +68,7 @@ def test_suite_has_known_components_with_random_controls(suite):
 
 
 def test_imagenet_networks_suite_explains_five_published_resnets():
-    suite = find_suite("imagenet-networks")
+    suite = find_builtin_suite("imagenet-networks")
     assert {each.model.partition(".")[0] for each in suite.networks} == {"torchvision:resnet50", "timm:resnet50"}
     assert (len({each.given for each in suite.networks}), suite.references) == (5, 5)
     assert suite.given == ",".join(each.given for each in suite.networks)
@@ -83,14 +83,14 @@ def test_fast_suite_differs_only_in_recipe():
     for name, agreement in FAST_SUITES.items():
         if name == "imagenet":  # this suite also has fewer runs
             continue
-        fast, slow = find_suite(name), find_suite(agreement.full_suite)
+        fast, slow = find_builtin_suite(name), find_builtin_suite(agreement.full_suite)
         assert fast.recipe == f"{slow.name}-fast@1"
         told = {"name": slow.name, "about": slow.about, "recipe": slow.recipe}
         assert replace(fast, **told) == slow  # the same explained network, so the same rankings
 
 
 def test_imagenet_suite_is_part_of_imagenet_paper_design():
-    short, paper = find_suite("imagenet"), find_suite("imagenet-paper")
+    short, paper = find_builtin_suite("imagenet"), find_builtin_suite("imagenet-paper")
     (block,) = short.blocks
     assert (len(block.estimators), block.levels, block.seeds, short.references) == (14, (0.1, 0.5, 0.9), 2, 1)
     (same,) = (each for each in paper.blocks if each.protocol.name == "roar")
@@ -103,7 +103,7 @@ def test_imagenet_runs_are_subset_of_full_design(tmp_path):
     text = text.replace("[0.1, 0.5, 0.9]", "[0.1, 0.3, 0.5, 0.7, 0.9]").replace("seeds = 2", "seeds = 5")
     text = re.sub(r"estimators = \[.*?\n\]", 'estimators = ["random", "sobel", "paper"]', text, flags=re.DOTALL)
     (tmp_path / "full.toml").write_text(text)
-    full, short = load_suite(tmp_path / "full.toml").plan, find_suite("imagenet")
+    full, short = load_suite(tmp_path / "full.toml").plan, find_builtin_suite("imagenet")
     runs = [set(list_run_keys(suite, "0" * 32, None).values()) for suite in (short, full)]
     assert runs[0] < runs[1] and (len(runs[0]), len(runs[1])) == (86, 1005)
 
@@ -203,7 +203,7 @@ def test_compile_setting_changes_recipe_record():
 
 def test_quick_roar_suite_reproduces_paper_figure():
     """Figure 4 of Hooker et al. 2019: five levels."""
-    figure, quick = find_suite("quick-roar"), find_suite("quick")
+    figure, quick = find_builtin_suite("quick-roar"), find_builtin_suite("quick")
     (block,) = figure.blocks
     assert block.protocol == ROAR
     assert block.estimators == ("random", "sobel", "grad", "sgsq-grad", "var-grad")

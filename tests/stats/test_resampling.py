@@ -14,7 +14,7 @@ from roarbench.stats.explained_network_variance import (
     PRIOR_FREEDOMS,
     ReferenceVariance,
     compute_posterior_over_priors,
-    estimate_variance_and_part_rows_share,
+    estimate_variance_and_shared_fraction,
 )
 from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
 from roarbench.stats.variance_components import TrainingVariance, VarianceComponents, estimate_variance_components
@@ -185,16 +185,16 @@ def test_row_variance_is_moderated_as_by_smyth(prior):
 
 def test_shared_and_row_variance_match_mean_squares():
     one_row, opposed = np.array([[1.0, -1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
-    assert estimate_variance_and_part_rows_share(one_row) == (2.0, 1.0, 0), "one row shares all with itself"
-    assert estimate_variance_and_part_rows_share(opposed) == (2.0, 0.0, 1), "rows that oppose share nothing"
-    variance, _, freedom = estimate_variance_and_part_rows_share(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    assert estimate_variance_and_shared_fraction(one_row) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert estimate_variance_and_shared_fraction(opposed) == (2.0, 0.0, 1), "rows that oppose share nothing"
+    variance, _, freedom = estimate_variance_and_shared_fraction(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
     left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
     common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
-    variance, shared, freedom = estimate_variance_and_part_rows_share(table - of_rows)
+    variance, shared, freedom = estimate_variance_and_shared_fraction(table - of_rows)
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)

@@ -11,8 +11,8 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
-from roarbench.plan.suites import find_suite, make_renamed_suite_text
-from roarbench.report.row_pull_request import format_pull_request_comment, prepare_pull_request, write_published_file
+from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
+from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, prepare_pull_request
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
@@ -48,7 +48,7 @@ def published(store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
-    found = collect_results(find_suite("quick-matched@3"), store).results.values()
+    found = collect_results(find_builtin_suite("quick-matched@3"), store).results.values()
     keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
     add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
@@ -147,7 +147,7 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     prepared = prepare_pull_request(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
-    write_published_file(store, folder, prepared, "A. Author")
+    add_published_file(store, folder, prepared, "A. Author")
     (new,) = (found for file, found in read_checked_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {
         f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
@@ -156,7 +156,7 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "| ig(baseline=mean) | +2" in told
     one = prepare_pull_request(store, "quick", "grad", folder, "A. Author")
-    write_published_file(store, folder, one, "A. Author")
+    add_published_file(store, folder, one, "A. Author")
     other = prepare_pull_request(store, "quick-roar", "grad", folder, "A. Author")
     assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
     with pytest.raises(CallerError, match="no runs of gard in .*; its rows: colour-deviation, .*, grad, "):
@@ -172,7 +172,7 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
         with pytest.raises(CallerError, match="publish runs of this machine"):
             prepare_pull_request(store, *asked)
         found = store.read_results(store.list_result_keys("")).values()
-        with store.database.begin_write() as connection:
+        with store.database.begin_exclusive_write() as connection:
             connection.execute(imports.delete())
             rankings = {result.rankings for result in found} - {""}
             insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
@@ -212,7 +212,7 @@ def test_row_of_user_suite_is_published_with_suite_in_file(tmp_path):
         import_results(store, source)
         store.database.run_write(lambda connection: connection.execute(imports.delete()))
         prepared = prepare_pull_request(store, "benchmark-imagenet", "grad", folder, "A. Author")
-        write_published_file(store, folder, prepared, "A. Author")
+        add_published_file(store, folder, prepared, "A. Author")
         (tmp_path / "mine.toml").write_text(make_renamed_suite_text("planted"), "utf-8")
         with pytest.raises(CallerError, match="the store has no runs of grad in my-planted@"):
             prepare_pull_request(store, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")

@@ -88,7 +88,7 @@ def test_read_results_reports_damaged_row_in_one_line(tmp_path):
         for seed, (column, value) in enumerate(damage.items()):
             run = make_run(seed)
             store.add_results([make_result(run)])
-            with store.database.begin_write() as connection:
+            with store.database.begin_exclusive_write() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
             with pytest.raises(StoreError) as caught:
                 store.read_results([run.key])

@@ -154,8 +154,8 @@ def test_switch_to_wal_waits_for_writer(filled):
 def test_second_writer_waits_for_first_to_end(filled, monkeypatch):
     monkeypatch.setattr(open_database, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
-    with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.begin_write():
-        with pytest.raises(StoreError, match="another process has locked it"), two.database.begin_write():
+    with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.begin_exclusive_write():
+        with pytest.raises(StoreError, match="another process has locked it"), two.database.begin_exclusive_write():
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has locked it"):
             two.database.run_write(lambda connection: pytest.fail("two change it at once"))

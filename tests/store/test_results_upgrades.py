@@ -35,7 +35,7 @@ def describe_tables(store):
 
 
 def execute(store, *statements):
-    with store.database.begin_write() as connection:
+    with store.database.begin_exclusive_write() as connection:
         for statement in statements:
             connection.exec_driver_sql(statement)
 

@@ -18,7 +18,7 @@ from roarbench.execution import reproduce_run
 from roarbench.execution.reproduce_run import Reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
 from roarbench.store.archive_rows import (
     ArchivedCounts,
@@ -36,7 +36,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
-from roarbench.store.submissions import find_added_estimators, read_submissions_by_id, store_submission
+from roarbench.store.submissions import find_addable_estimators_with_runs, read_submissions_by_id, store_submission
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.file import parse_submission
@@ -171,7 +171,7 @@ def test_reproduction_lists_differences_and_verdict():
 
 def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     """Imported seeds with extreme results would put any result inside the margin."""
-    suite = find_suite("planted")
+    suite = find_builtin_suite("planted")
     runs = [build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)]
     cell = ("random", Order.MORF, 0.5)
     runs = [run for run in runs if (run.cell.estimator, run.cell.order, run.cell.t) == cell]
@@ -201,7 +201,7 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     assert archive_rows(store.database, keys, "wrong\nlayer") == ArchivedCounts(2, 1)
     assert store.find_done_keys([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.read_history(keys) == {}
-    added = find_added_estimators(store.database, "planted", "resnet8")
+    added = find_addable_estimators_with_runs(store.database, "planted", "resnet8")
     assert added == ["grad", TRUSTED]  # both run in any suite
     kept = {(row.run.key, row.kind): row for row in read_archived_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]

@@ -22,7 +22,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.file import parse_submission
@@ -94,11 +94,11 @@ def test_add_estimators_joins_blocks_with_random_and_keeps_keys():
     assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~shuffled~other-image"]  # as a store names them
     assert add_estimators_with_twins(joined, stored) == joined
-    later = find_suite("quick@6")
+    later = find_builtin_suite("quick@6")
     assert add_estimators_with_twins(later, ["deviation"]) == later, "not under ROAR, as it says"
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
-    assert twins <= set(add_estimators_with_twins(find_suite("imagenette64"), [mine]).estimators)
-    assert not twins & set(add_estimators_with_twins(find_suite("quick-roar"), [mine]).estimators)
+    assert twins <= set(add_estimators_with_twins(find_builtin_suite("imagenette64"), [mine]).estimators)
+    assert not twins & set(add_estimators_with_twins(find_builtin_suite("quick-roar"), [mine]).estimators)
 
 
 def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch):
@@ -129,7 +129,7 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     options = ((0, 1), (0, 0), (1, 1))
     found = [submitting.read_entries_without_storing(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], SubmissionPace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
-    quick, large = OLDER["quick@1"], find_suite("imagenet")
+    quick, large = OLDER["quick@1"], find_builtin_suite("imagenet")
     for pace, suite, seconds in (
         (SubmissionPace(0.1, 0.0), quick, 0.1),  # the network that it was measured with
         (SubmissionPace(0.0, 5.12), quick, 5.12 / 512),  # images of a sandbox

@@ -150,7 +150,7 @@ def read_true_importance(inputs: MapInput) -> Tensor:
     return inputs.batch.truth
 
 
-def mark_own_patch(inputs: MapInput, next_share: float = 0.0) -> Tensor:
+def mark_patch_of_network(inputs: MapInput, next_share: float = 0.0) -> Tensor:
     """Mark the patch in the corner from which the explained network reads the class (data set `planted-corners`).
 
     Each explained network of a suite reads the class from a different corner. On a random share `next_share` of the
@@ -223,14 +223,15 @@ ESTIMATORS = (
     _truth("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
         about="the true ranking of planted data, least important first",
         maps=lambda inputs: -read_true_importance(inputs)),
-    _corner("corner-own", title="Own corner", about="the patch that the explained network reads", maps=mark_own_patch),
-    _corner("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_own_patch, next_share=0.25),
+    _corner("corner-own", title="Own corner", about="the patch that the explained network reads",
+        maps=mark_patch_of_network),
+    _corner("corner-mixed-25", title="Next corner on 25 %", maps=partial(mark_patch_of_network, next_share=0.25),
         about="the next network's patch on a quarter of the images, the own patch on the others"),
-    _corner("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_own_patch, next_share=0.5),
+    _corner("corner-mixed-50", title="Next corner on 50 %", maps=partial(mark_patch_of_network, next_share=0.5),
         about="the next network's patch on half of the images, the own patch on the others"),
-    _corner("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_own_patch, next_share=0.75),
+    _corner("corner-mixed-75", title="Next corner on 75 %", maps=partial(mark_patch_of_network, next_share=0.75),
         about="the next network's patch on three quarters of the images, the own patch on the others"),
-    _corner("corner-next", title="Next corner", maps=partial(mark_own_patch, next_share=1.0),
+    _corner("corner-next", title="Next corner", maps=partial(mark_patch_of_network, next_share=1.0),
         about="the patch that the next network reads"),
     _corner("corner-all", title="All corners", about="the patches in all corners", maps=mark_all_patches),
 )  # fmt: skip
