@@ -62,7 +62,7 @@ def test_own_network_gain_matches_definition(networks, images, order):
     assert expected != 0
 
 
-@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps of mine")
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
 @pytest.mark.parametrize("order", ["morf", "lerf"])
 def test_own_network_gain_breaks_ties_like_rank_maps_without_dropout(networks, images, order):
     """Half of the features share the largest importance; another order of ties gives another gain."""
