@@ -41,11 +41,17 @@ def describe_reference_accuracy(references: Sequence[RunResult], chance: float, 
     near = any(is_near_chance(row.correct, row.total, chance) for row in references)
     accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
     name = f"{len(references)} references" if len(references) > 1 else "reference"
-    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE}, {chance_text}" if near else "")
+    return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {chance_text}" if near else "")
 
 
 def is_at_chance(correct: int, total: int, chance: float) -> bool:
-    """Test whether correct predictions are consistent with chance: exact one-sided binomial test at `LEVEL`."""
+    """Test whether correct predictions are consistent with chance: exact one-sided binomial test at `LEVEL`.
+
+    If most images are of one class, a network that is always right is not at chance, even if too few images are of
+    other classes for the test.
+    """
+    if correct == total and 0.5 < chance < 1:
+        return False
     above = correct / total - chance
     # upper bound of the binomial tail (Hoeffding 1963, theorem 1)
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:

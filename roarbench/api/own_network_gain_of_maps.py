@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FEWEST_FOR_WARNING = 20  # images; with fewer images, no warning says that a network is at chance
+FEWEST_FOR_WARNING = 20  # images; with fewer, no warning says that a network is at chance or predicts a single class
 
 
 class GainTable(ABC):
@@ -214,7 +214,7 @@ def own_network_gain(
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)
         refuse_nan_or_duplicate_logits(logits)
-        warn_of_single_class(logits)
+        warn_of_single_class(logits, name_item(is_table(pixels)))
         agreed = find_agreed_images(logits)
         request = ScoringRequest(models, pixels, logits[0].argmax(1), agreed, removal, value)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])
@@ -251,14 +251,14 @@ def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sco
     return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order, tabular)
 
 
-def warn_of_single_class(logits: Sequence[Tensor]) -> None:
-    """Warn of networks that assign one class to all images, as networks do that learnt only the largest class."""
+def warn_of_single_class(logits: Sequence[Tensor], noun: str) -> None:
+    """Warn of networks that assign one class to all images (`noun`), as those that learnt only the largest class."""
     predicted = [own.argmax(1) for own in logits]
     numbers = [f"{number}" for number, classes in enumerate(predicted, 1) if bool((classes == classes[0]).all())]
     if numbers and len(predicted[0]) >= FEWEST_FOR_WARNING:
         networks = f"network {numbers[0]} predicts" if len(numbers) == 1 else f"networks {list_some(numbers)} predict"
-        seen = f"{networks} a single class for all {len(predicted[0])} images"
-        warnings.warn(f"{seen}; if the images are of several classes, the maps are meaningless", stacklevel=3)
+        seen = f"{networks} a single class for all {len(predicted[0])} {noun}s"
+        warnings.warn(f"{seen}; if the {noun}s are of several classes, the maps are meaningless", stacklevel=3)
 
 
 def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:

@@ -120,7 +120,8 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     array = to_array(maps, "maps")
     if array.ndim not in (3, 4) or not array.size:
         expected = "expected (n, c, h, w), (n, 1, h, w) or (n, h, w)"
-        raise CallerError(f"maps have shape {array.shape}, {expected}{advise_on_table(maps, 'maps')}")
+        remedy = advise_on_table(maps, "maps") if not shape or shape[1:] == (1, 1) else ""
+        raise CallerError(f"maps have shape {array.shape}, {expected}{remedy}")
     if shape:
         check_map_shape("maps", array.shape, (len(array), *shape))
     array = drop_channel_axis(array)

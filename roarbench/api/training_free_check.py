@@ -66,6 +66,7 @@ class CheckTable(GainTable):
         levels: Removal fractions by column.
         images: Number of images.
         own_network: The own-network column as a separate table, with verdicts; None if `check` got no siblings.
+        controls: Names of the rows that are controls; a control never leads a column.
         accuracy: The network's accuracy on the untouched images, in [0, 1].
         unchanged: Columns in which no removal changed a prediction, so their gains of 0 do not show equality.
         at_chance_warning: Sentence saying that the network is not significantly better than chance; otherwise empty.
@@ -78,7 +79,7 @@ class CheckTable(GainTable):
     own_network: OwnNetworkTable | None = None
     # (column, name) pairs whose gain is 0 by construction
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    controls: frozenset[str] = frozenset(CONTROLS)  # rows that never lead a column
+    controls: frozenset[str] = frozenset(CONTROLS)
     accuracy: float = math.nan
     unchanged: tuple[str, ...] = ()
     at_chance_warning: str = ""
@@ -298,7 +299,7 @@ def check(
         correct = (targets == classes).numpy()
         at_chance_warning = _warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], name_item(tabular))
         if not at_chance_warning and bool((classes != classes[0]).any()):
-            warn_of_single_class(logits)
+            warn_of_single_class(logits, name_item(tabular))
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
         request = ScoringRequest(
@@ -326,7 +327,7 @@ def _warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], cl
     if total < FEWEST_FOR_WARNING or not is_at_chance(right, total, chance):
         return ""
     seen = f"network classifies {right} of {total} {noun}s correctly, which is not significantly above chance"
-    seen = f"{seen}, {describe_chance(chance, classes)}"
+    seen = f"{seen} of {describe_chance(chance, classes)}"
     warnings.warn(f"the {seen}; check normalisation, labels and weights", stacklevel=3)
     return f"The {seen}, so no estimator leads."
 

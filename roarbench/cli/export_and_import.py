@@ -23,7 +23,7 @@ from roarbench.cli.options import (
 from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import format_count
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, describe_run
@@ -122,7 +122,7 @@ def _describe_restored(results: "ResultsStore", new: Collection[str]) -> Iterato
         whole = name != CLEAN and set(keys) == set(list_keys_of_estimator_and_twins(results.database, name))
         what = name if whole else keys[0][:12] if len(keys) == 1 else "KEY"
         words = (what, "--why", reason, *(() if EstimatorId.parse(name).submitted else ("--yes",)))
-        which = f" for each KEY of {list_some([key[:12] for key in keys])}" if what == "KEY" else ""
+        which = f" for each KEY of {', '.join(key[:12] for key in keys)}" if what == "KEY" else ""
         yield (
             f"archived before, and now back: {format_count(len(keys), 'result')} of {name} ({reason}); "
             f"`{propose_command('archive', *words)}` archives {'it' if len(keys) == 1 else 'them'} again{which}"

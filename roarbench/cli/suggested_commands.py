@@ -96,7 +96,8 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
     words = ["--seeds", 3, "--estimators", ",".join(own or [RANDOM])]
     words += ["--trust-submission"] if any(TRUSTED in EstimatorId.parse(name).marks for name in submitted) else []
     command = propose_command("run", *words, reused=(*_SUITE_OPTIONS, *(_SUBMISSION_OPTIONS if submitted else ())))
-    return [f"{command}  # a third training run for rows not significantly different from Random"]
+    also = ", and for all submissions of this call" if submitted else ""
+    return [f"{command}  # a third training run for rows not significantly different from Random{also}"]
 
 
 def find_program_name() -> str:

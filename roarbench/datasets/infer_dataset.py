@@ -107,7 +107,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     if same_values := [f"'{name}'" for name in constant]:
         warn(f"columns left out, because all rows have one value: {list_some(same_values)}")
     for name in find_id_columns(table, complete):
-        seen = f"column '{name}' has a different whole number in every row, as ids have"
+        seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
     for line in describe_classes(table, label):
         warn(line)
@@ -118,7 +118,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     if text_columns := [f"'{name}'" for name, stray in stray_texts.items() if not stray]:
         warn(f"columns left out, because they hold text: {list_some(text_columns)}")
     if not complete:
-        lacking = f"{path.name} has no column of numbers beside its class column '{label}'"
+        lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
     columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
     record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)

@@ -24,9 +24,14 @@ def find_constant_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
 
 
 def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
-    """Return the columns with a different whole number in every row, repeated rows counted once."""
+    """Return the columns with a different whole number in every row, repeated rows counted once.
+
+    Tables in which more than half of the rows are repeated have none: there, any column may differ between the others.
+    """
     columns = {name: _convert_to_floats(table[name]) for name in names}
     different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
+    if 2 * different_rows < table.num_rows:
+        return []
     whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
     return [name for name, column in whole.items() if pc.count_distinct(column).as_py() == different_rows]
 

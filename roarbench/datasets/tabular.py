@@ -207,8 +207,9 @@ def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
 
 
 def find_row_number_columns(table: pa.Table, label: str) -> list[str]:
-    """Return the columns, except the class column, that have a usual name of row numbers."""
-    return [name for name in table.column_names if name != label and name.lower() in _ROW_NUMBER_NAMES]
+    """Return the columns of numbers, except the class column, that have a usual name of row numbers."""
+    named = [name for name in table.column_names if name != label and name.lower() in _ROW_NUMBER_NAMES]
+    return [name for name in named if has_number_type(table[name].type)]
 
 
 def describe_stray_text_by_column(table: pa.Table, label: str) -> dict[str, str]:

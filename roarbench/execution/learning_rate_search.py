@@ -73,8 +73,8 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
         larger = f"{peaks[nearly_best[0]]:g}"
         reason = f"not {larger}, which does about as well in short trials but may diverge in full training"
         return PeakTrials(peak, True, f"peak = {peak:g} ({line}; {reason})", reason)
-    near = f"near chance, {describe_chance(chance, images.record.classes)}"
-    return PeakTrials(recipe.peak, False, f"the network stays {near}, at all three peak learning rates ({line})")
+    near = f"near chance of {describe_chance(chance, images.record.classes)}"
+    return PeakTrials(recipe.peak, False, f"the network stays {near} at all three peak learning rates ({line})")
 
 
 def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], object]) -> str:

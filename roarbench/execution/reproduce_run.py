@@ -121,7 +121,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in request.references}
-    suite = _find_suite_of_run(store, stored, paths)
+    suite, part = _find_suite_and_part_of_run(store, stored, paths)
     weights = _find_given_weights(suite, run, paths)
     refuse_untrusted_network(suite, request.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
@@ -134,14 +134,16 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _copy_submission_after_isolation_check(store, run, fresh)
-        again = _rerun(JobContext(fresh, images, suite, weights), run, request.workers, console)
+        again = _rerun(JobContext(fresh, images, part, weights), run, request.workers, console)
     reproduction = Reproduction(stored, again, _compute_chance_margin(store, suite, stored, again))
     store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
     return reproduction
 
 
-def _find_suite_of_run(store: ResultsStore, stored: RunResult, weight_titles: Iterable[str]) -> SuiteSpec:
-    """Find the suite that plans most of the stored runs with the rankings of this run, and keep only their protocols.
+def _find_suite_and_part_of_run(
+    store: ResultsStore, stored: RunResult, weight_titles: Iterable[str]
+) -> tuple[SuiteSpec, SuiteSpec]:
+    """Find the suite that plans most of the stored runs with this run's rankings, and its part with their protocols.
 
     Several suites share a run, but their rankings differ in levels and splits. Among equal suites, one that specifies
     the run's weights is preferred, as it ranks fewer images.
@@ -160,7 +162,7 @@ def _find_suite_of_run(store: ResultsStore, stored: RunResult, weight_titles: It
     # of suites that plan equally many of the stored runs, the one with the fewest others
     fits = [(len(cells & row), -len(row)) if _drop_fill_and_unit(run.cell) in row else (0, 0) for row in planned]
     best = found[fits.index(max(fits))]
-    return _keep_protocols_of_cells(best, cells) if stored.rankings and max(fits) > (0, 0) else best
+    return best, _keep_protocols_of_cells(best, cells) if stored.rankings and max(fits) > (0, 0) else best
 
 
 def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> Iterator[SuiteSpec]:

@@ -19,6 +19,7 @@ _TABULAR_WORDS = {  # in this order; in boards, a row alone is an estimator's
     "its contrast": "its distance from the fill",
     " and its blur": "",
     "test image": "test row",
+    "an image": "a data row",
     "image": "data row",
     "pixel": "column",
 }

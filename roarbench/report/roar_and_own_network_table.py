@@ -145,7 +145,7 @@ class CombinedTable:
             return "At chance: these numbers test the installation only"
         if self.roar.board.covers is IntervalScope.NOTHING:
             return f"One training per cell: no intervals for ROAR; {SAME} not significant"
-        return f"95% intervals (images, networks, seeds); {SAME} not significant"
+        return self.roar.adapt_text(f"95% intervals (images, networks, seeds); {SAME} not significant")
 
 
 def _format_roar_cells(row: Row | None) -> tuple[str, str]:

@@ -212,7 +212,7 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not board.images:
         return _explain_no_scored_images(table)
     if table.suite_results.at_chance_warning:
-        return table.suite_results.at_chance_warning
+        return table.adapt_text(table.suite_results.at_chance_warning)
     if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
     scope, meaning = table.adapt_text(_describe_interval_scope(board)), table.adapt_text(protocol.gain_meaning)

@@ -190,6 +190,10 @@ def test_is_at_chance_matches_exact_binomial_test():
     assert is_at_chance(40, 40, 1.0), "the labels have a single class"
 
 
+def test_network_that_is_always_right_is_not_at_chance_on_unbalanced_images():
+    assert not is_at_chance(100, 100, 0.96) and is_at_chance(99, 100, 0.96) and is_at_chance(5, 5, 1.0)
+
+
 @cache
 def make_leaky_results(untouched, reference=0.9):
     """Make results of a leaky suite with these accuracies on untouched images."""
@@ -253,7 +257,7 @@ def test_chance_is_accuracy_of_answering_largest_class():
     assert results.at_chance_warning.endswith(
         "chance is 70.0% (always the largest class). These numbers test the installation only."
     )
-    assert "near chance, 70.0% (always the largest class)" in results.reference_accuracy_text
+    assert "near chance of 70.0% (always the largest class)" in results.reference_accuracy_text
     table = make_table(results)
     assert table.caption.endswith("; chance 70.0% (always the largest class)")
     assert json.loads(render(table, "json"))["chance"] == 0.7
@@ -276,7 +280,7 @@ def test_caption_states_accuracy_of_explained_network():
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
-    assert "correct, near chance, 25.0%" in near.caption and "near chance" in render(near, "markdown", notes=True)
+    assert "correct, near chance of 25.0%" in near.caption and "near chance" in render(near, "markdown", notes=True)
     found = make_suite_results()
     rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
     for weights, known in (("a" * 64, True), ("b" * 64, False)):

@@ -188,7 +188,7 @@ def test_check_reports_accuracy_or_warns_at_chance(networks, images):
     right = networks[0](images).argmax(1)
     caption = rb.check(networks[0], images, right, "grad", fills=("mean",)).caption
     assert "40 images, of which the network classifies 100.0 % correctly; morf" in caption
-    words = "classifies 0 of 40 images correctly, .* above chance, 90.0% .always the largest class.; check"
+    words = "classifies 0 of 40 images correctly, .* above chance of 90.0% .always the largest class.; check"
     with pytest.warns(UserWarning, match=words):
         found = rb.check(networks[0], images, 1 - right, "grad", fills=("mean",))
     assert found.accuracy == 0.0
@@ -269,7 +269,7 @@ def test_check_names_no_leader_for_network_at_chance(networks, images, tmp_path)
     wrong = 1 - networks[0](images).argmax(1)
     found = rb.check(networks[0], images, wrong, "grad", levels=(0.5,), fills=("mean",))
     assert repr(found).splitlines()[4] == (
-        "The network classifies 0 of 40 images correctly, which is not significantly above chance, 90.0% "
+        "The network classifies 0 of 40 images correctly, which is not significantly above chance of 90.0% "
         "(always the largest class), so no estimator leads."
     )
 
@@ -321,7 +321,7 @@ class Constant(nn.Module):
 
 def test_check_compares_accuracy_with_largest_class(images):
     """Of 40 labels of three classes, 28 are 0; the second call lacks class 2, so chance is a third."""
-    words = "classifies 28 of 40 images correctly, which is not significantly above chance, 70.0% .always the largest"
+    words = "classifies 28 of 40 images correctly, which is not significantly above chance of 70.0% .always the largest"
     check = partial(rb.check, Constant(1), images, estimators={"mine": return_inputs}, levels=(0.5,), fills=("mean",))
     with pytest.warns(UserWarning, match=words):
         check(labels=np.repeat([0, 1, 2], [28, 9, 3]))

@@ -307,7 +307,9 @@ def test_infer_dataset_names_ids_and_constant_columns(tmp_path):
     assert record.columns == ("patient", "measure")
     assert "columns left out, because their names are those of row numbers: 'index'" in said
     assert "columns left out, because all rows have one value: 'site'" in said
-    assert "rows.csv: column 'patient' has a different whole number in every row, as ids have; to leave it" in said
+    assert (
+        "rows.csv: column 'patient' has a different whole number in every row that is not repeated, as ids have" in said
+    )
     assert "column 'measure' has a different" not in said and "test rows have" not in said
 
 
@@ -320,6 +322,8 @@ def test_infer_dataset_counts_repeated_rows_in_both_splits(tmp_path):
     assert 0 < repeated < len(test)
     assert f"warning: rows.csv: {repeated} of 12 test rows have the same features as a training row; delete" in said
     assert "column 'patient' has a different whole number" in said, "rows of one patient are alike"
+    many = write_patients(tmp_path / "many.csv", [*range(5)] * 8, ["home", "ward"] * 20)
+    assert "has a different whole number" not in infer_with_messages(many)[1], "five values are not ids"
 
 
 def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
@@ -345,7 +349,10 @@ def test_parquet_table_accepts_numeric_column_names_without_warning(tmp_path):
 def test_infer_dataset_rejects_table_without_numeric_column(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
-    with pytest.raises(DataError, match=r"rows.csv has no column of numbers beside its class column 'y'; name a table"):
+    with pytest.raises(
+        DataError,
+        match=r"rows.csv has no column of numbers that differ between rows beside its class column 'y'; name a",
+    ):
         infer_with_messages(path)
 
 

@@ -117,7 +117,7 @@ def test_network_that_answers_largest_class_is_near_chance(tmp_path, monkeypatch
     suite = read_suite(write_suite_without_signal(tmp_path))
     found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, tmp_path / "store"))
     assert not found.trained
-    assert "stays near chance, 70.0% (always the largest class), at all three peak learning rates" in found.line
+    assert "stays near chance of 70.0% (always the largest class) at all three peak learning rates" in found.line
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_run_stops_when_explained_network_answers_largest_class(tmp_path, monkey
     path, store = write_suite_without_signal(tmp_path), tmp_path / "store"
     answer = call("run", "--suite", path, "--store", store)
     assert answer.code == 2
-    assert "correct, near chance, 70.0% (always the largest class), so maps of the reference are mean" in answer.err
+    assert "correct, near chance of 70.0% (always the largest class), so maps of the reference are mean" in answer.err
     assert load_suite_results(read_suite(path), ResultsQuery(store)).chance == 84 / 120
 
 

@@ -73,7 +73,7 @@ def test_measure_training_speeds_reports_no_speed_for_failed_compiler(seconds, m
 
 
 @pytest.mark.parametrize(("compiled", "pays"), [(3301.0, True), (3299.0, False), ("fails", False)])
-def test_suggest_compiling_reads_stored_speeds_per_network_and_recipe(compiled, pays, tmp_path):
+def test_explain_why_compiling_reads_stored_speeds_per_network_and_recipe(compiled, pays, tmp_path):
     store, other = Workspace(tmp_path), find_builtin_suite("cifar10")
     store_training_speeds(store, other, "a GPU", {UNCOMPILED: 1.0, COMPILED: 9.0})
     store_training_speeds(store, QUICK, "a GPU", {UNCOMPILED: 3000.0, COMPILED: compiled})

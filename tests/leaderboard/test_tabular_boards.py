@@ -15,7 +15,7 @@ from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.tables import render_words
 
-PHOTOGRAPHIC = r"\b(images?|pixels?|contrast|blur|smooth map)\b"
+PHOTOGRAPHIC = r"\b(images?|pixels?|contrast|blur|smooth map|an data|an column)\b"
 ROWS = ("random", "grad", "var-grad")
 NAMES = ("roar", "own-network", "matched", "mask-only", "morf", "augmented", "roar-exchanged")
 

@@ -63,7 +63,7 @@ def test_status_shows_preparation_before_first_result(store, tmp_path):
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
-def test_measure_progress_uses_pace_of_last_hour(store):
+def test_measure_workers_and_pace_uses_pace_of_last_hour(store):
     points, results, now = list_planned_runs(SUITE), make_suite_results().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))

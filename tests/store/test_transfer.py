@@ -17,7 +17,9 @@ from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution import reproduce_run
 from roarbench.execution.reproduce_run import Reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
+from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
 from roarbench.store.archive_rows import (
@@ -31,7 +33,9 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
+    ResultsStore,
     explain_unverified_estimators,
+    make_default_url,
     read_origins,
     store_reproduction,
 )
@@ -181,6 +185,23 @@ def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     moved(second, store, tmp_path)
     assert reproduce_run._compute_chance_margin(second, suite, extremes[0], extremes[0]) > 0.9
     assert reproduce_run._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
+
+
+def test_reproduction_margin_uses_roar_of_other_rows(tmp_path, monkeypatch):
+    """KAR of one estimator was run once; training runs of Random under ROAR say how much training runs differ."""
+    blocks = (Block(ROAR, ("random", "truth"), (0.5,), seeds=2), Block(KAR, ("random", "truth"), (0.5,), seeds=1))
+    suite = replace(find_builtin_suite("planted"), blocks=blocks)
+    runs = [build_run(suite, planned, "da7a", None) for planned in list_planned_runs(suite)]
+    roar = [run for run in runs if run.cell.order is ROAR.order and run.cell.estimator == "random"]
+    rows = [RunResult(run, 8 * run.seed, 8, b"\xff" if run.seed else b"\0", 1.0, ORIGIN) for run in roar]
+    (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
+    stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
+    monkeypatch.setattr(reproduce_run, "list_all_suites", lambda _: [suite])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results([*rows, stored])
+        whole, part = reproduce_run._find_suite_and_part_of_run(store, stored, ())
+        assert [block.protocol for block in part.blocks] == [KAR]
+        assert reproduce_run._compute_chance_margin(store, whole, stored, stored) > 0.9
 
 
 def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
