@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.own_network_gain_of_maps import OwnNetworkTable, own_network_gain
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
-    from roarbench.api.training_free_check import CheckTable, check
+    from roarbench.api.training_free_check import check
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
@@ -30,7 +31,8 @@ _HOMES = {
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
-    "api.training_free_check": ("CheckTable", "check"),
+    "api.check_table": ("CheckTable",),
+    "api.training_free_check": ("check",),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

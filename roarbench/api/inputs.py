@@ -92,11 +92,6 @@ def is_table(images: Tensor) -> bool:
     return images.shape[2:] == (1, 1)
 
 
-def name_item(tabular: bool) -> str:
-    """Return the noun for one of the items that a network classifies, for captions and warnings."""
-    return "row" if tabular else "image"
-
-
 def advise_on_table(values: Any, name: str = "images") -> str:
     """Return a remedy for a table, or maps of one, of shape (n, columns); an empty string for all other arrays."""
     if np.ndim(values) != 2:

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_duplicate_logits
-from roarbench.api.inputs import is_table, name_item, read_images
+from roarbench.api.inputs import is_table, read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import format_decimals, format_interval, list_some
+from roarbench.common.text import format_decimals, format_interval, list_some, name_item
 from roarbench.plan.suite import refuse_impossible_for_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
 from roarbench.stats.own_network_gain import (

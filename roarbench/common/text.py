@@ -134,6 +134,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count or 'no':{',' if count else ''}} {noun}{'s' * (count != 1)}"
 
 
+def name_item(tabular: bool) -> str:
+    """Return the noun for one of the items that a network classifies."""
+    return "row" if tabular else "image"
+
+
 def format_duration(seconds: float) -> str:
     """Format seconds: `40 s`, `7 min`, `3.5 h`, `5,933 h`."""
     if seconds < 90:

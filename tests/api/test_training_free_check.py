@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import roarbench as rb
+from roarbench.api.check_table import CheckTable
 from roarbench.api.own_network_gain_of_maps import OwnNetworkTable
 from roarbench.api.ranking_and_removal import compute_image_seeds
-from roarbench.api.training_free_check import CheckTable
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
