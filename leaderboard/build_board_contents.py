@@ -1,6 +1,6 @@
 """Build the contents of a board from the bootstrap draws of a suite."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Set
 
 from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
@@ -15,7 +15,7 @@ from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSE
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board_records import RANDOM, Row
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
@@ -32,7 +32,7 @@ def make_board_contents(
     """
     board, protocol, results = table.board, table.board.protocol, draws.suite_results
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
-    scores = draws.draw_gains(protocol, table.unit).scores
+    points = _find_points_with_results(draws, table)
     doubts = {row.estimator: list_row_doubts(draws, board, row) for row in table.rows}
     shared = _find_shared_doubts_about_origin(table, doubts)
     rows = tuple(
@@ -48,7 +48,7 @@ def make_board_contents(
             roar=roar_ranks.get(row.estimator),
             reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
             doubts=(
-                *_explain_missing_rank(table, scores, row),
+                *_explain_missing_rank(table, points, row),
                 *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
             ),
             seconds=(seconds or {}).get(row.estimator),
@@ -121,12 +121,12 @@ def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     return capitalize(shorten_line(submission.description if submission and not row.twin else row.about))
 
 
-def _explain_missing_rank(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
+def _explain_missing_rank(table: SuiteTable, done: Set[Point], row: Row) -> Iterator[Doubt]:
     """Yield the reason why a row has no rank: inconsistent results, missing results, or networks at chance."""
     if row.place or not table.has_gains_and_ranks:
         return
     compared = () if table.board.protocol.scores_all_network_pairs else (RANDOM,)
-    missing = filter(None, (_describe_missing_points(table, scores, name) for name in (row.estimator, *compared)))
+    missing = filter(None, (_describe_missing_points(table, done, name) for name in (row.estimator, *compared)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
     inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
     if reason := inconsistency or chance or next(missing, ""):
@@ -141,10 +141,16 @@ def _find_shared_doubts_about_origin(table: SuiteTable, doubts: Mapping[str, Col
     return {label for label, is_shared in shared.items() if is_shared}
 
 
-def _describe_missing_points(table: SuiteTable, scores: Correctness, name: str) -> str:
-    board, done = table.board, set(scores.correct)
-    if board.protocol.scores_all_network_pairs:  # this protocol has no correctness
-        done = set(list_points_with_every_map_and_network(table.suite_results, board.protocol, table.unit))
-    missing = [t for at, t in (UNTOUCHED, *((name, t) for t in board.levels)) if (at, t) not in done]
+def _find_points_with_results(draws: SuiteDraws, table: SuiteTable) -> Set[Point]:
+    """Return the points of the table's protocol that have all results that its gains need."""
+    protocol, unit = table.board.protocol, table.unit
+    if protocol.scores_all_network_pairs:  # this protocol has no correctness
+        return set(list_points_with_every_map_and_network(table.suite_results, protocol, unit))
+    return draws.draw_gains(protocol, unit).scores.correct.keys()
+
+
+def _describe_missing_points(table: SuiteTable, done: Set[Point], name: str) -> str:
+    points = (UNTOUCHED, *((name, t) for t in table.board.levels))
+    missing = [t for at, t in points if (at, t) not in done]
     source = "the untouched images" if missing == [0.0] else shorten_line(name)
     return f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}" if missing else ""

@@ -19,7 +19,7 @@ from roarbench.cli.options import (
     declare_option,
 )
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
-from roarbench.cli.terminal import err, out, print_report, print_table
+from roarbench.cli.terminal import err, out, print_other_results, print_report, print_table
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
@@ -48,7 +48,7 @@ def table(
     names = set(shown.names)
     for line in format_failures(failure for failure in result.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(append_proposed_command(line), soft_wrap=True)
-    _print_other_results(result.stored, "table")
+    print_other_results(result.stored, "table")
 
 
 def compare(
@@ -124,7 +124,7 @@ def diagnose(
     _require_rows(suite_results, "diagnose")
     panel = compute_validity_panel(suite_results, other_results=compared)
     out.print(validity_panel.format_text(panel, out.width), crop=False)
-    _print_other_results(suite_results, "diagnose")
+    print_other_results(suite_results, "diagnose")
 
 
 def plot(
@@ -147,7 +147,7 @@ def plot(
     _require_rows(result.stored, "plot")
     result.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
-    _print_other_results(result.stored, "plot")
+    print_other_results(result.stored, "plot")
 
 
 _Tested = Annotated[str, declare_option("Also test the claims on the results of this suite.", "NAME")]
@@ -171,7 +171,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     title = claim_table.make_results_title(draws) if draws else ""
     out.print(wrap_lines(claim_table.format_claims(records, title), out.width), soft_wrap=True)
     if suite_results:
-        _print_other_results(suite_results, "claims")
+        print_other_results(suite_results, "claims")
 
 
 def report(
@@ -229,8 +229,3 @@ def _require_rows(suite_results: "SuiteResults", command: str, *words: str) -> N
     if other_results := describe_other_results(suite_results, command, *words):
         raise CallerError(other_results)
     raise CallerError(f"this store has no results of {suite_results.title}", Hint("; `{}` computes them", "run"))
-
-
-def _print_other_results(suite_results: "SuiteResults", command: str) -> None:
-    if other_results := describe_other_results(suite_results, command):
-        err.print(other_results, soft_wrap=True)

@@ -25,7 +25,7 @@ from roarbench.cli.options import (
     declare_option,
 )
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results, propose_command
-from roarbench.cli.terminal import err, out, print_report
+from roarbench.cli.terminal import err, out, print_other_results, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
 from roarbench.plan.change_suite import add_submissions_and_estimators, parse_estimators_option
@@ -69,8 +69,7 @@ def status(
     if format == "text":
         for line in format_lines_below_status_table(counts, suite_results.inconsistent_rows):
             out.print(append_proposed_command(line), soft_wrap=True)
-    if other_results := describe_other_results(suite_results, "status"):
-        err.print(other_results, soft_wrap=True)
+    print_other_results(suite_results, "status")
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:

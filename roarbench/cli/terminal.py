@@ -13,11 +13,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
-from roarbench.cli.suggested_commands import append_proposed_command
+from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results
 from roarbench.common.logs import log_json_lines_to
 from roarbench.common.text import blank_control_characters
 
 if TYPE_CHECKING:
+    from roarbench.analysis.suite_results import SuiteResults
     from roarbench.report.roar_and_own_network_table import CombinedTable
     from roarbench.report.table import SuiteTable
 
@@ -101,3 +102,9 @@ def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes:
     out.print(format_text(table, out.width, notes), crop=False)
     if advice and (notes or len(tables) > 1):
         out.print(advice, soft_wrap=True)
+
+
+def print_other_results(suite_results: "SuiteResults", command: str) -> None:
+    """Print the commands that show a suite's other results, if the store has others."""
+    if other_results := describe_other_results(suite_results, command):
+        err.print(other_results, soft_wrap=True)

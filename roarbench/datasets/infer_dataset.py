@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import format_count, list_some, name_item
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_many_damaged_images
@@ -77,11 +77,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     record = add_class_and_image_counts(inferred)
-    if record.tabular and (repeated := describe_repeated_rows(record)):
-        warn(repeated)
     if record.train_images < _FEW_PER_CLASS * record.classes:
-        noun = "rows" if record.tabular else "images"
-        seen = f"{record.train_images} {noun} to train on in {record.classes} classes"
+        seen = f"{record.train_images} {name_item(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 
@@ -123,7 +120,10 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
     record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)
     folder = str(path.resolve())
-    return replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
+    record = replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
+    if repeated := describe_repeated_rows(table, record, path):
+        warn(repeated)
+    return record
 
 
 def _is_number(text: str) -> bool:

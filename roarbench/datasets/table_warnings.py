@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 from roarbench.common.enums import Split
 from roarbench.common.text import format_percent_number, list_some
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.file_locations_and_downloads import find_table_file
 from roarbench.datasets.select_images import select_rows_of_split
-from roarbench.datasets.tabular import read_features_and_labels
+from roarbench.datasets.tabular import extract_features_and_labels
 
 _LISTED_CLASSES = 10
 
@@ -59,12 +58,11 @@ def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
 
 
-def describe_repeated_rows(record: DatasetRecord) -> str:
+def describe_repeated_rows(table: pa.Table, record: DatasetRecord, path: Path) -> str:
     """Return a warning of test rows that equal a training row in all features; empty if there are none."""
-    path = find_table_file(record, None)
-    values, labels = read_features_and_labels(path, record)
+    values, labels = extract_features_and_labels(table, record, path)
     numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
     train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
     repeated = int(np.isin(test, train).sum())
-    seen = f"{Path(path).name}: {repeated} of {len(test)} test rows have the same features as a training row"
+    seen = f"{path.name}: {repeated} of {len(test)} test rows have the same features as a training row"
     return f"warning: {seen}; delete repeated rows" if repeated else ""

@@ -41,7 +41,13 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray
 
     Raises DataError for an unsuitable table.
     """
-    table = read_table(path)
+    return extract_features_and_labels(read_table(path), record, path)
+
+
+def extract_features_and_labels(
+    table: pa.Table, record: DatasetRecord, path: Path
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return what `read_features_and_labels` returns, from a table that was read from the file."""
     names = list_feature_names(table, record.label_column, record.columns, path)
     labels = number_classes(table, record.label_column, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)

@@ -14,6 +14,7 @@ from roarbench.analysis.networks_at_chance import compute_largest_class_share, d
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
+from roarbench.common.text import name_item
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
@@ -64,7 +65,7 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     chance = compute_largest_class_share(images.train.labels[test.numpy()])
     peak, trained = peaks[chosen_trial], not is_near_chance(correct[chosen_trial], len(test), chance)
     trials = ", ".join(f"{count / len(test):.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
-    noun = "rows" if images.record.tabular else "images"
+    noun = f"{name_item(images.record.tabular)}s"
     counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"
     line = f"{counts}: {trials}"
     if trained:

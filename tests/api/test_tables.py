@@ -1,6 +1,7 @@
 """Functions on the rows of a table, images of one pixel with one channel per column: no column has neighbours."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -111,8 +112,11 @@ def test_functions_warn_of_maps_in_which_most_columns_tie(tabular_networks):
 def test_functions_do_not_warn_of_a_single_feature_or_half_tied_maps():
     half = TABLE.clone()
     half[:, ::2] = 0
-    rb.rank(TABLE[:, 0])
-    rb.remove(TABLE, half, 0.5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rb.rank(TABLE[:, 0])
+        rb.remove(TABLE, half, 0.5)
+    assert [warning.message for warning in caught] == []
 
 
 @pytest.mark.parametrize("rows", [ROWS, TABLE, ROWS.numpy(), pd.DataFrame(ROWS)])
