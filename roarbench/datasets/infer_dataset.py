@@ -37,11 +37,12 @@ from roarbench.datasets.tabular import (
     TABLE_SUFFIXES,
     count_missing_by_feature,
     describe_stray_text_by_column,
+    extract_features_and_labels,
     find_label_column,
     find_row_number_columns,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import add_class_and_image_counts
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, add_counts_of_table
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -62,7 +63,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     images are damaged, or a file is not a table or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(TABLE_SUFFIXES):
-        inferred = _infer_from_table(folder, warn)
+        record = _infer_from_table(folder, warn)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
         files = list(image_folders.list_all_files_below(folder.resolve()))
@@ -73,10 +74,10 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
+        record = add_class_and_image_counts(inferred)
     else:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
-    record = add_class_and_image_counts(inferred)
     if record.train_images < _FEW_PER_CLASS * record.classes:
         seen = f"{record.train_images} {name_item(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
@@ -121,9 +122,10 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)
     folder = str(path.resolve())
     record = replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
-    if repeated := describe_repeated_rows(table, record, path):
-        warn(repeated)
-    return record
+    values, labels = extract_features_and_labels(table, record, path)
+    if repeated := describe_repeated_rows(values, labels, record):
+        warn(f"warning: {path.name}: {repeated}; delete repeated rows")
+    return add_counts_of_table(record, values, labels)
 
 
 def _is_number(text: str) -> bool:

@@ -2,17 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.text import format_percent_number, list_some
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.select_images import select_rows_of_split
-from roarbench.datasets.tabular import extract_features_and_labels
+from roarbench.datasets.select_images import Labels, select_rows_of_split
 
 _LISTED_CLASSES = 10
 
@@ -58,11 +57,10 @@ def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
     yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
 
 
-def describe_repeated_rows(table: pa.Table, record: DatasetRecord, path: Path) -> str:
-    """Return a warning of test rows that equal a training row in all features; empty if there are none."""
-    values, labels = extract_features_and_labels(table, record, path)
+def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
+    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
     numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
     train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
     repeated = int(np.isin(test, train).sum())
-    seen = f"{path.name}: {repeated} of {len(test)} test rows have the same features as a training row"
-    return f"warning: {seen}; delete repeated rows" if repeated else ""
+    seen = f"{repeated} of {len(test)} test rows have the same features as a training row"
+    return seen if repeated else ""

@@ -97,10 +97,16 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
     if record.own == TABLE:
-        values, labels = read_features_and_labels(find_table_file(record, None), record)
-        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
-    else:
-        all_labels = {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()}
+        return add_counts_of_table(record, *read_features_and_labels(find_table_file(record, None), record))
+    return _add_counts(record, {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()})
+
+
+def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labels: Labels) -> DatasetRecord:
+    """Add the number of features, classes and rows of each split to the record of a table with these rows."""
+    return _add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
+
+
+def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> DatasetRecord:
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
