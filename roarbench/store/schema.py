@@ -35,6 +35,11 @@ def _make_created_column() -> Column[datetime]:
     return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
 
 
+def _make_columns_of_repeated_key() -> list[Column[Any]]:
+    """Return the first columns of a table that may have several rows for one key."""
+    return [Column("id", Integer, primary_key=True), Column("key", String(32), nullable=False, index=True)]
+
+
 def _make_required_columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=False) for name in names]
 
@@ -59,24 +64,22 @@ results = Table(
     Column("seconds", Double, nullable=False),
     Column("code_version", Text, nullable=False),
     *_make_required_columns(JSON, "versions", "hardware"),
-    Column("created", UtcDateTime, nullable=False),
+    # the index finds the newest row, a frequent query, without a scan of the wide rows
+    Column("created", UtcDateTime, nullable=False, index=True),
     Index("ix_results_dataset_model", "dataset", "model"),
-    Index("ix_results_created", "created"),  # finds the newest row, a frequent query, without a scan of the wide rows
 )
 failures = Table(
     "failures",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(32), nullable=False),
+    *_make_columns_of_repeated_key(),
     *_make_required_columns(Text, "record", "reason", "code_version"),
     _make_created_column(),
-    Index("ix_failures_key", "key"),
 )
 leases = Table(  # missing from stores older than 0008
     "leases",
     metadata,
     Column("key", String(32), primary_key=True),
-    Column("owner", Text, nullable=False),
+    Column("owner", Text, nullable=False, index=True),
     # number of this lease; an owner that lost a lease on a key may hold a later lease on the same key
     Column("number", BigInteger, nullable=False),
     Column("host", Text, nullable=False),
@@ -85,16 +88,13 @@ leases = Table(  # missing from stores older than 0008
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),  # fingerprint of the step's images
     *_make_required_columns(UtcDateTime, "since", "beat"),
-    Index("ix_leases_owner", "owner"),
 )
 tries = Table(  # interruptions of jobs that are neither done nor failed; missing from stores older than 0008
     "tries",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(32), nullable=False),
+    *_make_columns_of_repeated_key(),
     *_make_required_columns(Text, "reason", "host"),
     _make_created_column(),
-    Index("ix_tries_key", "key"),
 )
 stopped = Table(  # failed steps that wait for `retry`; missing from stores older than 0008
     "stopped",
@@ -152,13 +152,11 @@ images = Table(  # sources of images; missing from stores older than 0004
 forgotten = Table(  # archived results and failures; missing from stores older than 0005
     "forgotten",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(32), nullable=False),
+    *_make_columns_of_repeated_key(),
     *_make_required_columns(Text, "record", "kind"),
     Column("row", JSON, nullable=False),
     *_make_required_columns(Text, "reason", "who", "code_version"),
     _make_created_column(),
-    Index("ix_forgotten_key", "key"),
 )
 watched = Table(  # no longer used; missing from stores older than 0006
     "watched",
@@ -188,11 +186,9 @@ suites = Table(  # suites from users' files; missing from stores older than 0007
 reproductions = Table(  # rows that this store's owner recomputed
     "reproductions",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(32), nullable=False),
+    *_make_columns_of_repeated_key(),
     Column("verdict", Text, nullable=False),
     Column("correct", Integer, nullable=False),
     Column("code_version", Text, nullable=False),
     _make_created_column(),
-    Index("ix_reproductions_key", "key"),
 )
