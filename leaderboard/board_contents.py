@@ -146,7 +146,7 @@ class BoardContents:
     @property
     def tab_label(self) -> str:
         """Return the board's short name: its protocol, and its levels if some of the suite's levels are left out."""
-        return f"{self.protocol.tab_name} {self.included_levels_text}".rstrip()
+        return f"{self.protocol.title} {self.included_levels_text}".rstrip()
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

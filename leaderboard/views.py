@@ -76,7 +76,7 @@ class SuiteView:
 
     def get_tab_label(self, protocol: Protocol) -> str:
         """Return the short name of a protocol's board over all levels that the board compares."""
-        return f"{protocol.tab_name} {self.describe_included_levels(protocol)}".rstrip()
+        return f"{protocol.title} {self.describe_included_levels(protocol)}".rstrip()
 
     def describe_included_levels(self, protocol: Protocol) -> str:
         """Return the levels of a protocol's board in words, or an empty string if the board has all the suite's."""

@@ -59,7 +59,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "shown": list_sheet_lines(pictures, counts),
         "photos": add_sheet_of_originals(site, view),
         "masks": _MASKS[tuple(pictures.kinds[1:])],
-        "tab": protocol.tab_name,
+        "tab": protocol.title,
         "against": _LINES[pictures.kinds[2]] if pictures.kinds[2:] else "",
         "kept": counts.word,
         "claim": "explains its network" if protocol.scores_all_network_pairs else "follows the image",

@@ -38,8 +38,7 @@ class Protocol:
     # two protocols: the score is correctness under the first minus correctness under the second, for the same
     # estimator, level and seed. Empty for protocols with runs of their own
     computed_from: tuple["Protocol", ...] = ()
-    title: str  # name in sentences
-    tab_name: str  # short name, for a tab of the web page
+    title: str  # name in sentences, tables and tabs
     question: str  # question that the protocol answers about an estimator
     method: str  # procedure, in the imperative, without a full stop
     dot_meaning: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
@@ -100,7 +99,6 @@ ROAR = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.IMAGES,
     title="ROAR",
-    tab_name="ROAR (2019)",
     question="Does accuracy fall when the network is retrained without the top-ranked features?",
     method="remove the most important features, then train a new network on the remaining features",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
@@ -114,7 +112,6 @@ KAR = replace(
     name="kar",
     order=Order.LERF,
     title="KAR",
-    tab_name="Keep and retrain",
     question="Does accuracy stay high when the network is retrained on the top-ranked features alone?",
     method="remove the least important features, then train a new network on the remaining features",
     dot_meaning="Each dot: how much higher accuracy is than with a random ranking when only the most important "
@@ -128,7 +125,6 @@ DIFFROAR = Protocol(
     retrain=ScoredNetwork.IMAGES,
     computed_from=(KAR, ROAR),
     title="DiffROAR",
-    tab_name="DiffROAR",
     question="Does a new network learn more from the features ranked first than from those ranked last?",
     method="subtract accuracy without the most important features (ROAR) from accuracy without the least important "
     "ones (KAR), both after retraining; no other network is trained",
@@ -146,7 +142,6 @@ MASK_ONLY = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.MASKS,
     title="Mask-only",
-    tab_name="What masks alone tell",
     question="Do the masks reveal the class without any image?",
     method="train a network on removal masks alone, which show where features were removed but nothing of the image",
     dot_meaning="Each dot: accuracy of networks trained on removal masks alone, which show *where* features were "
@@ -162,7 +157,6 @@ MORF = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.NONE,
     title="MoRF",
-    tab_name="Without retraining",
     question="Does the explained network lose accuracy without the top-ranked features?",
     method="remove the most important features and score the explained network, without retraining it",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
@@ -176,7 +170,6 @@ LERF = replace(
     name="lerf",
     order=Order.LERF,
     title="LeRF",
-    tab_name="The rest, without retraining",
     question="Does the explained network keep its accuracy on the top-ranked features alone?",
     method="remove the least important features and score the explained network, without retraining it",
     dot_meaning="Each dot: how much higher accuracy is than with a random ranking when the least important features "
@@ -189,7 +182,6 @@ OWN_NETWORK = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.SIBLINGS,
     title="Own-network gain",
-    tab_name="This network or another?",
     question="Does the map explain this network rather than a different one trained on the same classes?",
     method="score every explained network, without retraining it, on images without the features that the map of each "
     "network ranks first, and compare how many predictions change after removal by a network's own map and by "
@@ -209,7 +201,6 @@ OWN_NETWORK_LERF = replace(
     name="own-network-lerf",
     order=Order.LERF,
     title="Own-network LeRF gain",
-    tab_name="The rest, this network or another?",
     question="Does the map show which features this network, rather than a different one, does not need?",
     method="score every explained network, without retraining it, on images without the features that the map of each "
     "network ranks last, and compare how many predictions stay the same with a network's own map and with another's",
@@ -227,7 +218,6 @@ AUGMENTED = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.COMMON,
     title="Augmented",
-    tab_name="More than Random?",
     question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
     method=f"{_ON_COMMON}, and compare its accuracy under the row's own masks, which remove the most important "
     "features, with that under Random's",
@@ -244,7 +234,6 @@ MATCHED = Protocol(
     retrain=ScoredNetwork.COMMON,
     twin_kind=MATCHED_IMAGE,
     title="Matched gain",
-    tab_name="What can only a network know?",
     question="Is the map more specific to its image than |x - fill| is?",
     method=f"{_ON_COMMON}, and compare its accuracy under an image's own mask with that under a mask that follows "
     "another image's map and changes the image as much",
@@ -266,7 +255,6 @@ ROAR_EXCHANGED = Protocol(
     order=Order.MORF,
     retrain=ScoredNetwork.EXCHANGED,
     title="ROAR exchanged",
-    tab_name="ROAR, masks exchanged",
     question="Does accuracy fall without the top-ranked features when training masks are exchanged between images?",
     method="train a new network on images with other images' removal masks, and test it on images with their own masks",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "

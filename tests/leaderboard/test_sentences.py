@@ -183,10 +183,10 @@ def test_explanations_cover_rank_range_and_mask_only_accuracy():
 
 def test_collect_doubts_merges_equal_doubts_of_boards():
     suite = SimpleNamespace(title="quick")
-    here, there = (SimpleNamespace(tab_label=protocol.tab_name) for protocol in (MATCHED, ROAR))
+    here, there = (SimpleNamespace(tab_label=protocol.title) for protocol in (MATCHED, ROAR))
     aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
     rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
-    both = ["quick, What can only a network know?", "quick, ROAR (2019)"]
+    both = ["quick, Matched gain", "quick, ROAR"]
     assert collect_doubts((suite, board, make_row("≈", doubts=found)) for board, found in rows) == [
         ("Masks tell. This counts under ROAR.", True, both),
         ("Level with contrast.", True, both[:1]),

@@ -7,7 +7,7 @@ from roarbench.plan import protocols
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol
 
 DESCRIPTIVE_FIELDS = (
-    *("name", "title", "tab_name", "dot_meaning", "question", "method", "gain_name", "gain_meaning"),
+    *("name", "title", "dot_meaning", "question", "method", "gain_name", "gain_meaning"),
     *("known_failures", "purpose"),
 )
 
@@ -18,7 +18,7 @@ def test_protocols_have_complete_distinct_descriptions():
     }
     masks = [name for name, of in SHOWN.items() if of.retrain is ScoredNetwork.MASKS]
     assert silent == set(product(masks, ("gain_name", "gain_meaning")))  # mask-only protocols have no gain
-    for field in ("title", "tab_name", "question", "method", "dot_meaning"):
+    for field in ("title", "question", "method", "dot_meaning"):
         assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN), field
 
 
