@@ -11,9 +11,8 @@ import argparse
 from functools import partial
 
 import torch
-from clock import DEVICE, GPU, describe_device, time_seconds
 
-from roarbench.common.device_settings import count_available_gpu_bytes
+from roarbench.common.device_settings import choose_device, count_available_gpu_bytes, name_device
 from roarbench.common.enums import PAPER_LEVELS, Unit
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.device_ranking import rank_to_bit_planes
@@ -24,15 +23,16 @@ from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importanc
 from roarbench.estimators.estimator import NOISE, SEED
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import make_noisy_copies
+from roarbench.execution.rate_measurement import measure_mean_seconds
 
+DEVICE = choose_device()
+GPU = DEVICE.type == "cuda"
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
-FORWARD_AND_BACK = 2  # cost of a pair, in forward passes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     cost = count_network_cost(NETWORK, CLASSES, 3, SIZE)
     n = (
@@ -44,17 +44,17 @@ def main() -> None:
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)
-    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
+    print(f"{name_device(DEVICE) if GPU else 'one core'}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
     for name, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER_IDS)):
         estimators = [find_estimator(id_) for id_ in ids]
-        seconds = time_seconds(partial(compute_importance_maps, estimators, model, batch, black))
+        seconds = measure_mean_seconds(partial(compute_importance_maps, estimators, model, batch, black))
         rate = n * count_passes(estimators).forward / seconds
-        flops = rate * FORWARD_AND_BACK * cost.flops
+        flops = rate * 2 * cost.flops  # a pair costs two forward passes
         print(f"  {name}: {rate:,.0f} pairs/s, {flops / 1e12:.3g} TFLOP/s, {n / seconds:,.3g} images/s")
-    noise = time_seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
+    noise = measure_mean_seconds(lambda: make_noisy_copies(batch.images, batch.ids, 0, SEED, NOISE)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     maps, ties = torch.rand(8, *SHAPE), draw_tie_order(torch.arange(8).numpy(), layout.features)
-    rank = time_seconds(partial(rank_to_bit_planes, maps.to(DEVICE), ties.__getitem__, layout)) / 8
+    rank = measure_mean_seconds(partial(rank_to_bit_planes, maps.to(DEVICE), ties.__getitem__, layout)) / 8
     print(f"  per image: {1e3 * noise:.2f} ms for a noisy copy, {1e3 * rank:.2f} ms for a ranking")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from clock import DEVICE, GPU, describe_device, time_seconds
 from torch import Tensor
 
+from roarbench.common.device_settings import choose_device, name_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute import train
 from roarbench.compute.augment import augment
@@ -27,9 +27,11 @@ from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Inputs, Normalisation, normalise
 from roarbench.compute.streamed_degraded_images import StreamedImages
-from roarbench.execution.rate_measurement import draw_random_degraded_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
 
+DEVICE = choose_device()
+GPU = DEVICE.type == "cuda"
 NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
     ("resnet50", find_recipe("imagenet@1"), 224, 1000, 20_000, 8)
     if GPU
@@ -48,8 +50,8 @@ def measure_device_limits() -> dict[str, float]:
     generator = torch.Generator().manual_seed(0)  # random matrices, because a GPU multiplies equal numbers faster
     one, other = (torch.randn(side, side, generator=generator).to(DEVICE, torch.bfloat16) for _ in range(2))
     return {
-        "copy, GB/s read and written": 2 * data.nbytes / time_seconds(lambda: target.copy_(data), 10) / 1e9,
-        "bf16 matrix product, TFLOP/s": 2 * side**3 / time_seconds(lambda: one @ other, 10) / 1e12,
+        "copy, GB/s read and written": 2 * data.nbytes / measure_mean_seconds(lambda: target.copy_(data), 10) / 1e9,
+        "bf16 matrix product, TFLOP/s": 2 * side**3 / measure_mean_seconds(lambda: one @ other, 10) / 1e12,
     }
 
 
@@ -72,7 +74,7 @@ def measure_training_rate(inputs: Inputs) -> float:
     """Measure the images per second of whole training steps."""
     model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
     labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
-    return STEPS * RECIPE.batch / time_seconds(lambda: train.fit(model, inputs, labels, NORM, short, 0))
+    return STEPS * RECIPE.batch / measure_mean_seconds(lambda: train.fit(model, inputs, labels, NORM, short, 0))
 
 
 def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
@@ -80,9 +82,9 @@ def measure_preparation_share(inputs: Inputs, rate: float) -> dict[str, float]:
     generator = torch.Generator().manual_seed(0)
     index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
     images, step = inputs.batch(index), RECIPE.batch / rate
-    augmenting = time_seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
+    augmenting = measure_mean_seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
     return {
-        "degrade, share of a step": time_seconds(lambda: inputs.batch(index), 20) / step,
+        "degrade, share of a step": measure_mean_seconds(lambda: inputs.batch(index), 20) / step,
         "augment and normalise, share of a step": augmenting / step,
     }
 
@@ -99,18 +101,13 @@ def measure_replay(steps: int = 200) -> dict[str, float]:
                 training = train.Training(model, inputs, labels, NORM, recipe, 0)
             for _ in range(10):  # cuDNN chooses kernels, and a graph is captured
                 training.do_optimiser_step()
-            seconds.append(time_seconds(training.do_optimiser_step, steps))
+            seconds.append(measure_mean_seconds(training.do_optimiser_step, steps))
     without, replayed = min(seconds[::2]), min(seconds[1::2])
     return {
         "resnet-quick without CUDA graphs, s per step": without,
         "resnet-quick with CUDA graphs, s per step": replayed,
         "ratio": without / replayed,
     }
-
-
-def read_peak_memory() -> int:
-    """Return the peak memory of the GPU, or of the process, in bytes."""
-    return torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
@@ -128,8 +125,9 @@ def main() -> None:
         streamed = StreamedImages(mapped, removed, fill, Unit.SCALAR, DEVICE)
         measured["training from files, images/s"] = measure_training_rate(streamed)
     measured |= measure_replay() if GPU else {}
-    measured["peak memory, GB"] = read_peak_memory() / 1e9
-    print(f"{describe_device()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images per step")
+    peak = torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    measured["peak memory, GB"] = peak / 1e9
+    print(f"{name_device(DEVICE) if GPU else 'one core'}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images per step")
     for name, value in measured.items():
         print(f"  {value:12.4g}  {name}")
 

@@ -34,7 +34,7 @@ from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.compute.train import Training, use_fastest_exact_kernels
-from roarbench.execution.rate_measurement import draw_random_degraded_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 
@@ -73,15 +73,6 @@ _WAIT_EVERY = 50  # optimiser steps between synchronisations with the GPU
 COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
-def time_one_round(work: Callable[[], object], rounds: int) -> float:
-    """Measure the mean seconds of a call, after a call that warms up."""
-    work()
-    start = read_clock()
-    for _ in range(rounds):
-        work()
-    return (read_clock() - start) / rounds
-
-
 def wait_for_gpu() -> None:
     if GPU:
         torch.cuda.synchronize()
@@ -112,13 +103,14 @@ def time_convolution() -> str:
             layer(images).sum().backward()
 
     with use_fastest_exact_kernels():
-        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / time_one_round(run_both_passes, 20)
+        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / measure_mean_seconds(run_both_passes, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
 
 def time_pinned_copy() -> str:
     data = torch.ones(2**30 if GPU else 2**24, dtype=torch.uint8, pin_memory=GPU)
-    return f"{data.nbytes / time_one_round(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5) / 1e9:.3g} GB/s"
+    seconds = measure_mean_seconds(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5)
+    return f"{data.nbytes / seconds / 1e9:.3g} GB/s"
 
 
 def time_random_reads() -> str:

@@ -38,6 +38,7 @@ TUNNELS = {
 }
 SQUARED = {"squared", "smooth-squared"}
 LARGE = 224  # pixels per side
+LARGE_NETWORK = ("torchvision:mobilenet_v2", 1000, 3, LARGE)  # name, classes, channels and side of its images
 AT_ONCE = (1, 4, 8)  # images per batch
 COPIES = (1, 5, 15)  # noisy copies per batch
 
@@ -53,8 +54,8 @@ def build_short_network() -> nn.Module:
     return short
 
 
-def make_batch(n: int) -> Batch:
-    images = torch.randn(n, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+def make_batch(n: int, side: int = 64) -> Batch:
+    images = torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(0))
     return Batch(images, torch.arange(n) % 10, torch.arange(n))
 
 
@@ -179,36 +180,23 @@ def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
     timer.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
 
 
-def build_large_network() -> nn.Module:
-    """Build a network of a usual size for photographs of 224 pixels."""
-    return build_network("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
-
-
-def make_photographs(n: int) -> Batch:
-    images = torch.randn(n, 3, LARGE, LARGE, generator=torch.Generator().manual_seed(0))
-    return Batch(images, torch.arange(n), torch.arange(n))
-
-
 def compute_ig_by_roarbench(model: nn.Module, batch: Batch, at_once: int) -> list[Tensor]:
     ig, starts = [find_estimator("ig")], range(0, len(batch.ids), at_once)
     return [compute_importance_maps(ig, model, batch.select_rows(slice(s, s + at_once)), BLACK)["ig"] for s in starts]
 
 
 def compute_ig_by_captum(model: nn.Module, batch: Batch, at_once: int) -> list[Tensor]:
-    ig = find_estimator("ig")
-    return [
-        compute_captum_map(ig, model, batch.select_rows(slice(n, n + 1)), 1, at_once) for n in range(len(batch.ids))
-    ]
+    return [compute_captum_map(find_estimator("ig"), model, batch, 1, at_once)]
 
 
 def send_measurements(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:
     """Send core-seconds per image, peak memory of this process in GB, and the first map."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    model = build_large_network().requires_grad_(False)
-    make(model, make_photographs(1), at_once)
+    model = build_network(*LARGE_NETWORK, torch.Generator().manual_seed(0)).eval().requires_grad_(False)
+    make(model, make_batch(1, LARGE), at_once)
     start = process_time()
-    maps = make(model, make_photographs(n), at_once)
+    maps = make(model, make_batch(n, LARGE), at_once)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     connection.send(((process_time() - start) / n, peak, maps[0][:1].numpy()))
 
@@ -225,8 +213,8 @@ def measure_in_own_process(make: Callable[..., list[Tensor]], n: int, at_once: i
 
 def test_integrated_gradients_at_224_pixels(timer: PairedTimer) -> None:
     """Captum uses its best number of points at once; each tool runs in its own process, so memory is not shared."""
-    numbers = count_network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
-    at_once = 2**30 // (4 * numbers)  # same rule as `choose_cpu_explanation_batch_size`
+    # same rule as `choose_cpu_explanation_batch_size`
+    at_once = 2**30 // (4 * count_network_cost(*LARGE_NETWORK).activations)
     measured: list[tuple[float, float, Any]] = []
     timer.time_in_turns(
         lambda: measured.append(measure_in_own_process(compute_ig_by_roarbench, at_once, at_once)),

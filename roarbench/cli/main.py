@@ -19,15 +19,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli import (
-    commands_without_store,
-    export_and_import,
-    plan,
-    published_results,
-    run,
-    show_results,
-    stored_runs,
-)
+from roarbench.cli import commands_without_store, export_and_import, published_results, run, show_results, stored_runs
 from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
@@ -38,7 +30,7 @@ from roarbench.common.text import fit_on_one_line
 __all__ = ["app", "main"]
 _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the order of the help
     run.run: "--suite quick --estimators grad,sgsq-grad`; the paper's figure: `roarbench run --suite quick-roar",
-    plan.plan: "--suite imagenette64",
+    run.plan: "--suite imagenette64",
     run.replicate: "--suite quick",
     stored_runs.status: "--suite quick --format json",
     stored_runs.retry: "--suite quick --estimators sgsq-grad",

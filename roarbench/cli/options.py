@@ -49,7 +49,6 @@ _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DA
 _MOST_WORKERS = 4096  # upper limit for all machines; `run` has a lower limit for this machine
 TableFormat = Literal["text", "json", "csv", "markdown"]
 ReportFormat = Literal["text", "json"]
-Report = Annotated[ReportFormat, typer.Option()]
 SuiteName = Annotated[
     str, declare_option("A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE")
 ]

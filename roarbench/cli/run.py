@@ -1,7 +1,8 @@
-"""Commands that run and replicate a suite."""
+"""Commands that plan, run and replicate a suite."""
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,6 @@ from rich.console import Console
 
 from roarbench.cli.options import (
     EngineOptions,
-    Report,
     ReportFormat,
     SubmissionOptions,
     SuiteOptions,
@@ -21,9 +21,10 @@ from roarbench.cli.options import (
     declare_option,
 )
 from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
-from roarbench.cli.terminal import err, log_as_json_lines, print_report, print_table
+from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
+from roarbench.common.text import wrap_lines
 from roarbench.plan.change_suite import add_submissions_and_estimators
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
@@ -197,13 +198,52 @@ def _choose_workers(
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
+def plan(
+    *,
+    options: SuiteOptions,
+    work: WorkOptions,
+    submitted: SubmissionOptions,
+    measured: Annotated[
+        bool, declare_option("Time each part on this machine (takes seconds).", flags="--measure")
+    ] = False,
+    format: ReportFormat = "text",
+) -> None:
+    """Show the missing runs of a suite and their cost: time, disk and memory."""
+    suite = work.load(options.suite)
+    part, data, decoded, seconds = options.select_part(suite), work.data, None, None
+    for warning in suite.warnings:
+        err.print(f"warning: {warning}", soft_wrap=True)
+    from roarbench.analysis.load_results import load_results_reused_by_run
+    from roarbench.datasets.decode_dataset import find_decoded_fingerprint
+    from roarbench.execution.count_and_start_workers import count_default_workers
+    from roarbench.execution.forecast import make_plan
+    from roarbench.execution.rate_measurement import start_rate_measurement
+    from roarbench.execution.workload import count_missing_work
+    from roarbench.store.workspace import Workspace
+
+    workers = work.workers or count_default_workers(part.dataset_record.size)
+    if data:
+        decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
+    if submitted.submission:
+        from roarbench.execution.submission_intake import read_entries_without_storing
+
+        entries, pace = read_entries_without_storing(submitted.submission, submitted.make_mode(suite), measured, err)
+        part = options.select_part(suite, entries)
+        seconds = pace and pace.estimate_seconds_per_map(part)
+    suite_results = load_results_reused_by_run(part, suite.query, decoded)
+    lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
+    with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
+        forecast = make_plan(suite_results, lacking, workers, measure, seconds)
+    print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))
+
+
 def replicate(
     *,
     options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
     replication: Annotated[int, declare_option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
-    format: Report = "text",
+    format: ReportFormat = "text",
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 

@@ -4,13 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from roarbench.cli.options import (
     STORE,
     BoardOptions,
     Db,
-    Report,
+    ReportFormat,
     ResultsOptions,
     StoreDir,
     SuiteName,
@@ -35,7 +33,7 @@ def table(
     board: BoardOptions,
     source: ResultsOptions,
     notes: Annotated[bool, declare_option("Print all notes below the table.", flags="--notes")] = False,
-    format: Annotated[TableFormat, typer.Option()] = "text",
+    format: TableFormat = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
     result = source.load(suite).read_result_or_empty(board.estimators)
@@ -58,7 +56,7 @@ def compare(
     suite: SuiteName,
     protocol: Annotated[str, declare_option("Compare under this protocol.", "NAME", "the table's protocols")] = "",
     source: ResultsOptions,
-    format: Report = "text",
+    format: ReportFormat = "text",
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result_or_empty(None)

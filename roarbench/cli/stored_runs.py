@@ -13,7 +13,7 @@ from roarbench.cli.options import (
     STORE,
     Data,
     Db,
-    Report,
+    ReportFormat,
     ResultsOptions,
     Rows,
     StoreDir,
@@ -50,7 +50,7 @@ def status(
     watch: Annotated[
         bool, declare_option("Show workers, pace and time left until all is done or Ctrl-C.", flags="--watch")
     ] = False,
-    format: Report = "text",
+    format: ReportFormat = "text",
 ) -> None:
     """Count runs that are done, running, missing and failed."""
     if watch and format == "json":
@@ -117,7 +117,9 @@ def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQ
         time.sleep(_PERIOD)
 
 
-def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
+def list_runs(
+    *, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: ReportFormat = "text"
+) -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_read_only_results
@@ -159,7 +161,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     err.print(f"{counted}; {advice}", soft_wrap=True)
 
 
-def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
+def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: ReportFormat = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load_results import find_run_key, open_read_only_results
     from roarbench.report.run_list import format_run, make_run_record

@@ -129,12 +129,12 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
-        decode=_time_second_call(lambda: decode_image(photo, record)),
+        decode=measure_mean_seconds(lambda: decode_image(photo, record)),
         train=trained.seconds,
-        predict=_time_second_call(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
-        explain=_time_second_call(explain) / explained if work.images_explained else 0.0,
-        draw=_time_second_call(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
-        rank=_time_second_call(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
+        predict=measure_mean_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
+        explain=measure_mean_seconds(explain) / explained if work.images_explained else 0.0,
+        draw=measure_mean_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
+        rank=measure_mean_seconds(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
         fill=_time_computed_fills(suite) if work.images_filled else 0.0,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
@@ -229,13 +229,14 @@ def _count_affordable_images(flops: float, most: int, device: torch.device) -> i
     return max(_MIN_IMAGES, min(most, int(_MAX_OPERATIONS[device.type] / flops)))
 
 
-def _time_second_call(function: Callable[[], object]) -> float:
-    """Return the time of the second of two calls: processor seconds, or wall seconds until a GPU is done."""
-    function()
+def measure_mean_seconds(call: Callable[[], object], rounds: int = 1) -> float:
+    """Return the mean time of calls after an untimed call: processor seconds, or wall seconds until a GPU is done."""
+    call()
     clock = choose_processor_or_gpu_clock(choose_device())
     start = clock()
-    function()
-    return clock() - start
+    for _ in range(rounds):
+        call()
+    return (clock() - start) / rounds
 
 
 def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
@@ -259,7 +260,7 @@ def _time_computed_fills(suite: SuiteSpec) -> float:
     squares = torch.rand(_MIN_IMAGES, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     removed = F.interpolate(squares, images.shape[2:]).to(device) < 0.5
     mean, ids = torch.full((record.channels,), 128.0, device=device), torch.arange(_MIN_IMAGES)
-    seconds = _time_second_call(lambda: [apply_non_mean_fill(images, removed, fill, mean, ids) for fill in fills])
+    seconds = measure_mean_seconds(lambda: [apply_non_mean_fill(images, removed, fill, mean, ids) for fill in fills])
     return seconds / (_MIN_IMAGES * len(fills))
 
 

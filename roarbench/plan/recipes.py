@@ -10,9 +10,6 @@ from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.compute.recipe import Augmentation, Decay, Optimiser, Recipe
 
-_FINE_TUNING_EPOCHS = 1.0
-_FINE_TUNING_RATE = 1 / 8  # peak learning rate of fine-tuning, divided by the peak of the common network's training
-
 
 def _make_paper_recipe(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
     """Make a recipe of Hooker et al. 2019, table 1, from its number of steps and its learning rate per 256 images.
@@ -42,9 +39,6 @@ def _make_convergent_recipe(
     return replace(_make_small_recipe(name, epochs, batch, peak, Augmentation.SHIFT_FLIP), version=2, sides=sides)
 
 
-_TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
-
-
 def _make_fast_version_of_recipe(
     name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation
 ) -> Recipe:
@@ -63,7 +57,7 @@ _TABLE = (
     replace(
         _make_fast_version_of_recipe("imagenet", epochs=18, batch=1024, peak=2.0, augmentation=Augmentation.CROP_FLIP),
         weight_decay=1e-4,
-        sides=_TO_224,
+        sides=(4 / 7, 5 / 7, 6 / 7, 1.0),  # 128, 160, 192, 224 pixels
     ),
     replace(
         _make_small_recipe(
@@ -211,9 +205,9 @@ def make_fine_tuning_recipe(recipe: Recipe) -> Recipe:
     return replace(
         recipe,
         name=f"{recipe.name}-tuning",
-        epochs=_FINE_TUNING_EPOCHS,
-        peak=_FINE_TUNING_RATE * recipe.peak,
-        warmup=_FINE_TUNING_EPOCHS / 8,
+        epochs=1.0,
+        peak=recipe.peak / 8,
+        warmup=1 / 8,
         decay=Decay.LINEAR,
         sides=(1.0,),
         start="",
