@@ -12,7 +12,7 @@ from platformdirs import user_cache_path
 
 from roarbench.common.files import write_atomically
 from roarbench.common.identity import hash_value
-from roarbench.store.software_and_hardware import read_code_version
+from roarbench.store.process_provenance import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # `boards_ready` is set when this process has built the first board of every suite, and `first_page_shown` when it has

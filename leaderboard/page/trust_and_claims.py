@@ -13,7 +13,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.claim_table import list_claim_verdicts
+from roarbench.report.claim_table import list_claims_with_findings
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
@@ -49,7 +49,7 @@ def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the claims page: each claim with its verdict in each table."""
     records_by_view = {
-        view: view.get_or_compute("claims", partial(list_claim_verdicts, view.suite_draws))
+        view: view.get_or_compute("claims", partial(list_claims_with_findings, view.suite_draws))
         for view in find_suites_that_test_claims(site.views)
     }
     ours = {
@@ -60,7 +60,7 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
         if any(name in row and row[name].cells for row in records)
     }
-    rows = zip(list_claim_verdicts(None), *ours.values(), strict=True)
+    rows = zip(list_claims_with_findings(None), *ours.values(), strict=True)
     return {
         "tables": [("the paper’s Table 2", "ROAR"), *ours],
         "rows": [(row, [row["published"], *more]) for row, *more in rows],

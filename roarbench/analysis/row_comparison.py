@@ -69,12 +69,12 @@ def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, 
     correctness = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
     levels = tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common)
-    return RowPair(gain, comparison, levels, _describe_counted_predictions(protocol))
+    return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol))
 
 
 def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
     levels, predictions = load_kept_predictions(draws.suite_results, protocol, unit, (first, second))
-    counted = _describe_counted_predictions(protocol)
+    counted = _describe_predictions_for_and_against(protocol)
     if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
     bits, bootstrap = {name: predictions[name].kept for name in (first, second)}, draws.bootstrap
@@ -97,7 +97,7 @@ def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) ->
     return [PredictionCount(int(a), int(b), networks * (networks - 1) * images) for a, b in zip(*sides, strict=True)]
 
 
-def _describe_counted_predictions(protocol: Protocol) -> tuple[str, str]:
+def _describe_predictions_for_and_against(protocol: Protocol) -> tuple[str, str]:
     if protocol.scores_all_network_pairs:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
     elif protocol.has_gain_at_each_level:

@@ -139,7 +139,7 @@ def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, .
 
 def find_row_warning(draws: SuiteDraws, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
-    marks = sorted(find_row_marks(draws, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    marks = sorted(grade_shares_of_gain(draws, name), key=lambda mark: mark.grade is not Grade.STRONG)
     reasons = [*list_general_doubts(draws.suite_results, name), *(mark.text for mark in marks)]
     worst = max((mark.grade for mark in marks if mark.grade), key=list(Grade).index, default=Grade.NONE)
     return RowWarning(worst, join_reasons(reasons))
@@ -151,7 +151,7 @@ def join_reasons(reasons: Iterable[str]) -> str:
     return text and f"{capitalize(text)}."
 
 
-def find_row_marks(draws: SuiteDraws, name: str) -> tuple[Mark, ...]:
+def grade_shares_of_gain(draws: SuiteDraws, name: str) -> tuple[Mark, ...]:
     """Return the marks of a row: shares of its gain that weaker rankings reach, and the share that its masks reach.
 
     The share of the masks is a share of the row's accuracy above chance. If a row is not significantly better than

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.networks_at_chance import describe_at_chance, describe_chance, describe_reference_accuracy
-from roarbench.analysis.provenance_consistency import (
+from roarbench.analysis.row_consistency import (
     UnrankedRow,
     explain_inconsistency,
     find_provenance_differences,
@@ -30,7 +30,7 @@ from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
-from roarbench.submissions.file import Submission
+from roarbench.submissions.parsed_file import Submission
 
 VOID = "tests the installation only"  # title of a board whose networks are at chance
 ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by (estimator, level) and seed

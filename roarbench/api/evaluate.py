@@ -37,7 +37,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point
-from roarbench.submissions.file import Submission, read_submission
+from roarbench.submissions.parsed_file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial

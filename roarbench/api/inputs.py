@@ -49,11 +49,11 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
     if array.dtype == object and array.size and all(isinstance(value, Real) for value in array.flat):
         array = np.array(array.tolist())  # pandas may store numbers as objects
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} {_describe_non_numbers(array)}, expected {expected}")
+        raise CallerError(f"{subject} {_describe_non_numeric_type(array)}, expected {expected}")
     return np.ascontiguousarray(array) if array.ndim else array
 
 
-def _describe_non_numbers(array: NDArray[Any]) -> str:
+def _describe_non_numeric_type(array: NDArray[Any]) -> str:
     if not array.size or array.dtype.kind not in "OUS":
         return f"have type {array.dtype}"
     first = next((value for value in array.flat if not isinstance(value, Real)), None)

@@ -31,7 +31,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.submissions.file import Submission, parse_source, parse_submission
+from roarbench.submissions.parsed_file import Submission, parse_source, parse_submission
 from roarbench.submissions.sandbox_command import list_package_folders
 
 _MOST_DESCRIPTION_LETTERS = 300

@@ -27,7 +27,7 @@ from roarbench.execution.training_speeds import (
     store_training_speeds,
 )
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.software_and_hardware import count_cores, read_package_version
+from roarbench.store.process_provenance import count_cores, read_package_version
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group

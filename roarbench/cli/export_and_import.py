@@ -29,7 +29,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
-    from roarbench.analysis.provenance_consistency import UnrankedRow
+    from roarbench.analysis.row_consistency import UnrankedRow
     from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore

@@ -53,10 +53,10 @@ def submit(
     Rows of a small version (--max-images) cannot be submitted.
     """
     from roarbench.analysis.load_results import open_read_only_results
-    from roarbench.report.row_pull_request import add_published_file, prepare_pull_request
+    from roarbench.report.row_pull_request import add_published_file, plan_pull_request
 
     with open_read_only_results(store, db) as results_store:
-        prepared = prepare_pull_request(results_store, suite, row, folder, about)
+        prepared = plan_pull_request(results_store, suite, row, folder, about)
         if write:
             _run_git(folder, "switch", "--create", prepared.branch)
             add_published_file(results_store, folder, prepared, about)

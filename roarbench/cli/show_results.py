@@ -165,7 +165,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
         raise CallerError(f"{seen}; `{command}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = claim_table.list_claim_verdicts(draws)
+    records = claim_table.list_claims_with_findings(draws)
     title = claim_table.make_results_title(draws) if draws else ""
     out.print(wrap_lines(claim_table.format_claims(records, title), out.width), soft_wrap=True)
     if suite_results:
@@ -179,7 +179,7 @@ def report(
     source: ResultsOptions,
 ) -> None:
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
-    from leaderboard.single_file_report import write_report
+    from leaderboard.suite_report import write_report
     from leaderboard.views import SuiteView
     from roarbench.analysis.load_results import load_suite_results
 

@@ -154,7 +154,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
     with open_writable_results(source.store, source.db) as results:
         suite_results, records = _load_results_and_run_records("retry", loaded, results, estimators)
         keys = [record["key"] for record in records if record["state"] == "failed"]
-        due = results.failures.allow_retry(keys, suite_results.data)
+        due = results.failures.allow_retry_of_runs_and_steps(keys, suite_results.data)
     verb = "is" if len(due) == 1 else "are"
     counted = f"{format_count(len(due), 'failed run')} of {suite_results.title} {verb} due again"
     advice = f"`{propose_command('run')}` starts them" if due else "nothing to retry"

@@ -38,8 +38,8 @@ from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
-from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits_and_faults import compute_limits
+from roarbench.submissions.parsed_file import parse_submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     Network,

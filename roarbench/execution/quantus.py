@@ -19,12 +19,12 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import format_duration
 from roarbench.execution import importance_maps
 from roarbench.execution.artifact_verification import verify_images_and_rankings
+from roarbench.execution.explained_and_common_networks import train_or_read_reference
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
-from roarbench.execution.shared_network_training import train_or_read_reference
+from roarbench.store.process_provenance import read_code_version, read_package_version, read_provenance
 from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
-from roarbench.store.software_and_hardware import read_code_version, read_package_version, read_provenance
 
 
 class QuantusInput(NamedTuple):

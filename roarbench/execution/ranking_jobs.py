@@ -99,4 +99,4 @@ def rank_batch(
 
 def join_ranked_ranges(work: JobContext, spec: RankingSpec) -> None:
     """Join an estimator's ranked ranges of images into a finished ranking."""
-    work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})
+    work.rankings.join_parts_and_finish(spec, {split: len(work.images[split].labels) for split in spec.splits})

@@ -32,6 +32,7 @@ from roarbench.compute.prediction import (
 )
 from roarbench.compute.train import fit
 from roarbench.datasets.open_decoded import ImageData
+from roarbench.execution.explained_and_common_networks import load_stored_common_network
 from roarbench.execution.importance_maps import MAX_LOADED_NETWORKS
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.run_inputs import (
@@ -40,16 +41,15 @@ from roarbench.execution.run_inputs import (
     make_run_inputs,
     make_test_inputs,
 )
-from roarbench.execution.shared_network_training import load_stored_common_network
 from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind
 from roarbench.store.networks import CheckpointFile
+from roarbench.store.process_provenance import read_provenance
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
-from roarbench.store.software_and_hardware import read_provenance
 
 _MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
 

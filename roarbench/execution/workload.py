@@ -44,7 +44,7 @@ from roarbench.store.workspace import Workspace
 
 _MAX_ACTIVATIONS = 2**28  # numbers, in float32 1 GiB, of a user's network, summed over the images of a batch
 _FLOAT_BYTES = 4  # bytes of a float32 number
-_SEALING_COPIES = 2  # `RankingsStore.seal` makes two copies of a split besides the parts
+_SEALING_COPIES = 2  # `RankingsStore.join_parts_and_finish` makes two copies of a split besides the parts
 _PER_WEIGHT = 3  # numbers in memory per weight: the weight, its gradient, its momentum
 # bytes per number of a prepared image: bfloat16, with mirrored edges around the image
 _PREPARED_BYTES = 2 * (1 + 2 / SHIFT) ** 2

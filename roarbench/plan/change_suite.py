@@ -105,7 +105,7 @@ def add_submissions_and_estimators(
     suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
-    added = filter(_names_addable_estimator, _split_names(estimators))
+    added = filter(_names_addable_builtin_estimator, _split_names(estimators))
     return add_estimators_with_twins(suite, [*submissions, *(find_estimator(name).id for name in added)])
 
 
@@ -146,7 +146,7 @@ def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSp
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
-def _names_addable_estimator(name: str) -> bool:
+def _names_addable_builtin_estimator(name: str) -> bool:
     """Return whether this name in `--estimators` adds an estimator; only `--submission` adds submissions."""
     estimator_id = EstimatorId.parse(name)
     row = ESTIMATORS.get(estimator_id.name.strip())

@@ -48,7 +48,7 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
     every block, unless the file has `add_controls = false`.
     """
-    lists = _read_lists(top.read_section("lists"), dataset)
+    lists = _read_estimator_lists(top.read_section("lists"), dataset)
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _BLOCK_SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
@@ -56,7 +56,7 @@ def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
     return blocks
 
 
-def _read_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
+def _read_estimator_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
     """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
     lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
     for name in section:

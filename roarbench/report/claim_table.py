@@ -90,7 +90,7 @@ def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
     )
 
 
-def list_claim_verdicts(draws: SuiteDraws | None) -> list[dict[str, Any]]:
+def list_claims_with_findings(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's results.
 
     The key `ours` has the finding on the suite's ROAR results, and `own_network` that on its own-network gains.
@@ -134,7 +134,7 @@ def _subtract_draws(measured: ClaimNumbers, pair: ComparedPair) -> Sample | None
 
 
 def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
-    """Format the claims of `list_claim_verdicts` for a terminal, each with one line for every kind of results."""
+    """Format the claims of `list_claims_with_findings` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {results_title}"] if results_title else []
     kinds = [kind for kind in ("published", "ours", "own_network") if any(kind in record for record in records)]
     width = max(map(len, kinds), default=0)

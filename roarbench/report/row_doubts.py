@@ -13,7 +13,7 @@ from roarbench.analysis.row_warnings import (
     describe_prediction_under_noise,
     describe_tied_features,
     do_warnings_apply_to,
-    find_row_marks,
+    grade_shares_of_gain,
 )
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs
@@ -133,7 +133,7 @@ def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -
     """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     applies = do_warnings_apply_to(protocol)
     remark = "" if applies else f" This mark was computed from results of ROAR, not of {protocol.name}."
-    for mark in find_row_marks(draws, name):
+    for mark in grade_shares_of_gain(draws, name):
         grave = applies and mark.grade is Grade.STRONG
         if mark.kind == MASKS:
             yield from _find_mask_leakage_doubt(draws, mark, name, remark, grave)

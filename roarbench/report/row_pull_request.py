@@ -69,7 +69,7 @@ class PreparedPublication(NamedTuple):
     text: str  # title and body of the pull request
 
 
-def prepare_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> PreparedPublication:
+def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> PreparedPublication:
     """Prepare the publication of a suite's row: all runs of the row and its twins that the folder lacks.
 
     Raises:

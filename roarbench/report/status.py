@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.provenance_consistency import UnrankedRow
+from roarbench.analysis.row_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import Hint
 from roarbench.common.text import MISSING, format_count, format_duration, list_some

@@ -13,9 +13,9 @@ from roarbench.analysis.row_warnings import (
     Mark,
     RowWarning,
     do_warnings_apply_to,
-    find_row_marks,
     find_rows_not_above_mask_only,
     find_warnings_by_row,
+    grade_shares_of_gain,
     join_reasons,
 )
 from roarbench.analysis.suite_results import SuiteResults
@@ -360,7 +360,7 @@ def make_table(
         board,
         unit,
         find_warnings_by_row(draws, protocol),
-        {name: find_row_marks(draws, name) for name in with_marks},
+        {name: grade_shares_of_gain(draws, name) for name in with_marks},
         _compute_accuracies_above_masks(draws) if protocol == ROAR else {},
         find_rows_not_above_mask_only(draws) if protocol == ROAR else {},
     )

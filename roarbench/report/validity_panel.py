@@ -16,9 +16,9 @@ from roarbench.analysis.row_warnings import (
     SOME,
     STRONG,
     describe_rows_not_above_mask_only,
-    find_row_marks,
     find_row_warning,
     find_rows_not_above_mask_only,
+    grade_shares_of_gain,
 )
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names
@@ -76,7 +76,7 @@ def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [
         {
             mark.kind: f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
-            for mark in find_row_marks(panel.suite_draws, name)
+            for mark in grade_shares_of_gain(panel.suite_draws, name)
         }
         for name in panel.names
     ]
@@ -145,7 +145,7 @@ def write_legend(panel: ValidityPanel) -> list[str]:
         f"{protocol}{suite.dataset} with {suite.model}; unit {suite_draws.unit}; gains and areas in accuracy points"
     ]
     lines += filter(None, [results.reference_accuracy_text])
-    if any(find_row_marks(suite_draws, name) for name in panel.names):
+    if any(grade_shares_of_gain(suite_draws, name) for name in panel.names):
         level = suite_draws.highest_level_shared_with_mask_only
         masks = f"; masks alone: share of the accuracy above chance that masks alone reach at t = {level:g}"
         lines += [

@@ -78,7 +78,7 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     return json.dumps(annotations, sort_keys=True).encode()
 
 
-def parse_annotations(text: bytes) -> dict[str, Any]:
+def parse_and_check_annotations(text: bytes) -> dict[str, Any]:
     """Read and check the annotations of an export; raise ValueError if one is invalid."""
     checked = {}
     for key, value in dict(json.loads(text)).items():

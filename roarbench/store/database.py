@@ -79,7 +79,7 @@ class Database:
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
-        with self._convert_row_errors():
+        with self._report_damaged_rows():
             if connection := self._shared_connection:
                 with convert_database_errors(self.where):
                     return work(connection)
@@ -126,7 +126,7 @@ class Database:
         """Open a read transaction, which never blocks write transactions."""
         shared = self._shared_connection
         with (
-            self._convert_row_errors(),
+            self._report_damaged_rows(),
             nullcontext(shared) if shared else self._open_transaction(self._reading_engine) as connection,
             convert_database_errors(self.where),
         ):
@@ -147,7 +147,7 @@ class Database:
         return getattr(self._of_thread, "shared_connection", None)
 
     @contextmanager
-    def _convert_row_errors(self) -> Iterator[None]:
+    def _report_damaged_rows(self) -> Iterator[None]:
         try:
             yield
         except ValueError as error:  # reading a row checks its values

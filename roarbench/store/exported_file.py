@@ -29,11 +29,11 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
-from roarbench.store.annotations import parse_annotations
+from roarbench.store.annotations import parse_and_check_annotations
 from roarbench.store.image_set_sources import LOCAL, ImageSource, check_imported_source
+from roarbench.store.process_provenance import Provenance
 from roarbench.store.run_result import RunResult, make_result_row, read_result
-from roarbench.store.software_and_hardware import Provenance
-from roarbench.submissions.file import Submission, parse_submission
+from roarbench.submissions.parsed_file import Submission, parse_submission
 
 _FORMAT = "1"  # increases when older versions of roarbench cannot read the files
 _COLUMNS = pa.schema(
@@ -160,7 +160,7 @@ class ExportedFile:
             section = "suites"
             self.suites = [read_user_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
             section = "submissions, rankings and runs"
-            self.annotations = parse_annotations(metadata.get(_ANNOTATIONS, b"{}"))
+            self.annotations = parse_and_check_annotations(metadata.get(_ANNOTATIONS, b"{}"))
         except _CONTENT_ERRORS as error:
             raise self._make_content_error(f": its notes on {section} cannot be read", error) from None
 

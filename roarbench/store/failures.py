@@ -16,9 +16,9 @@ from roarbench.common.text import fit_on_one_line
 from roarbench.plan.cells_and_runs import Run
 from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.leases import LeaseRequest, Owner, delete_leases, release_lease
+from roarbench.store.process_provenance import read_code_version
 from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
-from roarbench.store.software_and_hardware import read_code_version
 
 MAX_REASON_LENGTH = 500  # maximum characters of a failure's reason
 
@@ -71,7 +71,7 @@ class Failures:
 
         return self._database.run_read(work)
 
-    def allow_retry(self, keys: Collection[str], data: str) -> set[str]:
+    def allow_retry_of_runs_and_steps(self, keys: Collection[str], data: str) -> set[str]:
         """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""
 
         def work(connection: Connection) -> set[str]:

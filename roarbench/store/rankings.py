@@ -167,12 +167,12 @@ class RankingsStore:
             write_atomically(path, lambda temporary: write_planes(temporary, planes, metadata), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Raise StoreError if one part, the first found, is from another kind of device; `seal` checks all parts."""
+        """Raise StoreError if the first part found is from another kind of device."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
-    def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
+    def join_parts_and_finish(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Finish rankings: join the parts into one file per split, and write the manifest.
 
         `counts` has the number of images of each split. Finished rankings stay unchanged. Joining needs three times the

@@ -34,9 +34,9 @@ from roarbench.store.leases import (
     renew_leases,
 )
 from roarbench.store.open_database import open_database
+from roarbench.store.process_provenance import read_code_version
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
-from roarbench.store.software_and_hardware import read_code_version
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.plan.cells_and_runs import Run, read_run_record
-from roarbench.store.software_and_hardware import Provenance
+from roarbench.store.process_provenance import Provenance
 
 
 @dataclass(frozen=True)

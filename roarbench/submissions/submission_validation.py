@@ -17,9 +17,9 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
-from roarbench.submissions.file import Submission
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
+from roarbench.submissions.parsed_file import Submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     Network,

@@ -16,7 +16,7 @@ from roarbench.common.text import MISSING, format_interval, format_markdown_tabl
 from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
-from roarbench.report.claim_table import compute_accuracy_tables, list_claim_verdicts
+from roarbench.report.claim_table import compute_accuracy_tables, list_claims_with_findings
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -65,11 +65,11 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 def claims(sets: list[DataSet]) -> str:
     """Make a table of the paper's claims with their verdicts on the paper's table and on each data set."""
     shown = [dataset for dataset in sets if dataset.samples(ROAR)]
-    records = [list_claim_verdicts(SuiteDraws.of(keep_most_shared_levels(dataset.results))) for dataset in shown]
+    records = [list_claims_with_findings(SuiteDraws.of(keep_most_shared_levels(dataset.results))) for dataset in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
-        published = found[0]["published"] if found else list_claim_verdicts(None)[number]["published"]
+        published = found[0]["published"] if found else list_claims_with_findings(None)[number]["published"]
         rows.append([claim.text, str(published), *(str(dataset["ours"]) for dataset in found)])
     return format_markdown_table(("claim", "the paper", *(dataset.name for dataset in shown)), rows)
 

@@ -139,7 +139,7 @@ def write_sealed_ranking(folder, name, number, parts):
         planes = np.full((images, spec.layout.planes, spec.layout.bytes_per_plane), number % 251, np.uint8)
         store.write_part(spec, Split.TEST, start, start + images, planes, provenance)
         start += images
-    store.seal(spec, {Split.TEST: total})
+    store.join_parts_and_finish(spec, {Split.TEST: total})
     return store.open(spec).checksum
 
 

@@ -13,10 +13,10 @@ from roarbench.analysis.row_warnings import (
     MARKS,
     Grade,
     RowWarning,
-    find_row_marks,
     find_row_warning,
     find_rows_not_above_mask_only,
     find_warnings_by_row,
+    grade_shares_of_gain,
 )
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -131,7 +131,7 @@ def make_shared_gain_accuracy(shares):
 
 
 def find_marks_by_kind(draws, name):
-    return {mark.kind: mark for mark in find_row_marks(draws, name)}
+    return {mark.kind: mark for mark in grade_shares_of_gain(draws, name)}
 
 
 @pytest.mark.parametrize(

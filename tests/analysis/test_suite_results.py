@@ -16,7 +16,7 @@ from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_validity import compute_validity_panel
-from roarbench.analysis.row_warnings import MASKS, find_row_marks, find_warnings_by_row
+from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.change_suite import add_estimators_with_twins
@@ -271,7 +271,7 @@ def test_mask_leakage_is_share_of_accuracy_above_largest_class():
     found = make_suite_results(accuracy=make_leaky_accuracy(0.55, 0.7))
     for share, expected in ((0.5, 0.25), (None, 2 / 3)):
         draws = SuiteDraws.of(replace(found, largest_class_share=share), Bootstrap(200))
-        (mark,) = (mark for mark in find_row_marks(draws, "var-grad") if mark.kind == MASKS)
+        (mark,) = (mark for mark in grade_shares_of_gain(draws, "var-grad") if mark.kind == MASKS)
         assert mark.share.value == pytest.approx(expected, abs=0.05)
 
 

@@ -9,7 +9,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
-from roarbench.submissions.file import parse_submission
+from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.board_store import make_store
 
 SUBMISSION = parse_submission(b'NAME = "mine"\nDESCRIPTION = "zeros"\n')

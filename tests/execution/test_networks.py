@@ -15,8 +15,8 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
+from roarbench.execution import explained_and_common_networks as networks
 from roarbench.execution import run_inputs, train_and_score_runs
-from roarbench.execution import shared_network_training as networks
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs

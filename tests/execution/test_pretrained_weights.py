@@ -18,7 +18,7 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import shared_network_training as networks
+from roarbench.execution import explained_and_common_networks as networks
 from roarbench.execution import suite_networks, train_and_score_runs
 from roarbench.execution.suite_networks import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN

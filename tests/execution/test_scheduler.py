@@ -12,11 +12,11 @@ import torch
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import importance_maps, shared_network_training, train_and_score_runs
+from roarbench.execution import explained_and_common_networks, importance_maps, train_and_score_runs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.software_and_hardware import read_code_version
+from roarbench.store.process_provenance import read_code_version
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
@@ -119,7 +119,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
-    monkeypatch.setattr(shared_network_training, "fit", diverging)
+    monkeypatch.setattr(explained_and_common_networks, "fit", diverging)
     monkeypatch.setattr(train_and_score_runs, "execute_run", sometimes)
     monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
@@ -136,7 +136,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     again = InlineEngine()
     assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
-    assert store.failures.allow_retry([bad.key], work.images.fingerprint) == {bad.key}
+    assert store.failures.allow_retry_of_runs_and_steps([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.first_run for event in run_missing(work, [bad], store, InlineEngine())] == [bad]
 
 
@@ -198,7 +198,7 @@ def test_machine_errors_are_retried_and_fail_after_three_tries(fresh, store):
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
     assert all(event.failure for event in run_missing(work, runs, store, again)) and again.done == []
-    assert bad.key in store.failures.allow_retry(list_keys(runs), work.images.fingerprint)
+    assert bad.key in store.failures.allow_retry_of_runs_and_steps(list_keys(runs), work.images.fingerprint)
     assert list_failures(run_missing(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
     assert store.list_leases() == []

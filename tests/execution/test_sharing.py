@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.provenance_consistency import explain_inconsistency
+from roarbench.analysis.row_consistency import explain_inconsistency
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import MachineError, RunError
 from roarbench.common.job_interface import JobOutcome

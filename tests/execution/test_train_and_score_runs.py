@@ -15,7 +15,13 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import make_noisy_copies
-from roarbench.execution import importance_maps, ranking_jobs, run_inputs, shared_network_training, train_and_score_runs
+from roarbench.execution import (
+    explained_and_common_networks,
+    importance_maps,
+    ranking_jobs,
+    run_inputs,
+    train_and_score_runs,
+)
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import (
     TEST,
@@ -36,7 +42,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 def work(tmp_path_factory):
     """A work with its explained network and the rankings of this module."""
     work = make_work(tmp_path_factory.mktemp("work"))
-    shared_network_training.train_or_read_reference(work.explained[0])
+    explained_and_common_networks.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
     return work
 

@@ -11,7 +11,7 @@ import pytest
 
 from leaderboard.figures import make_estimator_curves
 from leaderboard.render import load_templates
-from leaderboard.single_file_report import render_report
+from leaderboard.suite_report import render_report
 from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
@@ -25,7 +25,7 @@ from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
-from roarbench.submissions.file import parse_submission
+from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.board_store import results
 
 LIMIT, SEEDS = 400, 2

@@ -20,7 +20,7 @@ from leaderboard.page import submit_and_cite, verdicts_by_suite
 from leaderboard.page.trust_and_claims import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
-from leaderboard.single_file_report import describe_methods, render_report, write_report
+from leaderboard.suite_report import describe_methods, render_report, write_report
 from leaderboard.views import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
@@ -142,7 +142,7 @@ def test_write_report_prints_pdf(view, tmp_path, require):
 
 
 def test_write_report_rejects_pdf_without_chromium(view, tmp_path, monkeypatch):
-    monkeypatch.setattr("leaderboard.single_file_report.shutil.which", lambda name: None)
+    monkeypatch.setattr("leaderboard.suite_report.shutil.which", lambda name: None)
     with pytest.raises(CallerError, match="apt-get install chromium"):
         write_report(view, tmp_path / "report.pdf")
     assert list(tmp_path.iterdir()) == []

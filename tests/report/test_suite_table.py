@@ -19,13 +19,13 @@ from roarbench.report.table_notes import write_all_notes
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
+from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
-from roarbench.store.software_and_hardware import Provenance
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
-from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits_and_faults import ValidationFinding
+from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
 from tests.helpers.tables import make_table, parse_rows, render_words
 

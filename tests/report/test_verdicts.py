@@ -21,7 +21,7 @@ from roarbench.plan.change_suite import select_part_of_suite
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.report.claim_table import format_claims, list_claim_verdicts
+from roarbench.report.claim_table import format_claims, list_claims_with_findings
 from roarbench.report.replication_comparison import (
     compare_replication,
     compare_under_protocol,
@@ -44,7 +44,7 @@ def make_draws(truth=choose_accuracy, suite=SUITE):
 
 
 def count_significant_cells(draws):
-    found = {row["claim"]: row["ours"].significant for row in list_claim_verdicts(draws)}
+    found = {row["claim"]: row["ours"].significant for row in list_claims_with_findings(draws)}
     return {claim: counts for claim, counts in found.items() if counts}
 
 
@@ -52,7 +52,7 @@ def test_claim_table_shows_measured_beside_published_verdicts():
     """GRAD is above Random at t = .5 and below at t = .9; a single training has no intervals, so the claim is open."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
-    records = list_claim_verdicts(make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little))
+    records = list_claims_with_findings(make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == ("holds", 15, 15, (), None)
     assert row["ours"] == ("open", 1, 2, ("grad at t = 0.9 on planted",), {"agree": 0, "differ": 0})
@@ -67,12 +67,12 @@ def test_claim_cells_are_significant_when_interval_excludes_0():
     clear = count_significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
-    row = next(row for row in list_claim_verdicts(made) if row["claim"] == "grad-worse-than-random")
+    row = next(row for row in list_claims_with_findings(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"].significant == {"agree": 2, "differ": 0} and row["published"].significant is None
     against = make_draws(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert count_significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     verdicts = [
-        next(row["ours"].verdict for row in list_claim_verdicts(each) if row["claim"] == "grad-worse-than-random")
+        next(row["ours"].verdict for row in list_claims_with_findings(each) if row["claim"] == "grad-worse-than-random")
         for each in (made, against, make_draws(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
     ]
     assert verdicts == ["holds", "fails", "open"]  # the last differs by .05 points
@@ -97,7 +97,7 @@ def test_own_network_gain_gives_claim_verdicts(monkeypatch):
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = list_claim_verdicts(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    records = list_claims_with_findings(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
     found = {row["claim"]: (row["own_network"].verdict, row["own_network"].agree) for row in records}
     assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
         "grad-worse-than-random": ("fails", 0),
@@ -120,7 +120,7 @@ def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, ver
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = make_draws(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
-    record = next(row for row in list_claim_verdicts(made) if row["claim"] == "retraining-matters")
+    record = next(row for row in list_claims_with_findings(made) if row["claim"] == "retraining-matters")
     assert record["ours"].verdict == verdict
     assert sum(record["ours"].significant.values()) == (verdict != "open")
 

@@ -89,7 +89,7 @@ def test_failed_run_loses_lease_and_is_blocked_until_retry(store):
     assert store.list_leases() == []
     answer = store.claim_leases([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
     assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: reason}, [(KEYS[1],)])
-    assert store.failures.allow_retry(KEYS, RUNS[0].data) == {KEYS[0]}
+    assert store.failures.allow_retry_of_runs_and_steps(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
     assert [failure.reason for failure in store.failures.read_history(KEYS)[KEYS[0]]] == [reason], "its history stays"
     assert store.failures.record_interruption(KEYS[0], "killed") == 1
@@ -107,9 +107,9 @@ def test_step_with_several_keys_is_leased_whole_and_blocked_until_retry(store):
     store.failures.record_step_failed_until_retry(shard, "x" * 501, two)
     assert {lease.owner for lease in store.list_leases()} == {one}
     assert store.claim_leases([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
-    assert store.failures.allow_retry([], "other images") == set()
+    assert store.failures.allow_retry_of_runs_and_steps([], "other images") == set()
     assert not store.claim_leases([shard], two, 1).granted
-    store.failures.allow_retry([], "da7a")
+    store.failures.allow_retry_of_runs_and_steps([], "da7a")
     assert store.claim_leases([shard], two, 1).granted
 
 

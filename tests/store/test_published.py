@@ -12,7 +12,7 @@ from roarbench.analysis.collect_results import collect_results
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
-from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, prepare_pull_request
+from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
@@ -144,7 +144,7 @@ def test_published_folder_rejects_removed_or_changed_row(published, folder):
 
 @pytest.mark.slow
 def test_published_file_is_prepared_written_and_described_in_comment(store, published, folder):
-    prepared = prepare_pull_request(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
+    prepared = plan_pull_request(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     add_published_file(store, folder, prepared, "A. Author")
@@ -155,12 +155,12 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     told = format_pull_request_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "| ig(baseline=mean) | +2" in told
-    one = prepare_pull_request(store, "quick", "grad", folder, "A. Author")
+    one = plan_pull_request(store, "quick", "grad", folder, "A. Author")
     add_published_file(store, folder, one, "A. Author")
-    other = prepare_pull_request(store, "quick-roar", "grad", folder, "A. Author")
+    other = plan_pull_request(store, "quick-roar", "grad", folder, "A. Author")
     assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
     with pytest.raises(CallerError, match="no runs of gard in .*; its rows: colour-deviation, .*, grad, "):
-        prepare_pull_request(store, "quick-matched@3", "gard", folder, "A. Author")
+        plan_pull_request(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
 def test_publishing_rejects_imported_rows_and_names_imported_rankings(published, tmp_path):
@@ -170,13 +170,13 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         import_results(store, published / NAME)
         with pytest.raises(CallerError, match="publish runs of this machine"):
-            prepare_pull_request(store, *asked)
+            plan_pull_request(store, *asked)
         found = store.read_results(store.list_result_keys("")).values()
         with store.database.begin_exclusive_write() as connection:
             connection.execute(imports.delete())
             rankings = {result.rankings for result in found} - {""}
             insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
-        text = prepare_pull_request(store, *asked).text
+        text = plan_pull_request(store, *asked).text
         assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
 
 
@@ -211,11 +211,11 @@ def test_row_of_user_suite_is_published_with_suite_in_file(tmp_path):
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         import_results(store, source)
         store.database.run_write(lambda connection: connection.execute(imports.delete()))
-        prepared = prepare_pull_request(store, "benchmark-imagenet", "grad", folder, "A. Author")
+        prepared = plan_pull_request(store, "benchmark-imagenet", "grad", folder, "A. Author")
         add_published_file(store, folder, prepared, "A. Author")
         (tmp_path / "mine.toml").write_text(make_renamed_suite_text("planted"), "utf-8")
         with pytest.raises(CallerError, match="the store has no runs of grad in my-planted@"):
-            prepare_pull_request(store, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")
+            plan_pull_request(store, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")
     assert prepared.path == "benchmark-imagenet/5a187511/grad.parquet"
     ((file, found),) = read_checked_folder(folder).items()
     assert file.versioned_suite == "benchmark-imagenet@5a187511"

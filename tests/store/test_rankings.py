@@ -64,7 +64,7 @@ def store(tmp_path):
 @pytest.fixture
 def sealed(store):
     write_all(store)
-    store.seal(SPEC, COUNTS)
+    store.join_parts_and_finish(SPEC, COUNTS)
     return store
 
 
@@ -109,7 +109,7 @@ def test_ranked_ranges_merge_overlapping_parts_before_and_after_seal(store):
     assert not store.has_ranked_range(SPEC, Split.TEST, 0, 16)
     assert not store.has_finished(SPEC)
     write_all(store)
-    store.seal(SPEC, COUNTS)
+    store.join_parts_and_finish(SPEC, COUNTS)
     assert store.has_finished(SPEC) and store.has_ranked_range(SPEC, Split.TRAIN, 0, 16)
 
 
@@ -125,7 +125,7 @@ def test_provenance_of_overlapping_parts_counts_each_image_once(sealed, tmp_path
         kept = [image % 16 for image in range(start, stop)]  # augmented copies with an unchanged prediction
         write(other, Split.TRAIN, start, stop, batches=batches, stable_copies=kept, weights="a" * 64)
     write(other, Split.TEST, 0, 20, stable_copies=[15] * 20, weights="a" * 64)
-    other.seal(SPEC, COUNTS)
+    other.join_parts_and_finish(SPEC, COUNTS)
     found = other.open(SPEC)
     train, test = ([(m["images"], m["at_once"], m["precision"]) for m in found.files[split]["made"]] for split in Split)
     assert train == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
@@ -141,7 +141,7 @@ def test_prediction_stability_is_missing_if_part_lacks_counts(store):
     for start, stop, kept in ((0, 36, [15] * 36), (36, 50, [])):
         write(store, Split.TRAIN, start, stop, stable_copies=kept)
     write(store, Split.TEST, 0, 20, stable_copies=[15] * 20)
-    store.seal(SPEC, COUNTS)
+    store.join_parts_and_finish(SPEC, COUNTS)
     assert (store.open(SPEC).prediction_stability, store.read_prediction_stability()) == (None, {})
 
 
@@ -170,7 +170,7 @@ def test_seal_rejects_missing_damaged_or_mixed_parts(store, spoil, said):
     write_all(store, **describe_device("cpu"))
     spoil(store)
     with pytest.raises(StoreError, match=said):
-        store.seal(SPEC, COUNTS)
+        store.join_parts_and_finish(SPEC, COUNTS)
     assert not store.has_finished(SPEC)
 
 
@@ -208,14 +208,14 @@ def test_seal_killed_at_any_step_and_repeated_gives_same_bytes(sealed, tmp_path)
         store = RankingsStore(tmp_path / str(step))
         write_all(store)
         with suppress(Killed), kill_at_step(step):
-            store.seal(SPEC, COUNTS)
+            store.join_parts_and_finish(SPEC, COUNTS)
             finished += 1
         if store.has_finished(SPEC):
             assert read_contents(store) == expected  # finished rankings are complete
         else:
             with pytest.raises(StoreError, match="no finished rankings"):
                 store.open(SPEC)
-        store.seal(SPEC, COUNTS)
+        store.join_parts_and_finish(SPEC, COUNTS)
         assert read_contents(store) == expected
         assert not get_parts_folder(store).exists()
     assert 0 < finished < 8  # the steps cover the whole of sealing
@@ -285,7 +285,7 @@ def test_rankings_store_raises_if_folder_cannot_be_written(store):
     with refused:
         write(store, Split.TRAIN, 0, 16)
     with refused:
-        store.seal(SPEC, COUNTS)
+        store.join_parts_and_finish(SPEC, COUNTS)
     with refused, store.lock_batches(SPEC.data, "trained", Split.TRAIN, [0]):
         pass
 
@@ -299,7 +299,7 @@ def rank_and_seal(store, spec, sign=1, **made):
     for split in spec.splits:
         planes = encode_random_planes(split, spec, sign)
         store.write_part(spec, split, 0, COUNTS[split], planes, MapProvenance(0.25, **made))
-    store.seal(spec, {split: COUNTS[split] for split in spec.splits})
+    store.join_parts_and_finish(spec, {split: COUNTS[split] for split in spec.splits})
     return store.open(spec).checksum
 
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from roarbench.common.errors import StoreError
-from roarbench.store import open_database, software_and_hardware
+from roarbench.store import open_database, process_provenance
+from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness
-from roarbench.store.software_and_hardware import Provenance
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
@@ -120,17 +120,17 @@ def test_read_commit_marks_changed_code_as_dirty(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
     (tmp_path / "README.md").unlink()  # not code either
-    commit = software_and_hardware._run_git(folder, "log", "-1", "--format=%h")
-    assert software_and_hardware._read_commit(folder) == commit
+    commit = process_provenance._run_git(folder, "log", "-1", "--format=%h")
+    assert process_provenance._read_commit(folder) == commit
     (folder / "__init__.py").write_text("2")
-    assert software_and_hardware._read_commit(folder) == f"{commit}+dirty"
+    assert process_provenance._read_commit(folder) == f"{commit}+dirty"
     (folder / "venv").mkdir()  # an environment inside a checkout is not part of the commit
     (folder / "venv" / "__init__.py").write_text("1")
-    assert software_and_hardware._read_commit(folder / "venv") == ""
+    assert process_provenance._read_commit(folder / "venv") == ""
     monkeypatch.setenv("PATH", "")
-    assert software_and_hardware._read_commit(folder) == ""
-    monkeypatch.setattr(software_and_hardware, "_read_commit", lambda package: package.name)
-    assert software_and_hardware.read_code_version.__wrapped__().endswith(" roarbench"), "the whole package"
+    assert process_provenance._read_commit(folder) == ""
+    monkeypatch.setattr(process_provenance, "_read_commit", lambda package: package.name)
+    assert process_provenance.read_code_version.__wrapped__().endswith(" roarbench"), "the whole package"
 
 
 def test_provenance_omits_unknown_values_and_strips_markup():

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.common.errors import StoreError
 from roarbench.store.submissions import read_submissions_by_id, read_submissions_of_estimators, store_submission
-from roarbench.submissions.file import parse_submission
+from roarbench.submissions.parsed_file import parse_submission
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = parse_submission(b'NAME = "other"\nDESCRIPTION = "x"\n')

@@ -43,7 +43,7 @@ from roarbench.store.run_result import RunResult, make_result_row, pack_correctn
 from roarbench.store.submissions import find_addable_estimators_with_runs, read_submissions_by_id, store_submission
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
-from roarbench.submissions.file import parse_submission
+from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 

@@ -10,7 +10,7 @@ import pytest
 from roarbench.execution import reproduce_run
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.submissions.file import read_submission
+from roarbench.submissions.parsed_file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.sandboxed import GRADIENT
 

@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import blur
-from roarbench.execution import importance_maps, shared_network_training
+from roarbench.execution import explained_and_common_networks, importance_maps
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.change_suite import add_estimators_with_twins
@@ -25,8 +25,8 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.file import parse_submission
 from roarbench.submissions.limits_and_faults import Refusal
+from roarbench.submissions.parsed_file import parse_submission
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
@@ -166,7 +166,7 @@ def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch)
 def test_estimator_id_selects_device_trust_network_and_target(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), parse_submission(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
-    shared_network_training.train_or_read_reference(work.explained[0])
+    explained_and_common_networks.train_or_read_reference(work.explained[0])
     asked, parts = {}, {}
 
     def explained(task, limits, trust):
