@@ -7,9 +7,7 @@ the protocol requires. The result is the network after the last epoch; no test i
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from operator import methodcaller
 from typing import Any, Protocol
 
 import torch
@@ -22,38 +20,22 @@ from roarbench.common.device_settings import (
     count_available_gpu_bytes,
     find_device,
     is_out_of_memory,
-    send_to_device,
 )
 from roarbench.common.errors import Diverged, NoRoom
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
-from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.compiled_networks import (
     CompilerFailed,
     compile_network,
     is_compilation_on,
     run_compiled_backward,
 )
-from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages
-from roarbench.compute.normalised_inputs import (
-    MAX_CACHE_BYTES,
-    MEMORY_SHARE,
-    PIXEL_MOVING,
-    BatchIndices,
-    InputCache,
-    Inputs,
-    Normalisation,
-    augment_padded_images,
-    copy_normalisation_to_device,
-    is_cacheable,
-    normalise_on_device,
-    pad_and_put_channels_last,
-)
+from roarbench.compute.normalised_inputs import Inputs, Normalisation
 from roarbench.compute.onednn_workaround import CorrectedGradients
-from roarbench.compute.recipe import Optimiser, Recipe, compute_image_side, compute_learning_rate, find_side_share
+from roarbench.compute.recipe import Optimiser, Recipe, compute_learning_rate, find_side_share
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
-from roarbench.compute.streamed_degraded_images import Streamed, StreamedChangingImages
+from roarbench.compute.training_batches import TrainingBatches
 
 CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint
 _SEED_DISTANCE = 2**32  # the global generator's seed is the step plus the run's seed times this number
@@ -131,31 +113,23 @@ class Training:
     def __init__(
         self, model: nn.Module, inputs: Inputs, labels: Tensor, norm: Normalisation, recipe: Recipe, seed: int
     ) -> None:
-        self._inputs, self._recipe, self._seed = inputs, recipe, seed
+        self._recipe, self._seed = recipe, seed
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._device = find_device(model)
         self._gpu = self._device.type == "cuda"
         self._bf16 = can_use_bf16(recipe.precision, self._device)
-        self._labels, self._scale = labels.to(self._device), copy_normalisation_to_device(norm, self._device)
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
         self._compiles = self._gpu and (recipe.compile or is_compilation_on())
         self._forward = compile_network(model) if self._compiles else model
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
-        self._generator = torch.Generator().manual_seed(seed)
-        self._batch = min(recipe.batch, len(inputs))  # a reduced data set may be smaller than a batch
-        self.images_per_pass = min(recipe.micro_batch or self._batch, self._batch)
+        self._batches = TrainingBatches(inputs, labels, norm, recipe, seed, self._device)
+        self.images_per_pass = min(recipe.micro_batch or self._batches.size, self._batches.size)
         self._replayed = self._make_replayed_steps()
         self._needs_correction: dict[torch.Size, bool] = {}  # by image shape: whether oneDNN's gradients are wrong
-        self._batches = BatchIndices(len(inputs), self._batch, self._generator)
-        self._prefetched: Iterator[Tensor] = iter(())  # streamed images of the next parts of batches
-        self._prefetched_batches = 0
-        self._steps_per_epoch = len(inputs) / self._batch
-        self._cache = self._make_cache(inputs)
-        self.steps = round(recipe.epochs * self._steps_per_epoch)
-        self.step = 0
-        self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
+        self.step, self.steps = 0, self._batches.steps
+        self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._batches.steps_per_epoch))
 
     def do_optimiser_step(self) -> None:
         """Take one optimiser step; if GPU memory runs out, repeat the step with less memory.
@@ -172,8 +146,7 @@ class Training:
 
     def _try_step_or_rewind(self) -> RuntimeError | None:
         """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
-        waiting = self._batches.waiting
-        generator_states = [generator.get_state() for generator in self._list_generators()]
+        position = self._batches.get_position()
         # the compiler runs at the first step of each image side, and a failed step may have changed batch norm buffers
         side = find_side_share(self._recipe, self.step, self.steps)
         compiling = self._compiles and side not in self._compiled
@@ -189,7 +162,7 @@ class Training:
         else:
             self._compiled.add(side)
             return None
-        self._rewind(waiting, generator_states)
+        self._batches.rewind(*position)
         if out_of_memory is None:
             for buffer, saved in buffers:
                 buffer.copy_(saved)
@@ -213,20 +186,22 @@ class Training:
 
     def _do_step(self) -> None:
         self._set_learning_rate()
-        parts = self._split_batch(self._take_batch_indices_and_prefetch())
+        parts = self._batches.draw_next()
         with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
-            if self._replayed is not None and self.images_per_pass == self._batch:
-                loss = self._replayed.run_or_replay(self._update_weights, *self._load_images_and_labels(parts[0]))
+            if self._replayed is not None and self.images_per_pass == self._batches.size:
+                images, labels = self._batches.load(parts[0], self.step)
+                loss = self._replayed.run_or_replay(self._update_weights, images, labels)
             else:
                 self._optimiser.zero_grad()
-                loss = torch.stack([self._add_gradients(*self._load_images_and_labels(index)) for index in parts]).sum()
+                losses = [self._add_gradients(*self._batches.load(index, self.step)) for index in parts]
+                loss = torch.stack(losses).sum()
                 self._optimiser.step()
         self.losses.append(loss)
         self.step += 1
 
     def _set_learning_rate(self) -> None:
-        rate = compute_learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        rate = compute_learning_rate(self._recipe, self.step, self._batches.steps_per_epoch)
         if self._learning_rate is not None:
             self._learning_rate.fill_(rate)
         for group in self._optimiser.param_groups:
@@ -234,7 +209,8 @@ class Training:
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
         """Return replayed steps; None if a step has several passes, is compiled, is on a CPU, or is not replayable."""
-        if self._gpu and not self._compiles and self.images_per_pass == self._batch and is_replayable(self._model):
+        has_one_pass = self.images_per_pass == self._batches.size
+        if self._gpu and not self._compiles and has_one_pass and is_replayable(self._model):
             return ReplayedSteps()
         return None
 
@@ -245,27 +221,16 @@ class Training:
         self._optimiser.step()
         return loss
 
-    def _take_batch_indices_and_prefetch(self) -> Tensor:
-        """Return the indices of the next batch, and start reading the batches after it."""
-        index = self._batches.draw_next()
-        if isinstance(self._inputs, Streamed):
-            if not self._prefetched_batches:
-                batches = [index, *self._batches.peek_drawn_batches()]
-                # a generator instead of this list would keep the training run in memory until Python collects cycles
-                self._prefetched = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
-                self._prefetched_batches = len(batches)
-            self._prefetched_batches -= 1
-        return index
-
     def get_state(self) -> dict[str, Any]:
         """Return the state, from which `restore` resumes."""
+        waiting, generator_states = self._batches.get_position()
         return {
             "step": self.step,
             "model": self._model.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "losses": list(self.losses),
-            "waiting": self._batches.waiting.clone(),
-            "generators": [generator.get_state() for generator in self._list_generators()],
+            "waiting": waiting.clone(),
+            "generators": generator_states,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -278,25 +243,8 @@ class Training:
         settings = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict(state["optimiser"] | {"param_groups": settings})
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
-        self._rewind(state["waiting"], state["generators"])
+        self._batches.rewind(state["waiting"], state["generators"])
         self._replayed = self._make_replayed_steps()  # a graph would write into the optimiser's earlier tensors
-
-    def _rewind(self, waiting: Tensor, generator_states: list[Tensor]) -> None:
-        self._batches.waiting, self._prefetched_batches = waiting, 0
-        for generator, state in zip(self._list_generators(), generator_states, strict=True):
-            generator.set_state(state)
-
-    def _list_generators(self) -> list[torch.Generator]:
-        if isinstance(self._inputs, RandomlyDegradedImages | ImagesWithExchangedMasks | StreamedChangingImages):
-            return [self._generator, self._inputs.generator]
-        return [self._generator]
-
-    def _split_batch(self, index: Tensor) -> tuple[Tensor, ...]:
-        return torch.split(index, self._recipe.micro_batch or self._batch)
-
-    def _load_images_and_labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the augmented images and the labels, int64 (b,), of a part of the batch, on the device."""
-        return self._load_augmented_images(index), self._labels.index_select(0, send_to_device(index, self._device))
 
     def _add_gradients(self, images: Tensor, labels: Tensor) -> Tensor:
         """Run the forward and backward passes of a part of the batch; return the part's share of the batch's loss."""
@@ -307,7 +255,7 @@ class Training:
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
-        loss = mean * (len(images) / self._batch)
+        loss = mean * (len(images) / self._batches.size)
         self._run_corrected_backward(loss, images.shape[1:])
         return loss.detach()
 
@@ -322,63 +270,6 @@ class Training:
         with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]
             loss.backward()  # type: ignore[no-untyped-call]
         self._needs_correction[shape] = mode.changed
-
-    def _load_augmented_images(self, index: Tensor) -> Tensor:
-        """Return augmented and normalised images at this step's side, (b, c, side, side), on the device."""
-        kind = self._recipe.augmentation
-        if self._cache is not None and kind in PIXEL_MOVING:
-            return self._augment_cached_images(self._cache, index)
-        degraded = self._read_images_at_step_side(index)
-        # moving rounded pixels on a CPU takes two thirds of the time of moving float32 pixels
-        if not self._gpu and kind in PIXEL_MOVING:
-            prepared = self._make_normalise_and_pad()(degraded)
-            return augment_padded_images(prepared, torch.arange(len(index)), degraded.shape[3], kind, self._generator)
-        return normalise_on_device(augment(degraded, kind, self._generator), self._scale)
-
-    def _augment_cached_images(self, cache: InputCache, index: Tensor) -> Tensor:
-        """Augment cached images, which are already normalised; the augmentation only moves pixels."""
-        kind, size = self._recipe.augmentation, self._compute_side(cache.original_side)
-        if self._gpu:
-            images = cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
-            return augment(images, kind, self._generator).contiguous(memory_format=torch.channels_last)
-        return augment_padded_images(cache.get_at_side(size), index, size, kind, self._generator)
-
-    def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
-        """Return a function that normalises images, rounds them to the dtype of the first convolution, and pads them.
-
-        Images on a GPU are not padded. The function does not refer to this training run, so that the cache that calls
-        the function does not keep the training run in memory until Python collects cycles.
-        """
-        dtype, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
-        device, on_gpu, kind = self._device, self._gpu, self._recipe.augmentation
-
-        def normalise_and_pad(images: Tensor) -> Tensor:
-            normalised = images.to(device).sub(mean).div_(std).to(dtype)
-            return normalised if on_gpu else pad_and_put_channels_last(normalised, kind)
-
-        return normalise_and_pad
-
-    def _read_images_at_step_side(self, index: Tensor) -> Tensor:
-        """Return degraded images at this step's side, float32 (b, c, side, side), on the device."""
-        if self._cache is not None and (size := self._compute_side(full := self._cache.original_side)) < full:
-            return self._cache.get_at_side(size).index_select(0, send_to_device(index, self._device))
-        streamed = isinstance(self._inputs, Streamed)
-        degraded = next(self._prefetched) if streamed else self._inputs.batch(index).to(self._device)
-        return shrink_images(degraded, self._compute_side(degraded.shape[3]))
-
-    def _compute_side(self, full: int) -> int:
-        return compute_image_side(self._recipe, self.step, self.steps, full)
-
-    def _make_cache(self, inputs: Inputs) -> InputCache | None:
-        """Return a cache of the prepared inputs for all epochs; None if they cannot be cached."""
-        moving = self._recipe.augmentation in PIXEL_MOVING
-        dtype = torch.bfloat16 if moving and self._bf16 else torch.float32
-        # GPU memory also holds the inputs themselves, with at most one byte per number
-        bytes_per_number = dtype.itemsize + 1 if self._gpu else torch.float32.itemsize
-        max_bytes = MEMORY_SHARE * count_available_gpu_bytes() if self._gpu else MAX_CACHE_BYTES
-        if not is_cacheable(inputs, bytes_per_number, max_bytes):
-            return None
-        return InputCache(inputs, self._make_normalise_and_pad() if moving else methodcaller("to", self._device))
 
 
 def group_by_weight_decay(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:

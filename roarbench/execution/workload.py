@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
-from roarbench.compute import normalised_inputs
+from roarbench.compute import training_batches
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
@@ -265,8 +265,8 @@ def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train
 def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
     """Return the bytes of the training images that a CPU prepares once for all epochs; 0 if it prepares none."""
     is_prepared_once = (
-        recipe.augmentation in normalised_inputs.PIXEL_MOVING
-        and train_images * features * _FLOAT_BYTES <= normalised_inputs.MAX_CACHE_BYTES
+        recipe.augmentation in training_batches.PIXEL_MOVING
+        and train_images * features * _FLOAT_BYTES <= training_batches.MAX_CACHE_BYTES
     )
     return round(train_images * features * _PREPARED_BYTES) if is_prepared_once else 0
 

@@ -91,7 +91,7 @@ def test_replayed_steps_raise_machine_failure_during_capture(monkeypatch):
 def begin_training(recipe=RECIPE, compiled=False):
     """A training on the CPU that replays its steps as one on a GPU does."""
     training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
-    training._gpu, training._compiles, training._cache = True, compiled, None
+    training._gpu, training._compiles, training._batches._cache = True, compiled, None
     training._replayed = training._make_replayed_steps()
     return training
 
@@ -121,8 +121,8 @@ def test_image_loading_drops_graph_when_memory_runs_out(monkeypatch):
     expected, training = do_steps(begin_training(), 8).get_state()["model"], do_steps(begin_training(), 5)
     log.clear()
     outcomes = chain([torch.OutOfMemoryError("CUDA out of memory")], repeat(DEFAULT))
-    load = Mock(side_effect=outcomes, wraps=training._load_images_and_labels)
-    monkeypatch.setattr(training, "_load_images_and_labels", load)
+    load = Mock(side_effect=outcomes, wraps=training._batches.load)
+    monkeypatch.setattr(training._batches, "load", load)
     torch.testing.assert_close(do_steps(training, 3).get_state()["model"], expected, rtol=0, atol=0)
     assert training._replayed is None and log == []
 

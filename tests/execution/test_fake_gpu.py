@@ -101,7 +101,7 @@ def test_training_caches_images_on_gpu_only_if_they_fit(precision, kind, width):
             gpu.memory = memory
             recipe = replace(RECIPE, precision=precision, augmentation=kind)
             training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
-            assert (training._cache is not None) is held
+            assert (training._batches._cache is not None) is held
 
 
 @pytest.mark.parametrize("by_recipe", [False, True])
