@@ -155,7 +155,7 @@ def time_whole_training() -> str:
                 wait_for_gpu()
         wait_for_gpu()
     seconds, share = time.perf_counter() - start, training.step / training.steps
-    rate, loss = training.step * training._batch / seconds, training.losses[-1].item()
+    rate, loss = training.step * training._batches.size / seconds, training.losses[-1].item()
     whole = "" if share == 1 else f"; a whole training run would take {format_duration(seconds / share)}"
     epochs = f"{recipe.epochs * share:.1f} of {recipe.epochs:.1f} epochs"
     return f"{epochs} in {format_duration(seconds)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
@@ -196,7 +196,7 @@ def measure_images_per_second(
             training.do_optimiser_step()
             seconds.append(read_clock() - start)
     timed = seconds[len(seconds) // 2 :]
-    return len(timed) * training._batch / sum(timed), len(seconds)
+    return len(timed) * training._batches.size / sum(timed), len(seconds)
 
 
 @contextmanager

@@ -88,10 +88,9 @@ def _record_or_raise_compiler_failure(error: Exception) -> None:
     _COMPILER_FAILURES.append(str(cause))
 
 
-def _unwrap_compiler_error(error: BaseException) -> Exception:
+def _unwrap_compiler_error(error: Exception) -> Exception:
     while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
         error = inner
-    assert isinstance(error, Exception)
     return error
 
 

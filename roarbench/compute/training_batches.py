@@ -107,7 +107,7 @@ class TrainingBatches:
         if isinstance(self._inputs, Streamed):
             if not self._prefetched_batches:
                 full = len(self._waiting) // self.size * self.size
-                batches = torch.cat([index, self._waiting[:full]]).split(self.size)
+                batches = torch.split(torch.cat([index, self._waiting[:full]]), self.size)
                 # a generator instead of this list would keep the training run in memory until Python collects cycles
                 self._prefetched = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
                 self._prefetched_batches = len(batches)

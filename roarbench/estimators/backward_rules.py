@@ -88,15 +88,24 @@ class _Relu(torch.autograd.Function):
 
 def find_unguided_rectifiers(logits: Tensor) -> list[str]:
     """Return the sorted names of the rectifiers in the logits' autograd graph to which `Guided` does not apply."""
-    names, visited = set[str](), set[Node]()
+    return sorted(set().union(*map(_name_if_unguided_rectifier, find_reachable_nodes(logits, list_parents))))
+
+
+def find_reachable_nodes(logits: Tensor, list_next: Callable[[Node], list[Node]]) -> set[Node]:
+    """Return the operations of the logits' autograd graph that are reached by repeating `list_next`."""
+    nodes = set[Node]()
     front = [logits.grad_fn]
     while front:
         node = front.pop()
-        if node is not None and node not in visited:
-            visited.add(node)
-            names |= _name_if_unguided_rectifier(node)
-            front += [parent for parent, _ in node.next_functions]
-    return sorted(names)
+        if node is not None and node not in nodes:
+            nodes.add(node)
+            front += list_next(node)
+    return nodes
+
+
+def list_parents(node: Node) -> list[Node]:
+    """Return the operations whose outputs are the inputs of an operation of an autograd graph."""
+    return [parent for parent, _ in node.next_functions if parent is not None]
 
 
 def _name_if_unguided_rectifier(node: Node) -> set[str]:
@@ -106,7 +115,7 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
     name = node.name().partition("Backward")[0]
     if name == "Relu" or "DifferentiableGraph" in name:
         return {_HIDDEN}
-    parents = [parent for parent, _ in node.next_functions if parent is not None]
+    parents = list_parents(node)
     bounds = [value for key in ("_saved_min", "_saved_min_val") if (value := getattr(node, key, None)) is not None]
     at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
     bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero

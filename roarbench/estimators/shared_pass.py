@@ -71,7 +71,7 @@ class _RunningMaps:
         self._images = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
         plain, self._noisy_bases = list_plain_and_noisy_bases(request.wanted)
         self.samples = request.settings.samples if self._noisy_bases else 0
-        self._plain_maps = self._compute_bases(self._images, plain)
+        self._plain_maps = compute_base_maps(request, self._images, plain)
         self._scale = compute_noise_scale(self._images, request.settings.noise)
         self._moments = {base: RunningMoments(self._images) for base in self._noisy_bases}
         self._stable_copies = torch.zeros_like(request.batch.targets)
@@ -79,14 +79,9 @@ class _RunningMaps:
     def add_noisy_copy(self, noise: Tensor) -> None:
         """Add one noisy copy of every image; `noise` is standard normal."""
         copies = self._scale.mul(noise).add_(self._images)
-        for base, sample in self._compute_bases(copies, self._noisy_bases, self._count_stable_copies).items():
+        maps = compute_base_maps(self._request, copies, self._noisy_bases, self._count_stable_copies)
+        for base, sample in maps.items():
             self._moments[base].add(sample)
-
-    def _compute_bases(
-        self, images: Tensor, bases: Set[str], report_logits: ReportLogits = lambda logits: None
-    ) -> dict[str, Tensor]:
-        model, batch, black = self._request.model, self._request.batch, self._request.black
-        return compute_base_maps(model, images, batch.targets, black, bases, report_logits, self._request.settings)
 
     def _count_stable_copies(self, logits: Tensor) -> None:
         self._stable_copies.add_(logits.argmax(1) == self._request.batch.targets)
@@ -128,24 +123,19 @@ class RunningMoments:
 
 
 def compute_base_maps(
-    model: nn.Module,
-    images: Tensor,
-    targets: Tensor,
-    black: Tensor,
-    bases: Set[str],
-    report_logits: ReportLogits = lambda logits: None,
-    settings: SharedPassSettings = PAPER_SETTINGS,
+    request: MapRequest, images: Tensor, bases: Set[str], report_logits: ReportLogits = lambda logits: None
 ) -> dict[str, Tensor]:
-    """Compute the requested base maps of one batch, float (n, c, h, w), signed, in as few passes as possible.
+    """Compute base maps of a request's images or of copies, float (n, c, h, w), signed, in as few passes as possible.
 
     Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
-    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image; `settings` may have another number of points or another
-    baseline. The last point is the image itself, so its gradient is also the map of the base `grad`. For integrated
-    gradients, the stem of a `SplitStem` runs once for the images and once for the baselines. `report_logits` is called
-    with the logits of the images themselves, (n, classes).
+    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image; the request's settings may have another number of points
+    or another baseline. The last point is the image itself, so its gradient is also the map of the base `grad`. For
+    integrated gradients, the stem of a `SplitStem` runs once for the images and once for the baselines. `report_logits`
+    is called with the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
+    model, targets, settings = request.model, request.batch.targets, request.settings
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return compute_logit_gradients(model, images, targets, rules, report_logits)
@@ -153,7 +143,7 @@ def compute_base_maps(
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = split.stem(inputs)
-    end, baseline = outputs.detach(), make_baseline_images(settings.baseline, images, black)
+    end, baseline = outputs.detach(), make_baseline_images(settings.baseline, images, request.black)
     with torch.no_grad():
         start = split.stem(baseline)
     gradients = compute_logit_gradients(split.rest, end, targets, rules, report_logits)

@@ -90,33 +90,29 @@ def _multiply_if_known(images: int, seconds: float | None) -> float | None:
 
 def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     """Return the expected seconds of a core, or of a GPU, for a step."""
-    return JOB_OVERHEAD + _estimate_step_seconds_without_overhead(work, step, rates)
-
-
-def _estimate_step_seconds_without_overhead(work: JobContext, step: Step, rates: Rates) -> float:
-    images, suite = work.images, work.suite
+    images, suite, seconds = work.images, work.suite, JOB_OVERHEAD
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
         epochs = find_epochs_per_reference(suite)
         predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
-        return epochs * train * rates.train + predicted * rates.predict
-    if step.kind == "rank":
+        seconds += epochs * train * rates.train + predicted * rates.predict
+    elif step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
         maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
         if specs[0].estimator_record.submitted and rates.submission is not None:
             maps = rates.submission
-        return float((stop - start) * (maps + noise + len(specs) * rates.rank))
-    if step.kind == "network":
-        return suite.recipe_record.epochs * train * rates.train
-    if step.kind == "tune":
-        return express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
-    if step.first_run is None:
-        return 0.0
-    epochs = step.first_run.recipe_record.epochs if step.recipe else 0
-    cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-    filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
-    return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
+        seconds += (stop - start) * (maps + noise + len(specs) * rates.rank)
+    elif step.kind == "network":
+        seconds += suite.recipe_record.epochs * train * rates.train
+    elif step.kind == "tune":
+        seconds += express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
+    elif step.first_run:
+        epochs = step.first_run.recipe_record.epochs if step.recipe else 0
+        cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
+        filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+        seconds += epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
+    return seconds
 
 
 class AssumedSpeeds(NamedTuple):

@@ -14,7 +14,7 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.estimator import IG_STEPS, PAPER_SETTINGS
 from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
-from roarbench.estimators.shared_pass import compute_base_maps
+from roarbench.estimators.shared_pass import MapRequest, compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.streamed import seeded
 
@@ -28,7 +28,7 @@ def test_integrated_gradients_equal_sum_over_lerp_path(model, batch, black):
     for i in range(1, IG_STEPS):
         point = torch.lerp(black, images, i / IG_STEPS)
         total = total + compute_logit_gradients(model, point, batch.targets, {"grad"})["grad"]
-    found = compute_base_maps(model, images, batch.targets, black, {"ig"})["ig"]
+    found = compute_base_maps(MapRequest(set(), model, batch, black), images, {"ig"})["ig"]
     torch.testing.assert_close(found, (images - black) * total / IG_STEPS, rtol=0, atol=0)
 
 
@@ -164,8 +164,8 @@ def test_split_stem_gives_same_maps_with_fewer_passes(model, batch, black, basel
     short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
 
     def explain(network):
-        images = batch.images.clone().requires_grad_()
-        return compute_base_maps(network, images, batch.targets, black, bases, logits.append, settings)
+        request = MapRequest(set(), network, batch, black, settings)
+        return compute_base_maps(request, batch.images.clone().requires_grad_(), bases, logits.append)
 
     whole, parted = explain(model), explain(short)
     assert set(parted) == set(whole) == bases
@@ -192,5 +192,6 @@ def test_split_stem_keeps_network_without_single_stem_whole(network, batch, blac
     model = network.double().eval()
     short = split_after_first_convolution(fold_batchnorm(model))
     assert not isinstance(short, SplitStem)
-    both = [compute_base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
+    requests = [MapRequest(set(), each, batch, black) for each in (model, short)]
+    both = [compute_base_maps(request, batch.images, {"grad", "ig"}) for request in requests]
     torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)

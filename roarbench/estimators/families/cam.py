@@ -10,7 +10,7 @@ from typing import Any
 from roarbench.common.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, Paper, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, nn, torch
+from roarbench.estimators.lazy_torch import F, Tensor, backward_rules, nn, torch
 from roarbench.estimators.map_input import MapInput
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
@@ -143,7 +143,7 @@ def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str
         for module in modules:
             hooks.enter_context(module.register_forward_hook(collect_output))
         logits: Tensor = model(images.detach().clone().requires_grad_())
-    nodes = _find_nodes_with_ungated_path_to_logits(logits)
+    nodes = backward_rules.find_reachable_nodes(logits, _list_parents_except_gates)
     return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in nodes]), logits
 
 
@@ -165,30 +165,17 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
     )
 
 
-def _find_nodes_with_ungated_path_to_logits(logits: Tensor) -> set[torch.autograd.graph.Node]:
-    """Find the operations of the autograd graph that reach the logits, except operations that only compute gates."""
-    nodes: set[torch.autograd.graph.Node] = set()
-    front = [logits.grad_fn]
-    while front:
-        node = front.pop()
-        if node is not None and node not in nodes:
-            nodes.add(node)
-            parents = _list_parents(node)
-            gates = (
-                [parent for parent in parents if _comes_from_squashing(parent)] if node.name() == "MulBackward0" else []
-            )
-            front += [parent for parent in parents if len(parents) == 1 or parent not in gates]
-    return nodes
-
-
-def _list_parents(node: torch.autograd.graph.Node) -> list[torch.autograd.graph.Node]:
-    return [parent for parent, _ in node.next_functions if parent is not None]
+def _list_parents_except_gates(node: torch.autograd.graph.Node) -> list[torch.autograd.graph.Node]:
+    parents = backward_rules.list_parents(node)
+    if node.name() != "MulBackward0" or len(parents) == 1:
+        return parents
+    return [parent for parent in parents if not _comes_from_squashing(parent)]
 
 
 def _comes_from_squashing(node: torch.autograd.graph.Node) -> bool:
     """Return whether an operation is a squashing function, possibly followed by views and arithmetic with constants."""
-    while node.name() in _VIEWS | _ARITHMETIC and len(_list_parents(node)) == 1:
-        (node,) = _list_parents(node)
+    while node.name() in _VIEWS | _ARITHMETIC and len(backward_rules.list_parents(node)) == 1:
+        (node,) = backward_rules.list_parents(node)
     return node.name() in _GATES
 
 
