@@ -119,11 +119,10 @@ def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
     torch.set_num_threads(1)
     suite, workspace = make_suite(images, size), Workspace(folder)
     if stage == "files":
-        return measure_peak(
-            lambda: decode_dataset(make_photographs_record(folder / "photographs", images, size), folder / "files")
-        )
+        photographs = make_photographs_record(folder / "photographs", images, size)
+        return measure_peak(partial(decode_dataset, photographs, folder / "files"))
     if stage == "decode":
-        return measure_peak(lambda: decode_dataset(suite.dataset_record, workspace.data))
+        return measure_peak(partial(decode_dataset, suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
     context = JobContext(workspace, open_decoded(decoded), suite)
     runs = [build_run(suite, point, context.images.fingerprint, None) for point in list_planned_runs(suite)]
@@ -160,11 +159,8 @@ def main() -> None:
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help=stages)
     arguments = parser.parse_args()
     lines = [measure_table_row(images, arguments.size, arguments.stages) for images in arguments.images]
-    print(
-        format_markdown_table(
-            ["training images", "their size, MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines
-        )
-    )
+    heads = ["training images", "their size, MB", *(f"{stage}: own + mapped" for stage in arguments.stages)]
+    print(format_markdown_table(heads, lines))
 
 
 if __name__ == "__main__":

@@ -130,13 +130,11 @@ def test_a_training(timer: PairedTimer, tmp_path: Path) -> None:
     labels, layout = write_images_and_maps(tmp_path)
     dataset = RoarDataset(tmp_path, labels)
     degraded = torch.stack([dataset.degrade(number) for number in range(FEW)])
-    torch.testing.assert_close(
-        degraded, read_degraded_images(tmp_path, layout).batch(torch.arange(FEW)), rtol=0, atol=0
-    )
+    expected = read_degraded_images(tmp_path, layout).batch(torch.arange(FEW))
+    torch.testing.assert_close(degraded, expected, rtol=0, atol=0)
     short = replace(RECIPE, epochs=1, warmup=0.5)
-    assert np.isfinite(
-        [train_by_roarbench(tmp_path, labels, layout, short), train_by_plain_loop(tmp_path, labels, short)]
-    ).all()
+    losses = [train_by_roarbench(tmp_path, labels, layout, short), train_by_plain_loop(tmp_path, labels, short)]
+    assert np.isfinite(losses).all()
     mine, plain = timer.time_in_turns(
         lambda: train_by_roarbench(tmp_path, labels, layout, RECIPE),
         lambda: train_by_plain_loop(tmp_path, labels, RECIPE),

@@ -69,10 +69,8 @@ def predict_by_plain_loop(folder: Path, labels: Tensor, model: nn.Module) -> Ten
 
 def write_rankings(folder: Path, layout: Layout) -> None:
     maps = np.load(folder / "maps.npy").reshape(IMAGES, -1)
-    np.save(
-        folder / "again.npy",
-        encode_planes(make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features)), layout),
-    )
+    keys = make_sort_keys(maps, draw_tie_order(np.arange(IMAGES), layout.features))
+    np.save(folder / "again.npy", encode_planes(keys, layout))
 
 
 def write_maps(folder: Path) -> None:

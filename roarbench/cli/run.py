@@ -151,10 +151,9 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format
     if has_combined_table(part):
         print_table(result.table(), format)
         return
-    for protocol in (
-        [headline.name for headline in find_headline_protocols(part)] if format == "text" else [options.protocol]
-    ):
-        print_table(result.single_table(protocol), format)
+    headlines = [protocol.name for protocol in find_headline_protocols(part)]
+    for name in headlines if format == "text" else [options.protocol]:
+        print_table(result.single_table(name), format)
 
 
 def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "SuiteResult":

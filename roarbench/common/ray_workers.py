@@ -240,9 +240,8 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             value, error, seconds = None, RunError(_extract_reason(ray_error)), 0.0
         except RayError as ray_error:  # the actor or its node has ended
             value, error, seconds = None, MachineError(f"the worker was lost ({_extract_reason(ray_error)})"), 0.0
-            worker = worker._replace(
-                failed_jobs=frozenset() if "its node has died" in str(ray_error) else worker.failed_jobs
-            )
+            if "its node has died" in str(ray_error):
+                worker = worker._replace(failed_jobs=frozenset())
         if isinstance(error, MachineError):  # a process whose GPU has failed cannot compute any more
             ray.kill(worker.actor)
             failed, self._last = worker.failed_jobs | {job.name}, str(error)
