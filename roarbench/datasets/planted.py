@@ -1,19 +1,13 @@
 """Generate images whose true feature ranking is known: `planted` has stripes in noise, `planted-corners` has patches.
 
-docs/planted.md shows such images. NumPy is imported inside functions, because commands that list estimators import
-this module.
+docs/planted.md shows such images.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import DatasetRecord
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 GREY = 128
 AMPLITUDE = 28
@@ -47,8 +41,6 @@ def generate_stripe_split(
         Pixels, uint8 (n, c, h, w); labels, int64 (n,), balanced; and the true importance, float32 (n, c, h, w), which
             is the strength and differs between all features of an image.
     """
-    import numpy as np
-
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.image_counts[split]) % record.classes)
     strength = draw_signal_strengths(len(labels), record.channels, record.size, generator)
@@ -60,8 +52,6 @@ def generate_stripe_split(
 
 def make_stripe_patterns(size: int) -> NDArray[np.int64]:
     """Return the stripe patterns of four classes, +1 and -1, (4, size, size): horizontal, vertical and two diagonal."""
-    import numpy as np
-
     y, x = np.indices((size, size))
     return 1 - 2 * (np.stack([y, x, y - x, y + x]) // STRIPE % 2)
 
@@ -73,8 +63,6 @@ def draw_signal_strengths(count: int, channels: int, size: int, generator: np.ra
     has the strength exp(-DECAY * r / d). All strengths in an image therefore differ, and every image has the same set
     of strengths.
     """
-    import numpy as np
-
     points = generator.uniform(size / 4, 3 * size / 4, (count, 2))[..., np.newaxis, np.newaxis, np.newaxis]
     y, x = np.indices((size, size)) + 0.5
     distance = np.hypot(y - points[:, 0], x - points[:, 1])
@@ -104,8 +92,6 @@ def find_corner_of_network(seed: int) -> int:
 
 def draw_corner_patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern per class, uint8 (classes, 3, side, side), for images of `size` pixels per side."""
-    import numpy as np
-
     bright = np.random.default_rng(_PATTERN_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
     blocks = np.arange(side := size // SIDES_PER_PATCH) * _BLOCKS // side
     return np.where(bright, _BRIGHT, _DARK).astype(np.uint8)[:, :, blocks[:, None], blocks]

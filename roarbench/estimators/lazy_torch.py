@@ -1,4 +1,4 @@
-"""Stand-ins for torch, captum and modules that import torch; each is imported at first use.
+"""Stand-ins for torch, captum and modules that import torch or NumPy; each is imported at first use.
 
 Every start of the program loads the declarations of the estimators, and importing torch takes a second. Only the files
 of `families`, `map_input.py` and `random_draws.py` import torch from this module.
@@ -16,6 +16,7 @@ __all__ = [
     "lrp_network",
     "lrp_rules",
     "nn",
+    "planted",
     "random_draws",
     "torch",
 ]
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.common import device_settings
+    from roarbench.datasets import planted
     from roarbench.estimators import backward_rules, lrp_network, random_draws
 else:
 
@@ -42,6 +44,7 @@ else:
     torch, nn, F = (_LazyModule(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _LazyModule("captum.attr"), _LazyModule("captum.attr._utils.lrp_rules")
     device_settings = _LazyModule("roarbench.common.device_settings")
+    planted = _LazyModule("roarbench.datasets.planted")
     backward_rules = _LazyModule("roarbench.estimators.backward_rules")
     lrp_network = _LazyModule("roarbench.estimators.lrp_network")
     random_draws = _LazyModule("roarbench.estimators.random_draws")

@@ -6,10 +6,9 @@ A control raises DataError if the training images or the ground truth that it ne
 from functools import partial
 
 from roarbench.common.errors import DataError
-from roarbench.datasets import planted
 from roarbench.estimators.estimator import SEED, Estimator, Paper
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.lazy_torch import F, Tensor, random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, planted, random_draws, torch
 from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
 _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
