@@ -53,7 +53,6 @@ def measure_trainings_per_minute(workers: int, trainings: int, images: int, epoc
 
 
 def run_trainings(engine: LocalEngine, arguments: list[tuple[int, float, int, bool]]) -> None:
-    """Call `train_once` with each tuple of arguments."""
     waiting, running = list(arguments), 0
     while waiting or running:
         while waiting and engine.idle:

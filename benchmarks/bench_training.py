@@ -56,7 +56,6 @@ def measure_device_limits() -> dict[str, float]:
 
 
 def draw_random_images() -> tuple[Tensor, np.ndarray]:
-    """Draw pixels and bit-planes at random."""
     generator = torch.Generator().manual_seed(0)
     shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.bytes_per_plane))
     pixels, planes = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
@@ -71,7 +70,6 @@ def write_and_map(path: Path, array: np.ndarray) -> np.ndarray:
 
 
 def measure_training_rate(inputs: Inputs) -> float:
-    """Measure the images per second of whole training steps."""
     model = build_network(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
     labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
     return STEPS * RECIPE.batch / measure_mean_seconds(lambda: train.fit(model, inputs, labels, NORM, short, 0))

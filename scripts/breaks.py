@@ -101,7 +101,6 @@ def run_pytest(copy: Path, arguments: Sequence[str], max_seconds: float) -> tupl
 
 
 def _run_pytest_and_exit(copy: Path, arguments: Sequence[str], output: Path) -> None:
-    """Run pytest in the forked process, and end the process with pytest's exit code."""
     os.setsid()
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1), os.dup2(file, 2)

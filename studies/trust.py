@@ -66,7 +66,6 @@ def count_corpus_winners() -> Finding:
 
 
 def count_repeated_roar_verdicts() -> Finding:
-    """Count the verdicts under ROAR that are the same in another run."""
     page = "replication/README.md"
     ((_, _, pairs, inside, _, verdicts),) = find_rows(page, "`roar`", 1, "references crossed, as here")
     same, opposed = verdicts.split(" / ")

@@ -110,7 +110,6 @@ def read_degraded_images(folder: Path, layout: Layout, t: float = T) -> Degraded
 
 
 def train_by_roarbench(folder: Path, labels: Tensor, layout: Layout, recipe: Recipe, t: float = T) -> float:
-    """Train on the same images; return the final loss."""
     model = build_network("resnet-quick", CLASSES, 3, SIDE, torch.Generator().manual_seed(0))
     return fit(model, read_degraded_images(folder, layout, t), labels, NORM, recipe, seed=0)
 

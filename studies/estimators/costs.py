@@ -42,7 +42,6 @@ def _make_rows() -> Iterator[list[str]]:
 
 
 def describe_passes(estimator: Estimator) -> str:
-    """Describe the numbers of forward and backward passes per image."""
     if estimator.control:
         return "none"
     forward, backward = count_passes([estimator])

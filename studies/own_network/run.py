@@ -53,7 +53,6 @@ def read_kept_predictions() -> dict[str, Kept]:
 
 
 def select_experiment(experiment: str) -> dict[str, Kept]:
-    """Return the kept predictions of one experiment by row."""
     rows = read_kept_predictions().items()
     return {name.partition("/")[2]: kept for name, kept in rows if name.startswith(f"{experiment}/")}
 

@@ -33,7 +33,6 @@ def collect_replications(suite: SuiteSpec, store: ResultsStore) -> list[SuiteRes
 
 
 def make_boards(runs: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
-    """Make the boards of these runs that have verdicts under a protocol."""
     boards = [board for run in runs if (board := SuiteDraws(run, Unit.SCALAR).make_board(protocol, Unit.SCALAR))]
     return [board for board in boards if any(row.vs_random for row in board.rows)]
 
