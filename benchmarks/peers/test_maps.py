@@ -138,16 +138,12 @@ def test_the_18_maps(timer: PairedTimer) -> None:
             lambda: compute_importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1
         )
     add_figure_of_maps(timer, "18 maps, float32, folded, stem once", mine, theirs, 6)
-    add_figure_of_maps(
-        timer, "18 maps, float32, unchanged network", time_all_maps(model, ours, Precision.FLOAT32), theirs, 1
-    )
+    others = [("18 maps, float32, unchanged network", model, Precision.FLOAT32, 1)]
     if can_use_bf16(Precision.BF16, torch.device("cpu")):
-        add_figure_of_maps(
-            timer, "18 maps, bfloat16, folded", time_all_maps(fold_batchnorm(model), ours, Precision.BF16), theirs, 1
-        )
-        add_figure_of_maps(
-            timer, "18 maps, bfloat16, folded, stem once", time_all_maps(short, ours, Precision.BF16), theirs, 8
-        )
+        others += [("18 maps, bfloat16, folded", fold_batchnorm(model), Precision.BF16, 1)]
+        others += [("18 maps, bfloat16, folded, stem once", short, Precision.BF16, 8)]
+    for name, network, precision, bar in others:
+        add_figure_of_maps(timer, name, time_all_maps(network, ours, precision), theirs, bar)
 
 
 def time_all_maps(model: nn.Module, batch: Batch, precision: Precision) -> float:

@@ -62,8 +62,8 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
     estimators = _join_as_toml("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    lines = zip(compose_recipe_lines(record.train_images), _RECIPE_COMMENTS, strict=True)
-    recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines)
+    lines = compose_recipe_lines(record.train_images)
+    recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
     depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
     return f"""\
@@ -123,28 +123,18 @@ train = {format_toml(record.train_split)}  # the {noun} of the training images
 test = {format_toml(record.test_split)}  # the {noun} of the test images"""
 
 
-_RECIPE_COMMENTS = (  # for the lines of `compose_recipe_lines`
-    "how every network is trained; [reference_recipe] may differ",
-    "a recipe of roarbench; the lines below override its numbers",
-    "passes over the training images",
-    "images per step",
-    "learning rate after the warm-up",
-    "none, flip, shift, shift-flip, noise-flip or crop-flip",
-)
-
-
-def compose_recipe_lines(images: int) -> tuple[str, ...]:
-    """Return the lines of a recipe for this many training images."""
+def compose_recipe_lines(images: int) -> dict[str, str]:
+    """Return the lines of a recipe for this many training images, each with its comment."""
     is_small = images < _SMALL_DATASET
     epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_IMAGES_SEEN / images)))
-    return (
-        "[recipe]",
-        f'like = "{IMAGE_RECIPE.title}"',
-        f"epochs = {epochs}",
-        f"batch = {32 if is_small else IMAGE_RECIPE.batch}",
-        f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}",
-        f'augmentation = "{IMAGE_RECIPE.augmentation}"',
-    )
+    return {
+        "[recipe]": "how every network is trained; [reference_recipe] may differ",
+        f'like = "{IMAGE_RECIPE.title}"': "a recipe of roarbench; the lines below override its numbers",
+        f"epochs = {epochs}": "passes over the training images",
+        f"batch = {32 if is_small else IMAGE_RECIPE.batch}": "images per step",
+        f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}": "learning rate after the warm-up",
+        f'augmentation = "{IMAGE_RECIPE.augmentation}"': "none, flip, shift, shift-flip, noise-flip or crop-flip",
+    }
 
 
 def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
