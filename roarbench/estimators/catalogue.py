@@ -255,7 +255,7 @@ def find_display_name(estimator: str) -> DisplayName:
         return DisplayName(fit_on_one_line(estimator, 60), "")
     base = ESTIMATORS[row.base].title
     name, form = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
-    of_base = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
+    of_base = f"of {base}" if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
     parts = [of_base, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
