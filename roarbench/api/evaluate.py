@@ -114,9 +114,7 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     except NoEntryPoint as error:
         raise CallerError(str(error)) from None
     record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
-    model = build_network(
-        plan.model, record.classes, record.channels, record.size, generator, plan.network_source
-    ).eval()
+    model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
     images, targets = torch.randn(_NOISE_IMAGES, *record.shape, generator=generator), torch.arange(_NOISE_IMAGES) % 2
 
     def compute_maps(rows: Tensor) -> tuple[Tensor, bool]:

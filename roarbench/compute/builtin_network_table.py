@@ -1,6 +1,16 @@
-"""The table of built-in networks. Nothing here imports torch."""
+"""The table of built-in networks, and the record of a network for images of one shape. Nothing here imports torch."""
 
 from typing import NamedTuple
+
+
+class NetworkSpec(NamedTuple):
+    """A network for images of one shape: arguments of `compute.networks.build_network`."""
+
+    name: str
+    classes: int
+    channels: int
+    size: int  # height and width of the images in pixels
+    source: str = ""  # text of the Python file that defines the network; empty without such a file
 
 
 class NetworkRecord(NamedTuple):

@@ -19,6 +19,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.class_templates_and_classifier import compute_class_templates_and_classifier
+from roarbench.compute.networks import count_network_cost
 from roarbench.compute.normalised_inputs import Normalisation, normalise
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
@@ -42,9 +43,7 @@ from roarbench.submissions.limits_and_faults import compute_limits
 from roarbench.submissions.parsed_file import parse_submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
-    Network,
     SandboxTask,
-    count_image_cost,
     count_images_per_call,
     run_submission,
 )
@@ -118,7 +117,7 @@ def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvena
     """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
-    find_network = parts[0].explained.work.suite.find_architecture_and_source
+    find_network = parts[0].explained.work.suite.find_network
     networks = groupby(parts, lambda part: find_network(part.explained.number))
     submitted = [maps for _, alike in networks for maps in _make_submitted_maps(list(alike))]
     return [
@@ -138,8 +137,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
     """Make a submission's maps for networks of one architecture in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
     work = explained.work
-    (model, network_source), record = work.suite.find_architecture_and_source(explained.number), work.images.record
-    network = Network(model, record.classes, record.channels, record.size, network_source)
+    network = work.suite.find_network(explained.number)
     file, parameters = estimator.parsed_id.file_id, estimator.parsed_id.listed or ""
     code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size = len(batch.ids), count_images_per_call(network)
@@ -148,7 +146,7 @@ def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
         for subject, _, (images, targets, ids, *_) in parts
     )
     task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parsed_id.marks else "cpu")
-    limits = compute_limits(n * len(parts), count_image_cost(network).flops)
+    limits = compute_limits(n * len(parts), count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.fault is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker

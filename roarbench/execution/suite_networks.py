@@ -49,10 +49,7 @@ _HARMLESS += [(each, f"numpy.{core}.multiarray.{each.__name__}") for each in _RE
 
 def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: int | None = None) -> nn.Module:
     """Build the suite's network, or its explained network with this number, with random weights."""
-    record = suite.dataset_record
-    own = (suite.model, suite.network_source)
-    model, source = own if number is None else suite.find_architecture_and_source(number)
-    return build_network(model, record.classes, record.channels, record.size, generator, source)
+    return build_network(**suite.find_network(number)._asdict(), generator=generator)
 
 
 def build_starting_network(suite: SuiteSpec, recipe: Recipe, seed: int) -> nn.Module:
@@ -74,7 +71,7 @@ def refuse_unloadable_weights(suite: SuiteSpec, given: Sequence[str], starting: 
         if network.model.startswith(TIMM):
             import_timm_and_check_network(network.model.removeprefix(TIMM))  # raises before weights are downloaded
     for number, weights in enumerate(given):
-        name, _ = suite.find_architecture_and_source(number)
+        name = suite.find_network(number).name
         if not weights:
             raise CallerError(f"the weights of {name} are specified only in the suite's file; use --suite FILE.toml")
         load_given_weights(weights, build_suite_network(suite, generator, number), channels, name)

@@ -220,8 +220,7 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     """Return the cost of passing one image through the suite's network."""
-    record = suite.dataset_record
-    return count_network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
+    return count_network_cost(*suite.find_network())
 
 
 def choose_cpu_explanation_batch_size(suite: SuiteSpec) -> int:

@@ -8,6 +8,7 @@ from math import prod
 from roarbench.common.enums import TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
+from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.estimators.catalogue import find_estimator
@@ -218,11 +219,11 @@ class SuiteSpec:
         """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
-    def find_architecture_and_source(self, number: int) -> tuple[str, str]:
-        """Return the name of an explained network's architecture, and its Python source, which is empty if built-in."""
-        if self.networks:
-            return self.networks[number].model, self.networks[number].source
-        return self.model, self.network_source
+    def find_network(self, number: int | None = None) -> NetworkSpec:
+        """Return the suite's network, or its explained network with this number."""
+        record, own = self.dataset_record, None if number is None or not self.networks else self.networks[number]
+        name, source = (own.model, own.source) if own else (self.model, self.network_source)
+        return NetworkSpec(name, record.classes, record.channels, record.size, source)
 
     @property
     def network_source(self) -> str:

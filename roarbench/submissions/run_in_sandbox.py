@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,7 +16,8 @@ from roarbench.common.enums import TEST_IDS
 from roarbench.common.errors import SandboxError
 from roarbench.common.identity import hash_value
 from roarbench.common.text import fit_on_one_line, list_some
-from roarbench.compute.networks import NetworkCost, count_network_cost
+from roarbench.compute.builtin_network_table import NetworkSpec
+from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.submissions.limits_and_faults import (
     MAX_FILES,
@@ -38,25 +38,9 @@ _MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES = 64, 2**29  # per call of `estimate
 _GIB = 2**30
 
 
-class Network(NamedTuple):
-    """Arguments of `compute.networks.build_network` for the explained model."""
-
-    name: str
-    classes: int
-    channels: int
-    size: int
-    source: str = ""
-
-
-@cache
-def count_image_cost(network: Network) -> NetworkCost:
-    """Return the network's computational cost per image."""
-    return count_network_cost(*network)
-
-
-def count_images_per_call(network: Network) -> int:
+def count_images_per_call(network: NetworkSpec) -> int:
     """Return the number of images per call of `estimate`, limited by the memory of the network's activations."""
-    return max(1, min(_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_image_cost(network).activations)))
+    return max(1, min(_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_network_cost(*network).activations)))
 
 
 class ExplainedPart(NamedTuple):
@@ -74,7 +58,7 @@ class SandboxTask(NamedTuple):
     """Task of a sandbox: a submission, and the images and models that it explains."""
 
     source: bytes
-    network: Network  # architecture of all models
+    network: NetworkSpec  # architecture of all models
     parts: tuple[ExplainedPart, ...]  # explained in this order
     device: str = "cpu"  # `cpu` or `cuda`
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.common.text import format_bytes, format_duration
-from roarbench.compute.networks import build_network, set_batch_norm_scales_to_one
+from roarbench.compute.builtin_network_table import NetworkSpec
+from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
 from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
@@ -22,16 +23,14 @@ from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, Submi
 from roarbench.submissions.parsed_file import Submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
-    Network,
     SandboxAnswer,
     SandboxTask,
-    count_image_cost,
     count_images_per_call,
     count_images_per_sandbox,
     run_submission,
 )
 
-_NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
+_NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
 _LARGE_BATCH = 24  # images in the batch that shows how memory grows
@@ -59,10 +58,10 @@ class SubmissionPace(NamedTuple):
 
     def estimate_seconds_per_map(self, suite: SuiteSpec) -> float:
         """Return the core-seconds per map for a suite, including each map's share of the start of a sandbox."""
-        network = find_suite_network(suite)
+        network = suite.find_network()
         shape = (network.channels, network.size, network.size)
         maps_per_sandbox = count_images_per_sandbox(shape) * suite.references
-        relative_cost = count_image_cost(network).flops / count_image_cost(_NETWORK).flops
+        relative_cost = count_network_cost(*network).flops / count_network_cost(*_NETWORK).flops
         return self.seconds_per_map * relative_cost + self.start_seconds / maps_per_sandbox
 
 
@@ -120,7 +119,7 @@ def validate_submission(
     check_sandbox_isolation()
     case = _make_test_case()
     with ThreadPoolExecutor(1) as pool:  # computes the network's cost, needed at the end, while the sandboxes run
-        counting = pool.submit(count_image_cost, find_suite_network(suite))
+        counting = pool.submit(count_network_cost, *suite.find_network())
         report_stage("computing the maps of a few images")
         first = _run_sandbox(submission, case)
         report_stage("computing these maps again in another order, and maps of another model")
@@ -247,18 +246,12 @@ def _estimate_cost(
     suite: SuiteSpec, maps: int, one_by_one: bool, pace: SubmissionPace, peaks: Sequence[float]
 ) -> SuiteCost:
     """Estimate the cost for a suite's network: scale the small network's time by operations, and memory by outputs."""
-    small, network = count_image_cost(_NETWORK), find_suite_network(suite)
+    small, network = count_network_cost(*_NETWORK), suite.find_network()
     grown = max(0, peaks[-1] - peaks[-2]) / (_LARGE_BATCH - _BATCH)  # bytes per additional image of a batch
-    large = count_image_cost(network)
+    large = count_network_cost(*network)
     together = 1 if one_by_one else count_images_per_call(network)
     memory = peaks[-2] + together * grown * large.activations / small.activations
     return SuiteCost(maps, maps * pace.estimate_seconds_per_map(suite), memory)
-
-
-def find_suite_network(suite: SuiteSpec) -> Network:
-    """Return the network that a suite explains."""
-    record = suite.dataset_record
-    return Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
 def draw_text_picture(importance: Tensor, columns: int = 48) -> str:

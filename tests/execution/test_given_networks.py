@@ -77,7 +77,7 @@ def path(tmp_path):
 
 def test_read_suite_reads_networks_and_record_round_trips(path):
     suite = read_suite(path)
-    names = [suite.find_architecture_and_source(number)[0].partition("@")[0] for number in range(3)]
+    names = [suite.find_network(number).name.partition("@")[0] for number in range(3)]
     assert names == ["resnet-planted", "resnet-planted", "net.make"]
     assert suite.given.count("file@") == suite.references == 3
     kept = read_user_suite_record(json.loads(encode_canonically(convert_user_suite_to_record(suite))))

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 
 import torch
 
+from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network
-from roarbench.submissions.run_in_sandbox import ExplainedPart, Network, SandboxTask
+from roarbench.submissions.run_in_sandbox import ExplainedPart, SandboxTask
 from roarbench.submissions.sandbox_process import SandboxExit
 
-NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
+NETWORK = NetworkSpec("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """
 import torch
 def estimate(model, images, targets, generator):
