@@ -8,8 +8,8 @@ import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.common.enums import Split
-from roarbench.compute import train
 from roarbench.compute.networks import SmallResNet, count_network_cost
+from roarbench.compute.training_batches import TrainingBatches
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import TWINS
@@ -122,7 +122,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
         with register_module_forward_pre_hook(passed):
             return compute_maps_of_tasks(*given)
 
-    note("trained", train.Training, "_load_images_and_labels", lambda self, index: index)
+    note("trained", TrainingBatches, "load", lambda self, index, step: index)
     note("scored", explained_and_common_networks, "predict_logits", lambda model, inputs, *_: inputs)
     note("scored", train_and_score_runs, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
