@@ -76,6 +76,13 @@ def bubblewrap(require):
 
 
 @pytest.fixture
+def working_folder(tmp_path, monkeypatch):
+    """The folder of the test, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def store(tmp_path):
     """A store of results in the folder of the test."""
     from roarbench.store.results import ResultsStore, make_default_url

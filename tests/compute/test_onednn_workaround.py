@@ -30,6 +30,18 @@ def draw_channels_last(*shape):
     return torch.randn(shape, generator=seeded(1)).contiguous(memory_format=torch.channels_last)
 
 
+def assert_gradients_match_float64(images, weight, *settings, precision=torch.bfloat16):
+    """Compare corrected gradients of a convolution with these settings, from its stride on."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), CorrectedGradients():
+        found = F.conv2d(images, weight, None, *settings)
+        back = torch.randn(found.shape, generator=seeded(2)).to(precision)
+        got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
+    exact = F.conv2d(images.double(), weight.double(), None, *settings)
+    tolerance = 0.02 if precision is torch.bfloat16 else 1e-5  # 8 bits, in sums of up to 3,000 products
+    for one, other in zip(got, torch.autograd.grad(exact, [images, weight], back.double()), strict=True):
+        assert (one - other).norm() <= tolerance * other.norm(), (images.shape, settings)
+
+
 @pytest.mark.parametrize("groups", [1, 4, CHANNELS])
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (2, 1), (3, 1), (3, 2), (5, 1), (7, 1)])
 def test_corrected_bf16_gradients_match_float64(kernel, dilation, groups):
@@ -40,14 +52,7 @@ def test_corrected_bf16_gradients_match_float64(kernel, dilation, groups):
         images = draw_channels_last(2, CHANNELS, place, place).requires_grad_()
         weight = draw_channels_last(CHANNELS, CHANNELS // groups, kernel, kernel).requires_grad_()
         fill_freed_memory(kernel)
-        with torch.autocast("cpu", torch.bfloat16), CorrectedGradients():
-            found = F.conv2d(images, weight, None, stride, pad, dilation, groups)
-            back = torch.randn(found.shape, generator=seeded(2)).bfloat16()
-            got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
-        exact = F.conv2d(images.double(), weight.double(), None, stride, pad, dilation, groups)
-        expected = torch.autograd.grad(exact, [images, weight], back.double())
-        for one, other in zip(got, expected, strict=True):  # rounded to 8 bits, added up from up to 3,000 products
-            assert (one - other).norm() <= 0.02 * other.norm(), (stride, place, pad)
+        assert_gradients_match_float64(images, weight, stride, pad, dilation, groups)
 
 
 def test_has_weights_only_on_padding_matches_hand_made_cases():
@@ -103,13 +108,7 @@ def test_training_keeps_weights_that_meet_only_padding():
 def test_strided_functional_projection_gradients_match_float64(precision):
     """With AVX-512, oneDNN's strided kernel writes past its workspace."""
     images, weight = (draw_channels_last(*shape).requires_grad_() for shape in ((8, 8, 112, 112), (16, 8, 1, 1)))
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16), CorrectedGradients():
-        found = F.conv2d(images, weight, None, 2)
-        back = torch.randn(found.shape, generator=seeded(2)).to(precision)
-        got = torch.autograd.grad(found, [images, weight], back.contiguous(memory_format=torch.channels_last))
-    expected = torch.autograd.grad(F.conv2d(images.double(), weight.double(), None, 2), [images, weight], back.double())
-    for one, other in zip(got, expected, strict=True):
-        assert (one - other).norm() <= (0.02 if precision is torch.bfloat16 else 1e-5) * other.norm()
+    assert_gradients_match_float64(images, weight, 2, precision=precision)
 
 
 def list_built_in_trainings():

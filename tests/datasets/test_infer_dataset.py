@@ -142,23 +142,22 @@ def test_infer_dataset_reports_skipped_files_and_ignores_macosx_folder(tmp_path)
 
 
 @pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
-def test_new_suite_file_has_depth_of_deep_grey_images(tmp_path, monkeypatch, scale, depth):
-    monkeypatch.chdir(tmp_path)
+def test_new_suite_file_has_depth_of_deep_grey_images(working_folder, scale, depth):
     for name in ("a", "b"):
-        (tmp_path / "set" / name).mkdir(parents=True)
+        (working_folder / "set" / name).mkdir(parents=True)
         for number in range(2):
             values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
             image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
-            image.save(tmp_path / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
-    path = write_new_suite_file(tmp_path / "set")
+            image.save(working_folder / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
+    path = write_new_suite_file(working_folder / "set")
     record = read_suite(path).dataset_record
     assert (record.depth, record.channels) == (depth, 1)
-    pixels = decode_dataset(record, tmp_path / "store").train.pixels
+    pixels = decode_dataset(record, working_folder / "store").train.pixels
     np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
     path.write_text(path.read_text().replace("depth =", "# depth ="))
     if depth != 16:
         with pytest.raises(DataError, match=f"but are read as 16 bits; write depth = {depth} under"):
-            decode_dataset(read_suite(path).dataset_record, tmp_path / "store")
+            decode_dataset(read_suite(path).dataset_record, working_folder / "store")
 
 
 def write_parquet_split(folder, labels, split="train", images=None, columns=("image", "label")):
@@ -357,28 +356,25 @@ def test_infer_dataset_rejects_table_without_numeric_column(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
-def test_new_suite_file_escapes_folder_and_class_names(tmp_path, monkeypatch, text):
-    monkeypatch.chdir(tmp_path)
-    folder = write_pictures(tmp_path / text)
+def test_new_suite_file_escapes_folder_and_class_names(working_folder, text):
+    folder = write_pictures(working_folder / text)
     (folder / "red").rename(folder / f"red {text}")
     assert read_suite(write_new_suite_file(folder)).dataset_record.folder == str(folder)
 
 
-def test_new_suite_file_escapes_column_names(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_parquet_split(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
-    record = read_suite(write_new_suite_file(tmp_path / "set")).dataset_record
+def test_new_suite_file_escapes_column_names(working_folder):
+    write_parquet_split(working_folder / "set", WORDS, columns=('im"age', "la\\bel"))
+    record = read_suite(write_new_suite_file(working_folder / "set")).dataset_record
     assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
     assert add_class_and_image_counts(record).classes == 2
     assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
 
 
 @pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
-def test_new_suite_file_rejects_unprintable_folder_name(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_new_suite_file_rejects_unprintable_folder_name(working_folder, name):
     with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
-        write_new_suite_file(write_pictures(tmp_path / name))
-    assert not list(tmp_path.glob("*.toml"))
+        write_new_suite_file(write_pictures(working_folder / name))
+    assert not list(working_folder.glob("*.toml"))
 
 
 @pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])

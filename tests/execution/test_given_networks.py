@@ -39,6 +39,7 @@ from roarbench.store.trusted_network_files import record_trusted_network
 from roarbench.store.user_suites import store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
+from tests.helpers.streamed import seeded
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed
 
 FILE = """
@@ -58,19 +59,23 @@ recipe = {like = "planted@1"}
 """
 
 
-def save(path, model, seed, source=""):
-    """Write the weights of a network whose predictions differ between images."""
-    generator = torch.Generator().manual_seed(seed)
-    torch.save(randomise_weights(build_network(model, 4, 3, 8, generator, source), generator).state_dict(), path)
+def make_network(seed, name="resnet-planted", source=""):
+    """Make a network of four classes whose predictions differ between images."""
+    generator = seeded(seed)
+    return randomise_weights(build_network(name, 4, 3, 8, generator, source), generator)
+
+
+def save(path, *network):
+    torch.save(make_network(*network).state_dict(), path)
 
 
 @pytest.fixture
 def path(tmp_path):
     """The suite file beside the files of its networks."""
     (tmp_path / "net.py").write_text(FILE)
-    save(tmp_path / "one.pt", "resnet-planted", 0)
-    save(tmp_path / "two.pt", "resnet-planted", 1)
-    save(tmp_path / "three.pt", "net.make@0", 2, FILE)
+    save(tmp_path / "one.pt", 0)
+    save(tmp_path / "two.pt", 1)
+    save(tmp_path / "three.pt", 2, "net.make@0", FILE)
     (tmp_path / "mixed.toml").write_text(TEXT)
     return tmp_path / "mixed.toml"
 
@@ -91,7 +96,7 @@ def test_read_suite_reads_networks_and_record_round_trips(path):
 def test_network_that_modifies_images_in_place_is_rejected(path):
     source = FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), ")
     path.with_name("net.py").write_text(source)
-    save(path.with_name("three.pt"), "net.make@0", 2, source)
+    save(path.with_name("three.pt"), 2, "net.make@0", source)
     with pytest.raises(CallerError, match=r"^net.make@\S+ modifies its input images in place"):
         check_network_and_drop_estimators(read_suite(path))
 
@@ -99,20 +104,19 @@ def test_network_that_modifies_images_in_place_is_rejected(path):
 def test_suite_with_additional_network_keeps_run_keys(path):
     first = read_suite(path)
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
-    save(path.with_name("four.pt"), "resnet-planted", 9)
+    save(path.with_name("four.pt"), 9)
     data = "0" * 32
     assert set(list_run_keys(first, data, None).values()) < set(list_run_keys(read_suite(path), data, None).values())
 
 
-def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path):
+def test_each_given_network_is_scored_under_maps_of_every_network(path, store, tmp_path):
     suite = check_network_and_drop_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
-        results = collect_results(suite, store, None, work.images.fingerprint)
-        seeds_by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
-        numbers = {given: seeds for (*_, given), seeds in seeds_by_version.items()}
+    assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
+    results = collect_results(suite, store, None, work.images.fingerprint)
+    seeds_by_version = store.read_seeds_by_data_and_weights(suite.dataset, suite.model)
+    numbers = {given: seeds for (*_, given), seeds in seeds_by_version.items()}
     assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].load_trained()[4], nn.Linear)
@@ -130,30 +134,29 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, tmp_path
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def ran(tmp_path, store, monkeypatch):
     """Functions that run a suite on eight images per split, and that reproduce one of its results."""
     monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
 
-        def run(suite, files=()):
-            assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
-            rows = store.read_results(store.list_result_keys("")).values()
-            assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
-            return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
+    def run(suite, files=()):
+        assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
+        rows = store.read_results(store.list_result_keys("")).values()
+        assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
+        return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
-        def again(row, *files, store=store):
-            return reproduce(RerunRequest(row.run.key, references=files), workspace, store, console).verdict
+    def again(row, *files, store=store):
+        return reproduce(RerunRequest(row.run.key, references=files), workspace, store, console).verdict
 
-        yield SimpleNamespace(run=run, again=again, store=store)
+    return SimpleNamespace(run=run, again=again)
 
 
 PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.3, 101)]
 
 
-def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, ran):
+def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, store, ran):
     suite = check_network_and_drop_estimators(read_suite(path)).suite
-    store_or_replace_suite(ran.store.database, suite)
+    store_or_replace_suite(store.database, suite)
     record_trusted_network(suite)
     rows = ran.run(suite)
     one, two, three = (each.weights for each in suite.networks)
@@ -167,7 +170,7 @@ def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, ran)
 
 
 def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, monkeypatch):
-    save(path.with_name("four.pt"), "resnet-planted", 5)
+    save(path.with_name("four.pt"), 5)
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
     known = replace(SUITE, blocks=blocks)
@@ -211,21 +214,17 @@ def test_read_suite_rejects_invalid_networks(path, old, new, said):
 def libraries(tmp_path, monkeypatch):
     """Small networks of four classes in the place of the ResNets of torchvision and timm."""
 
-    def small(seed):
-        generator = torch.Generator().manual_seed(seed)
-        return randomise_weights(build_network("resnet-planted", 4, 3, 8, generator), generator)
-
     def fetch(file):
-        torch.save(small(int(file[-1])).state_dict(), tmp_path / file)
+        save(tmp_path / file, int(file[-1]))
         return tmp_path / file
 
-    monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda name, classes, channels, size: small(0))
+    monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda *asked: make_network(0))
     monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
     monkeypatch.setattr(suite_networks, "_fetch_torchvision_file", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(
         is_model=lambda name: name.startswith("resnet50."),
-        create_model=lambda name, pretrained=False, **settings: small(len(name) if pretrained else 0),
+        create_model=lambda name, pretrained=False, **settings: make_network(len(name) if pretrained else 0),
         get_pretrained_cfg=lambda name: about,
     )
     monkeypatch.setitem(sys.modules, "timm", timm)

@@ -57,13 +57,12 @@ def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
 
 
 @pytest.mark.parametrize("reason", ["not 0.2, which is steep", ""])
-def test_new_suite_file_says_why_smaller_peak_was_chosen(tmp_path, monkeypatch, reason):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "rows.csv"
+def test_new_suite_file_says_why_smaller_peak_was_chosen(working_folder, monkeypatch, reason):
+    path = working_folder / "rows.csv"
     path.write_text("a,b,label\n" + "".join(f"{i / 8},{i % 3},{i % 2}\n" for i in range(20)))
     found = PeakTrials(0.013, True, "peak = 0.013", reason)
     monkeypatch.setattr(learning_rate_search, "tune_peak_learning_rate", lambda *_: found)
-    text = insert_tuned_learning_rate(write_new_suite_file(path).read_text(), tmp_path / "rows.toml", lambda line: None)
+    text = insert_tuned_learning_rate(write_new_suite_file(path).read_text(), working_folder / "rows.toml", print)
     assert ("# not 0.2, which is steep\npeak = 0.013 " in text) is bool(reason)
     assert "\npeak = 0.013 " in text
 
@@ -75,31 +74,28 @@ def write_suite_for_network(tmp_path, network, said):
     return path.read_text(), read_suite(path)
 
 
-def test_new_suite_file_has_tuned_peak_and_full_sides(tmp_path, monkeypatch):
+def test_new_suite_file_has_tuned_peak_and_full_sides(working_folder):
     """The last layer of the network fixes the image size."""
-    monkeypatch.chdir(tmp_path)
     said, hot = [], NETWORK.replace("nn.Sequential(", "nn.Sequential(Hot(), ")
     layer = "class Hot(nn.Module):\n    def forward(self, x):\n        return 4 * x\n\n\n"
-    text, suite = write_suite_for_network(tmp_path, hot.replace("def build", f"{layer}def build"), said)
+    text, suite = write_suite_for_network(working_folder, hot.replace("def build", f"{layer}def build"), said)
     recipe = find_recipe(suite.recipe)
     assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of at most 100 steps on ")
     assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
 
 
-def test_new_suite_file_has_default_peak_when_search_fails(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_new_suite_file_has_default_peak_when_search_fails(working_folder):
     said = []
-    text, _ = write_suite_for_network(tmp_path, "def build(classes, channels, size): return 1", said)
+    text, _ = write_suite_for_network(working_folder, "def build(classes, channels, size): return 1", said)
     assert "warning: the search for a peak learning rate failed: " in "\n".join(said)
     assert "\npeak = 0.2 " in text and "sides" not in text
 
 
-def test_peak_search_message_counts_rows_for_tables(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path, said = tmp_path / "rows.csv", []
+def test_peak_search_message_counts_rows_for_tables(working_folder):
+    path, said = working_folder / "rows.csv", []
     path.write_text("a,b,label\n" + "".join(f"{i},{i % 3},{i % 2}\n" for i in range(20)))
-    insert_tuned_learning_rate(write_new_suite_file(path).read_text(), tmp_path / "rows.toml", said.append)
+    insert_tuned_learning_rate(write_new_suite_file(path).read_text(), working_folder / "rows.toml", said.append)
     assert re.search(r"three trials of at most 100 steps on \d+ training rows; correct on ", said[-1])
 
 
@@ -112,18 +108,16 @@ def write_suite_without_signal(folder):
     return write_new_suite_file(path)
 
 
-def test_network_that_answers_largest_class_is_near_chance(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    suite = read_suite(write_suite_without_signal(tmp_path))
-    found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, tmp_path / "store"))
+def test_network_that_answers_largest_class_is_near_chance(working_folder):
+    suite = read_suite(write_suite_without_signal(working_folder))
+    found = tune_peak_learning_rate(suite, decode_dataset(suite.dataset_record, working_folder / "store"))
     assert not found.trained
     assert "stays near chance of 70.0% (always the largest class) at all three peak learning rates" in found.line
 
 
 @pytest.mark.slow
-def test_run_stops_when_explained_network_answers_largest_class(tmp_path, monkeypatch, call):
-    monkeypatch.chdir(tmp_path)
-    path, store = write_suite_without_signal(tmp_path), tmp_path / "store"
+def test_run_stops_when_explained_network_answers_largest_class(working_folder, call):
+    path, store = write_suite_without_signal(working_folder), working_folder / "store"
     answer = call("run", "--suite", path, "--store", store)
     assert answer.code == 2
     assert "correct, near chance of 70.0% (always the largest class), so maps of the reference are mean" in answer.err

@@ -36,7 +36,6 @@ from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.ranking_spec import make_ranking_spec
-from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
 from tests.helpers.tables import render_text
@@ -168,62 +167,58 @@ def test_suite_with_additional_reference_keeps_run_keys():
     assert set(fewer.values()).isdisjoint(again.values())
 
 
-def test_run_missing_resumes_interrupted_suite_without_rescoring(tmp_path, done):
+def test_run_missing_resumes_interrupted_suite_without_rescoring(store, done):
     """Some runs of every job are done, as by a command with fewer networks or levels."""
     work, runs, _, results = done
     stored = list(results.results.values())
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.add_results(stored[::2])
-        assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
-        found = store.read_results([run.key for run in runs])
+    store.add_results(stored[::2])
+    assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
+    found = store.read_results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
     grouped = [run.key for step in build_job_graph(work, left) for run in step.runs]
     assert sorted(grouped) == sorted(run.key for run in left)
 
 
-def test_run_missing_skips_runs_stored_meanwhile_by_another_command(tmp_path, done):
+def test_run_missing_skips_runs_stored_meanwhile_by_another_command(store, done):
     """The other command had other networks or levels, so it stored some runs of a job."""
     work, runs, _, results = done
     stored = {row.run.key: row for row in results.results.values()}
     engine = InlineEngine()
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        events = run_missing(work, runs, store, engine)
-        first = next(events)
-        others = [run.key for run in runs if run not in first.step.runs][::3]
-        store.add_results(stored[key] for key in others)
-        ended = [first, *events]
-        assert [event.failure for event in ended if event.failure] == []
-        assert store.find_done_keys(list(stored)) == stored.keys()
+    events = run_missing(work, runs, store, engine)
+    first = next(events)
+    others = [run.key for run in runs if run not in first.step.runs][::3]
+    store.add_results(stored[key] for key in others)
+    ended = [first, *events]
+    assert [event.failure for event in ended if event.failure] == []
+    assert store.find_done_keys(list(stored)) == stored.keys()
     did = [run.key for event in ended if not event.elsewhere for run in event.step.runs]
     assert sorted(did) == sorted(stored.keys() - set(others))
 
 
-def test_run_missing_completes_job_without_previously_failed_runs(tmp_path, done):
+def test_run_missing_completes_job_without_previously_failed_runs(store, done):
     work, runs, _, _ = done
     together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
     failed = {run.key: "no room" for run in together.runs[::2]}
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.failures.record_runs_failed_until_retry(together.runs[::2], "no room")
-        ended = list(run_missing(work, runs, store, InlineEngine()))
-        told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
-        assert told == failed
-        assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs} - failed.keys()
+    store.failures.record_runs_failed_until_retry(together.runs[::2], "no room")
+    ended = list(run_missing(work, runs, store, InlineEngine()))
+    told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
+    assert told == failed
+    assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs} - failed.keys()
 
 
-def test_results_of_a_job_are_stored_atomically(tmp_path, done):
+def test_results_of_a_job_are_stored_atomically(store, done):
     *_, results = done
     one, two = list(results.results.values())[:2]
     keys, owner = (one.run.key, two.run.key), Owner.of_this_process()
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        (number,) = store.claim_leases([LeaseRequest(keys)], owner, 1).granted.values()
-        store.release_leases([two.run.key], owner)
-        with pytest.raises(LostLease):
-            store.add_results([one, two], number)
-        assert store.find_done_keys(keys) == set()
-        with pytest.raises(LostLease):
-            store.failures.record_runs_failed_until_retry([one.run, two.run], "no room", number)
-        assert store.failures.find_stop_reasons(keys) == {}
+    (number,) = store.claim_leases([LeaseRequest(keys)], owner, 1).granted.values()
+    store.release_leases([two.run.key], owner)
+    with pytest.raises(LostLease):
+        store.add_results([one, two], number)
+    assert store.find_done_keys(keys) == set()
+    with pytest.raises(LostLease):
+        store.failures.record_runs_failed_until_retry([one.run, two.run], "no room", number)
+    assert store.failures.find_stop_reasons(keys) == {}
 
 
 def test_training_images_are_ranked_only_for_networks_of_retraining_runs():

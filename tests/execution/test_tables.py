@@ -7,13 +7,12 @@ import pytest
 from leaderboard.live_store import read_views
 from leaderboard.pictures import read_pictures
 from roarbench.plan.suite import NO_NEIGHBOURS
-from roarbench.store.results import ResultsStore, make_default_url
 
 SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 
 
 @pytest.mark.slow
-def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(call, tmp_path):
+def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(call, store, tmp_path):
     """Tables have no pictures of maps either."""
     assert call("run", *SMALL, "--estimators", "grad", "--store", tmp_path).code == 0
     for protocol in ("matched", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
@@ -27,6 +26,5 @@ def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(cal
     answer = call("run", *SMALL, "--estimators", "ig(baseline=blur)", "--store", tmp_path)
     refused = f"roarbench: suite 'breast-cancer' has no 'ig(baseline=blur)': {NO_NEIGHBOURS}\n"
     assert (answer.code, answer.err) == (2, refused)
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        (view,) = read_views(store, tmp_path).values()
+    (view,) = read_views(store, tmp_path).values()
     assert read_pictures(view.results, tmp_path) is None

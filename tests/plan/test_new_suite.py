@@ -9,12 +9,6 @@ from tests.helpers.own_photos import write_pictures, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
 
-@pytest.fixture
-def working_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_write_new_suite_file_reads_class_folders(working_folder):
     path = new_suite.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
     suite, written = read_suite(path), path.read_text()

@@ -27,7 +27,6 @@ from roarbench.plan.suite_record import (
 from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 
-PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
 ON_TABLE = """
 name = "mine"
 protocols = ["matched", "roar"]
@@ -93,9 +92,8 @@ def test_describe_missing_controls_names_two_controls_of_table(table_suite_path)
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
-def test_new_suite_file_has_all_controls(write, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    suite = read_suite(new_suite.write_new_suite_file(write(tmp_path)))
+def test_new_suite_file_has_all_controls(write, working_folder):
+    suite = read_suite(new_suite.write_new_suite_file(write(working_folder)))
     assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
@@ -243,7 +241,7 @@ def test_suite_file_reads_hub_data_set_or_network_file(path):
     revision = "0123456789" * 4
     said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
     said += 'train = "train"\ntest = "test"\nimage_column = "img"'
-    data = read_changed_suite(path, PICTURES, said).dataset_record
+    data = read_changed_suite(path, f"{IMAGES}\n{SIZE}\n{SHARE}", said).dataset_record
     assert (data.hub, data.revision, data.image_column, data.label_column) == ("me/mine", revision, "img", "label")
     models = set()
     for text in ("def build(classes, channels, size): ...\n", "# another\ndef build(classes, channels, size): ...\n"):

@@ -16,7 +16,6 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import FAST_SUITES, find_builtin_suite
 from roarbench.stats.board_agreement import Agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
-from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
@@ -90,11 +89,10 @@ def test_judge_machine_follows_study_plan():
         assert judge_machine(tau, opposed, inside) == verdict
 
 
-def test_quick_full_page_counts_shipped_runs(tmp_path):
+def test_quick_full_page_counts_shipped_runs(store):
     page = (ROOT / "studies/quick_full/README.md").read_text("utf-8")
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        assert len(import_results(store, ROOT / "studies/quick_full/rows.parquet").new) == 1717
-        counted = make_runs_table(collect_results(find_builtin_suite("quick-full"), store)).split("\n")
+    assert len(import_results(store, ROOT / "studies/quick_full/rows.parquet").new) == 1717
+    counted = make_runs_table(collect_results(find_builtin_suite("quick-full"), store)).split("\n")
     shipped = [line for line in counted if not any(f"`{each.name}`" in line for each in (MORF, LERF))]
     assert len(shipped) == 2 + len(SHOWN) - 2 + 1  # plus two heading lines and mask-only, minus MoRF and LeRF
     assert all(line in page for line in shipped)

@@ -163,21 +163,20 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
         plan_pull_request(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
-def test_publishing_rejects_imported_rows_and_names_imported_rankings(published, tmp_path):
+def test_publishing_rejects_imported_rows_and_names_imported_rankings(published, second, tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
     asked = ("quick-matched@3", "sobel", tmp_path / "new", "A. Author")
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        import_results(store, published / NAME)
-        with pytest.raises(CallerError, match="publish runs of this machine"):
-            plan_pull_request(store, *asked)
-        found = store.read_results(store.list_result_keys("")).values()
-        with store.database.begin_exclusive_write() as connection:
-            connection.execute(imports.delete())
-            rankings = {result.rankings for result in found} - {""}
-            insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
-        text = plan_pull_request(store, *asked).text
-        assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
+    import_results(second, published / NAME)
+    with pytest.raises(CallerError, match="publish runs of this machine"):
+        plan_pull_request(second, *asked)
+    found = second.read_results(second.list_result_keys("")).values()
+    with second.database.begin_exclusive_write() as connection:
+        connection.execute(imports.delete())
+        rankings = {result.rankings for result in found} - {""}
+        insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
+    text = plan_pull_request(second, *asked).text
+    assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
 
 
 def test_list_checked_result_files_returns_files_and_rejects_missing_folder(published):
@@ -203,19 +202,18 @@ def test_published_rows_of_user_suite_are_checked_against_suite_in_file(tmp_path
         read_checked_folder(folder)
 
 
-def test_row_of_user_suite_is_published_with_suite_in_file(tmp_path):
+def test_row_of_user_suite_is_published_with_suite_in_file(second, tmp_path):
     (source,) = (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
     folder = tmp_path / "new"
     folder.mkdir()
     (folder / INDEX).write_text('{"format": 1, "files": []}')
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        import_results(store, source)
-        store.database.run_write(lambda connection: connection.execute(imports.delete()))
-        prepared = plan_pull_request(store, "benchmark-imagenet", "grad", folder, "A. Author")
-        add_published_file(store, folder, prepared, "A. Author")
-        (tmp_path / "mine.toml").write_text(make_renamed_suite_text("planted"), "utf-8")
-        with pytest.raises(CallerError, match="the store has no runs of grad in my-planted@"):
-            plan_pull_request(store, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")
+    import_results(second, source)
+    second.database.run_write(lambda connection: connection.execute(imports.delete()))
+    prepared = plan_pull_request(second, "benchmark-imagenet", "grad", folder, "A. Author")
+    add_published_file(second, folder, prepared, "A. Author")
+    (tmp_path / "mine.toml").write_text(make_renamed_suite_text("planted"), "utf-8")
+    with pytest.raises(CallerError, match="the store has no runs of grad in my-planted@"):
+        plan_pull_request(second, str(tmp_path / "mine.toml"), "grad", folder, "A. Author")
     assert prepared.path == "benchmark-imagenet/5a187511/grad.parquet"
     ((file, found),) = read_checked_folder(folder).items()
     assert file.versioned_suite == "benchmark-imagenet@5a187511"

@@ -1,4 +1,4 @@
-"""Export and import between stores, provenance levels of rows, and archived rows."""
+"""Submissions in a store, export and import between stores, provenance levels of rows, and archived rows."""
 
 import csv
 import json
@@ -7,6 +7,7 @@ import re
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,14 +34,17 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
-    ResultsStore,
     explain_unverified_estimators,
-    make_default_url,
     read_origins,
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
-from roarbench.store.submissions import find_addable_estimators_with_runs, read_submissions_by_id, store_submission
+from roarbench.store.submissions import (
+    find_addable_estimators_with_runs,
+    read_submissions_by_id,
+    read_submissions_of_estimators,
+    store_submission,
+)
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.parsed_file import parse_submission
@@ -54,6 +58,19 @@ TRUSTED = f"{ENTRY.id}~trusted"
 
 def make_rows(*names):
     return [make_result(make_run(estimator=name)) for name in names]
+
+
+def test_store_submission_keeps_one_file_per_id(store):
+    for each in (ENTRY, OTHER, ENTRY):
+        store_submission(store.database, each)
+    twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
+    with pytest.raises(StoreError, match=f"a different file is stored as {ENTRY.id}"):
+        store_submission(store.database, twin)
+    assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
+    assert read_submissions_by_id(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
+    names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
+    found = read_submissions_of_estimators(store.database, names)
+    assert found == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_row_origin_is_verified_unless_trusted_or_imported(store, second, tmp_path):
@@ -187,7 +204,7 @@ def test_reproduction_margin_ignores_imported_rows(store, second, tmp_path):
     assert reproduce_run._compute_chance_margin(store, suite, extremes[0], extremes[0]) == 0
 
 
-def test_reproduction_margin_uses_roar_of_other_rows(tmp_path, monkeypatch):
+def test_reproduction_margin_uses_roar_of_other_rows(second, monkeypatch):
     """KAR of one estimator was run once; training runs of Random under ROAR say how much training runs differ."""
     blocks = (Block(ROAR, ("random", "truth"), (0.5,), seeds=2), Block(KAR, ("random", "truth"), (0.5,), seeds=1))
     suite = replace(find_builtin_suite("planted"), blocks=blocks)
@@ -197,11 +214,10 @@ def test_reproduction_margin_uses_roar_of_other_rows(tmp_path, monkeypatch):
     (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
     monkeypatch.setattr(reproduce_run, "list_all_suites", lambda _: [suite])
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.add_results([*rows, stored])
-        whole, part = reproduce_run._find_suite_and_part_of_run(store, stored, ())
-        assert [block.protocol for block in part.blocks] == [KAR]
-        assert reproduce_run._compute_chance_margin(store, whole, stored, stored) > 0.9
+    second.add_results([*rows, stored])
+    whole, part = reproduce_run._find_suite_and_part_of_run(second, stored, ())
+    assert [block.protocol for block in part.blocks] == [KAR]
+    assert reproduce_run._compute_chance_margin(second, whole, stored, stored) > 0.9
 
 
 def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):

@@ -20,10 +20,9 @@ GOOD = f'NAME = "good"\nDESCRIPTION = "\\x1b[2J<script>alert(1)</script> gradien
 
 
 @pytest.fixture
-def call(call, monkeypatch, tmp_path):
+def call(call, monkeypatch, working_folder):
     """Run a command in an empty folder, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
     return call
 
 

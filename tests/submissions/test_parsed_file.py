@@ -83,8 +83,7 @@ def test_read_submission_refuses_array_file_without_reading_it(tmp_path):
     assert caught.value.fault.kind is SubmissionFault.UNREADABLE
 
 
-def test_write_template_creates_valid_submission_for_any_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_write_template_creates_valid_submission_for_any_name(working_folder):
     path = write_template("my-own-1")
     assert path == Path("my_own_1.py")
     assert read_submission(path).name == "my-own-1"
@@ -93,12 +92,10 @@ def test_write_template_creates_valid_submission_for_any_name(tmp_path, monkeypa
     for name in ("../up", 'a"; import os #'):
         with pytest.raises(Refusal):
             write_template(name)
-    assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
+    assert [path.name for path in working_folder.iterdir()] == ["my_own_1.py"]
 
 
-def test_write_template_leaves_no_partial_file_on_full_disk(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
+def test_write_template_leaves_no_partial_file_on_full_disk(working_folder, monkeypatch):
     def write_part(path, text, encoding):
         path.write_bytes(text[:9].encode())
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -106,7 +103,7 @@ def test_write_template_leaves_no_partial_file_on_full_disk(tmp_path, monkeypatc
     monkeypatch.setattr(Path, "write_text", write_part)
     with pytest.raises(StoreError, match="cannot write mine.py: No space left on device; free disk space or write to"):
         write_template("mine")
-    assert list(tmp_path.iterdir()) == []
+    assert list(working_folder.iterdir()) == []
 
 
 def test_parameters_are_plain_attributes_of_estimator_class():

@@ -19,6 +19,7 @@ from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.adapters import NoEntryPoint, find_entry_point
 from roarbench.submissions.limits_and_faults import MAX_LINE, SubmissionFault, make_printable_fault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
+from tests.helpers.streamed import seeded
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
@@ -94,12 +95,8 @@ def make_network():
     return model
 
 
-def make_generator(seed=7):
-    return torch.Generator().manual_seed(seed)
-
-
 def call_entry_point(generator=None, **names):
-    return find_entry_point(SimpleNamespace(**names))(make_network(), IMAGES, TARGETS, generator or make_generator())
+    return find_entry_point(SimpleNamespace(**names))(make_network(), IMAGES, TARGETS, generator or seeded(7))
 
 
 def test_captum_class_explains_target_of_each_image():
@@ -130,16 +127,16 @@ def test_global_random_functions_use_generator_of_image():
         lambda: [random.random() for _ in range(4)],
     ):
         source = {"explain_func": lambda model, inputs, targets, draw=draw: np.asarray(draw(), np.float32)}
-        one, again, other = (call_entry_point(make_generator(seed), **source) for seed in (1, 1, 2))
+        one, again, other = (call_entry_point(seeded(seed), **source) for seed in (1, 1, 2))
         assert torch.equal(one, again)
         assert not torch.equal(one, other)
-        drawn, untouched = make_generator(), make_generator().get_state()
+        drawn, untouched = seeded(7), seeded(7).get_state()
         call_entry_point(drawn, **source)
         assert not torch.equal(drawn.get_state(), untouched)  # so that images are explained one at a time
 
 
 def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():
-    generator = make_generator()
+    generator = seeded(7)
     images, given = call_entry_point(generator, estimate=lambda model, images, targets, generator: (images, generator))
     assert images is IMAGES and given is generator
     for names, words in (
