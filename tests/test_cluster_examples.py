@@ -121,7 +121,6 @@ def test_kubernetes_file_is_valid(require):
 
 
 def test_ray_file_matches_schema_of_installed_ray():
-    """The schema is that of the installed Ray."""
     schema = json.loads((Path(find_spec("ray").origin).parent / "autoscaler/ray-schema.json").read_text())
     record = yaml.safe_load((FOLDER / "ray.yaml").read_text())
     jsonschema.validate(record, schema)

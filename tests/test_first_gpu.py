@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 from unittest.mock import Mock, patch
 
 import first_gpu
@@ -30,6 +29,7 @@ from roarbench.compute.streamed_degraded_images import StreamedImages
 from roarbench.execution.rate_measurement import draw_random_degraded_images
 from roarbench.execution.rates import GPU, assume_rates
 from roarbench.plan.suites import find_builtin_suite
+from tests.helpers.elsewhere import ROOT
 
 
 def test_all_steps_take_forty_minutes_at_most():
@@ -38,7 +38,7 @@ def test_all_steps_take_forty_minutes_at_most():
 
 
 def test_gpu_page_lists_steps():
-    page = (Path(__file__).parents[1] / "docs/gpu.md").read_text()
+    page = (ROOT / "docs/gpu.md").read_text()
     rows = [f"| {step.name} | {step.limit} s | {step.expected} |" for step in STEPS]
     assert "\n".join(rows) in page
 
@@ -161,10 +161,10 @@ def test_single_step_uses_report_folder_as_store(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.process
 def test_first_gpu_docstring_names_existing_options():
-    root, (_, whole, one) = Path(__file__).parents[1], re.findall("^    (.*?) +# ", first_gpu.__doc__, re.MULTILINE)
-    assert "first-gpu:" in (root / "Makefile").read_text()
+    _, whole, one = re.findall("^    (.*?) +# ", first_gpu.__doc__, re.MULTILINE)
+    assert "first-gpu:" in (ROOT / "Makefile").read_text()
     program = [sys.executable, whole.split()[1], "--help"]
-    done = subprocess.run(program, cwd=root, capture_output=True, text=True)
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
     usage = done.stdout.partition("\n\n")[0]  # the description below it repeats the docstring
     named = re.findall("--[a-z]+", f"{whole} {one}")
     assert done.returncode == 0 and sorted(named) == ["--out", "--step"]

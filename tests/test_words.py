@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 import typer
@@ -13,8 +12,9 @@ from roarbench.common.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.plan.protocols import SHOWN
 from roarbench.store.results import Origin
+from tests.helpers.elsewhere import ROOT
 
-PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "words.md").read_text("utf-8")
 LINES = PAGE.splitlines()
 ROWS = [number for number, line in enumerate(LINES) if line.startswith("| **")]
 CELLS = [[cell.strip() for cell in LINES[number].split("|")[1:-1]] for number in ROWS]

@@ -136,7 +136,6 @@ def test_exchanged_masks_draw_lenders_and_masks_uniformly(lenders):
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("t", [0.1, 0.5])
 def test_streamed_images_equal_images_in_memory(t, order, unit, tmp_path):
-    """Sources are arrays in memory and files."""
     batches = torch.randperm(20, generator=seeded(3)).split(3)  # the last one is smaller
     streamed, held = both(t, order, unit)
     for array, path in ((streamed._pixels, tmp_path / "pixels"), (streamed._removed, tmp_path / "removed")):

@@ -5,7 +5,6 @@ import math
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.faster_networks import fold_batchnorm
-from tests.helpers.elsewhere import read_output, start_python
+from tests.helpers.elsewhere import ROOT, read_output, start_python
 from tests.helpers.streamed import seeded
 
 
@@ -235,7 +234,7 @@ print(torch.equal(*weights), "torchvision" in sys.modules)
 @pytest.mark.parametrize("source", [IMPORTS_AT_TOP, IMPORTS_LATER])
 def test_network_file_may_import_torchvision_built_for_another_torch(source, tmp_path):
     (tmp_path / "torchvision.py").write_text(LIKE_TORCHVISION)
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
     assert read_output(start_python(BUILDS, source, PYTHONPATH=paths)) == "True True\n"
 
 

@@ -64,7 +64,6 @@ def test_step_without_batch_norm_is_split_until_it_fits_with_same_weights(images
 
 @pytest.mark.parametrize("micro_batch", [0, 3])
 def test_repeated_step_reads_and_draws_same_images(micro_batch):
-    """Inputs are streamed images, redrawn images, and streamed redrawn images."""
     fixed, _ = pictures(24)
     pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
 

@@ -11,10 +11,10 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
 from roarbench.estimators.ids import PARAMETERS
 from roarbench.estimators.map_input import Batch, ClassImages
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.networks import CountingPasses, importance
 from tests.helpers.streamed import seeded
 
-ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 MAPPED = [row for row in ESTIMATORS.values() if row.has_own_map]
 BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # small values, so that a map takes milliseconds

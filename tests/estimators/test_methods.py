@@ -64,7 +64,6 @@ def test_layer_cam_matches_formula(model, batch):
 
 @torch.no_grad()
 def test_score_cam_matches_loop_over_channels(model, batch):
-    """The reference loops over images and channels."""
     for number, target in enumerate(batch.targets):
         one = batch.select_rows(slice(number, number + 1))
         channels, scores = compute_block_output(model, one.images), []
@@ -109,8 +108,6 @@ class Gated(nn.Module):
 
 
 class SqueezeExcitation(nn.Module):
-    """Squeeze and excitation that returns its weighted input."""
-
     def __init__(self):
         super().__init__()
         self.gate = Gate(nn.AdaptiveAvgPool2d(1))

@@ -78,10 +78,6 @@ class Mixing(Odd):
     def forward(self, x):
         return self.net(x - x.mean(0))
 
-class Noisy(Odd):
-    def forward(self, x):
-        return self.net(nn.functional.dropout(x))
-
 class Viewing(Odd):
     def forward(self, x):
         x = self.net[0](x)
@@ -140,7 +136,6 @@ UNUSABLE = {
     "Pair": "returned a tuple for two images",
     "Frozen": r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network",
     "Mixing": r"^net.Mixing@\S+ gives an image different logits alone than in a batch",
-    "Noisy": "gives different logits for the same images when called again",
     "Viewing": r"calls \.view on .* torch\.channels_last, which torch refuses; write \.flatten\(1\) or \.reshape",
     "InPlace": "modifies its input images in place",
     "double": r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",

@@ -89,7 +89,6 @@ def lent(tmp_path_factory):
 
 @pytest.mark.parametrize("tuned_on", Split)
 def test_common_network_trains_on_controls_and_tunes_on_its_row(request, tuned_on):
-    """Masks for tuning come from training images or from test images."""
     is_lent = tuned_on is Split.TEST
     work, runs, jobs, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))

@@ -59,7 +59,6 @@ def test_imported_rankings_give_same_results_and_record_origin(shipped, tmp_path
 
 
 def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_path):
-    """The new store computes the maps, and its results equal those of the first."""
     folder, answers = shipped
     work, engine = make_work(tmp_path / "a", PART), InlineEngine()
     with ResultsStore.open(make_default_url(tmp_path / "a")) as store:

@@ -226,13 +226,12 @@ def test_store_accepts_two_recorded_checksums_of_one_ranking(tmp_path):
     """Earlier versions stored one checksum per suite."""
     with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
         spec = work.make_ranking_spec_of_run(runs[-1])
-    with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):
+    with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_, store):
         manifest = other.rankings.get_folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
         told = json.loads(manifest.read_text())
         del told["same_as"]
         manifest.write_text(json.dumps(told))
-        with ResultsStore.open(make_default_url(tmp_path)) as store:
-            results = store.read_results([runs[-1].key]).values()
-            wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
-            recorded = read_recorded_checksums(make_work(tmp_path, wide), results)
-            assert all(each.checksum == each.current_checksum for each in recorded)
+        results = store.read_results([runs[-1].key]).values()
+        wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
+        recorded = read_recorded_checksums(make_work(tmp_path, wide), results)
+        assert all(each.checksum == each.current_checksum for each in recorded)

@@ -40,7 +40,7 @@ def test_board_recovers_verdicts_ranks_and_gains_of_synthetic_rows():
 def test_detectable_difference_is_median_over_pairs_of_estimators():
     scores = explain_one_network(synthetic(3))
     variances = estimate_variance_components([scores])
-    judge = Judge.from_draws(scores, ROAR, BOOTSTRAP, variances, draw_resamples(scores, BOOTSTRAP, variances))
+    judge = make_judge(scores)
     for controls, pairs in (
         (set(), [("good", "bad"), ("good", "same"), ("bad", "same")]),
         ({"same"}, [("good", "bad")]),

@@ -157,21 +157,20 @@ def replace_column(name, values):
         (Path.unlink, "cannot read"),
     ],
 )
-def test_import_rejects_altered_file_and_adds_nothing(made, tmp_path, monkeypatch, spoil, words):
+def test_import_rejects_altered_file_and_adds_nothing(made, second, tmp_path, monkeypatch, spoil, words):
     monkeypatch.setattr(exported_file, "_MAX_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        with pytest.raises(StoreError) as found:
-            import_results(store, file)
-        said = str(found.value)
-        with pytest.raises(StoreError) as alone:
-            check_exported_files([file])
-        assert str(alone.value) == said
-        assert words in said and len(said) < 600 and said.isprintable()
-        with store.database.begin_read() as connection:
-            tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
-            assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
+    with pytest.raises(StoreError) as found:
+        import_results(second, file)
+    said = str(found.value)
+    with pytest.raises(StoreError) as alone:
+        check_exported_files([file])
+    assert str(alone.value) == said
+    assert words in said and len(said) < 600 and said.isprintable()
+    with second.database.begin_read() as connection:
+        tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
+        assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
 
 
 def test_read_suites_skips_stored_suite_with_path_as_name(second, tmp_path):

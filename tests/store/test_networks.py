@@ -165,7 +165,6 @@ def test_load_removes_damaged_checkpoint(tmp_path, damage):
 
 @pytest.mark.parametrize("over", [False, True])
 def test_checkpoint_save_survives_concurrent_save_or_removal(tmp_path, monkeypatch, over):
-    """The second writer saves, or removes the checkpoint, while the first one saves."""
     one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
     sync, began = files.flush_to_disk, []
 

@@ -25,8 +25,8 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
 from roarbench.store.transfer import export_results, import_results
+from tests.helpers.elsewhere import ROOT
 
-ROOT = Path(__file__).parents[2]
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
 NAME = "quick-matched/3/roarbench.parquet"
 OTHER = "quick-matched/3/mine.parquet"

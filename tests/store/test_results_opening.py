@@ -18,7 +18,6 @@ from roarbench.store import open_database, schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.store_rows import make_result, make_run
 
-NOBODY = 65534
 NEWER = f"has schema 0042, this version supports up to {schema.NEWEST_VERSION}; run `pip install --upgrade roarbench`"
 
 
@@ -47,7 +46,7 @@ def filled(tmp_path):
 def become_ordinary_user():
     """Drop root's rights for a while, since permissions do not bind root."""
     before = os.geteuid()
-    os.seteuid(before or NOBODY)
+    os.seteuid(before or 65534)  # nobody
     try:
         yield
     finally:

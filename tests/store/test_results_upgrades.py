@@ -13,9 +13,9 @@ from roarbench.store import open_database, schema
 from roarbench.store.archive_rows import find_keys_even_if_archived, read_archived_rows
 from roarbench.store.image_set_sources import read_image_sources
 from roarbench.store.results import ResultsStore
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.store_rows import make_result, make_run
 
-ROOT = Path(__file__).parents[2]
 COMMITTED = sorted((ROOT / "studies").rglob("*.sqlite"))
 LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
 

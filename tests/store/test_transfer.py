@@ -6,7 +6,6 @@ import os
 import re
 from base64 import b64encode
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,6 +47,7 @@ from roarbench.store.submissions import (
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
 from roarbench.submissions.parsed_file import parse_submission
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
@@ -261,7 +261,7 @@ def test_results_csv_has_run_and_result_in_documented_columns(store, tmp_path):
     assert [line[name] for name in ("t", "limit", "smoothness", "origin")] == ["0.9", "40", "", "verified"]
     assert (float(line["accuracy"]), float(line["loss"])) == (result.correct / 1001, 0.1 + 0.2)
     assert (json.loads(line["hardware"]), line["estimator"]) == (ORIGIN.hardware, "'-1@0123abcd"), "no formula"
-    words = Path(__file__).parents[2] / "docs" / "words.md"
+    words = ROOT / "docs" / "words.md"
     section = words.read_text("utf-8").partition("## Columns of")[2].partition("\n## ")[0]
     explained = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     assert set(re.findall(r"`(\w+)`", "".join(explained))) == set(line)

@@ -9,9 +9,10 @@ import pytest
 
 from roarbench.execution import reproduce_run
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
-from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.results import make_default_url
 from roarbench.submissions.parsed_file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
+from tests.helpers.commands import read_results
 from tests.helpers.sandboxed import GRADIENT
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -27,8 +28,7 @@ def call(call, monkeypatch, working_folder):
 
 
 def read_rows(store):
-    with ResultsStore.open(make_default_url(Path(store)), read_only=True) as results:
-        return results.read_results(results.list_result_keys(""))
+    return read_results(make_default_url(Path(store)))
 
 
 def flip_first_bit(store, estimator):
