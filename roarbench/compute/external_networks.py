@@ -126,16 +126,12 @@ def extract_logits(output: Any) -> Any:
     return getattr(output, "logits", output)
 
 
-class LogitsOnly(nn.Module):
-    """A wrapper that returns the logits of a network whose output is an object with the attribute `logits`."""
+class TakeLogits(nn.Module):
+    """A layer that follows a network whose output is an object with the attribute `logits`."""
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Any:
+    def forward(self, output: Any) -> Any:
         """Return logits, (n, classes)."""
-        return extract_logits(self.model(images))
+        return extract_logits(output)
 
 
 def is_view_error(error: Exception) -> bool:
@@ -143,37 +139,33 @@ def is_view_error(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "view size is not compatible" in str(error)
 
 
-class ContiguousInput(nn.Module):
-    """A wrapper that passes contiguous images to a network whose `.view` fails for channels-last images."""
+class MakeContiguous(nn.Module):
+    """A layer before a network whose `.view` fails for channels-last images."""
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Any:
-        """Return the network's output for the images in torch's default memory format."""
-        return self.model(images.contiguous())
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the images in torch's default memory format."""
+        return images.contiguous()
 
 
 @torch.no_grad()
 def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network in eval mode, wrapped in `ContiguousInput` if its `.view` fails for channels-last images."""
+    """Return a network in eval mode, after `MakeContiguous` if its `.view` fails for channels-last images."""
     try:
         model(images.contiguous(memory_format=torch.channels_last).clone())
     except Exception as error:  # `network_checks.check_network_outputs` reports all other errors
         if is_view_error(error):
-            return ContiguousInput(model).eval()
+            return nn.Sequential(MakeContiguous(), model).eval()
     return model
 
 
 @torch.no_grad()
 def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network in eval mode, wrapped in `LogitsOnly` if its output has the attribute `logits`."""
+    """Return a network in eval mode, before `TakeLogits` if its output has the attribute `logits`."""
     try:
         output = model(images.clone())
     except Exception:  # `network_checks.check_network_outputs` reports the error
         return model
-    return model if extract_logits(output) is output else LogitsOnly(model).eval()
+    return model if extract_logits(output) is output else nn.Sequential(model, TakeLogits()).eval()
 
 
 @torch.no_grad()

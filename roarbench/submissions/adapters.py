@@ -53,10 +53,25 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
 
 
 def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> EstimateFunction:
-    """Adapt a callable that takes a model, images and targets and returns their maps."""
+    """Adapt a callable that takes a model, images and targets and returns their maps.
+
+    The adapted function seeds the global generators from the image's generator. If the callable uses a global
+    generator, the function also draws a number from the image's generator: the generator's changed state tells the
+    caller that images must be explained one at a time from then on.
+    """
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
-        return _call_seeded_and_mark_draws(lambda: function(model, images, targets), generator)
+        twin = torch.Generator()
+        twin.set_state(generator.get_state())
+        seed = int(torch.randint(2**31, (), generator=twin))
+        torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 (submissions may draw from the global generator)
+        random.seed(seed)
+        before = _read_global_generator_states()
+        maps = function(model, images, targets)
+        if _read_global_generator_states() != before:
+            torch.rand((), generator=generator)
+        return maps
 
     return estimate
 
@@ -64,22 +79,21 @@ def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> Esti
 def adapt_captum(make_attribution: Callable[[nn.Module], Any]) -> EstimateFunction:
     """Adapt a callable that takes a model and returns an object with `attribute(inputs, target=…)`."""
 
-    def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
-        inputs = images.detach().clone().requires_grad_()
-        return _call_seeded_and_mark_draws(lambda: make_attribution(model).attribute(inputs, target=targets), generator)
+    def explain(model: nn.Module, images: Tensor, targets: Tensor) -> Any:
+        return make_attribution(model).attribute(images.detach().clone().requires_grad_(), target=targets)
 
-    return estimate
+    return adapt_function(explain)
 
 
 def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
     """Adapt a callable that takes `model` and the NumPy arrays `inputs` and `targets` by name and returns an array."""
 
-    def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
+    def explain(model: nn.Module, images: Tensor, targets: Tensor) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
-        maps = _call_seeded_and_mark_draws(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
+        maps = explain_func(model=model, inputs=inputs, targets=classes)
         return torch.as_tensor(maps, dtype=torch.float32).to(images.device) if isinstance(maps, np.ndarray) else maps
 
-    return estimate
+    return adapt_function(explain)
 
 
 _CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
@@ -87,25 +101,6 @@ _CONVENTIONS: dict[str, Callable[[Any], EstimateFunction]] = {
     "estimator": adapt_captum,
     "explain_func": adapt_quantus,
 }
-
-
-def _call_seeded_and_mark_draws(call: Callable[[], Any], generator: torch.Generator) -> Any:
-    """Call a function after seeding the global generators from an image's generator.
-
-    If the call used a global generator, this function also draws a number from the image's generator: the generator's
-    changed state tells the caller that images must be explained one at a time from then on.
-    """
-    twin = torch.Generator()
-    twin.set_state(generator.get_state())
-    seed = int(torch.randint(2**31, (), generator=twin))
-    torch.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (submissions may draw from the global generator)
-    random.seed(seed)
-    before = _read_global_generator_states()
-    result = call()
-    if _read_global_generator_states() != before:
-        torch.rand((), generator=generator)
-    return result
 
 
 def _read_global_generator_states() -> tuple[Any, ...]:
