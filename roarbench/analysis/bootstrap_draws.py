@@ -11,7 +11,7 @@ from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from roarbench.stats.compute_board import Judge, compute_board_from_draws
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, compute_areas_between_lerf_and_morf
@@ -31,8 +31,7 @@ class SuiteDraws:
     suite_results: SuiteResults
     unit: Unit
     bootstrap: Bootstrap = Bootstrap()
-    _draws: dict[tuple[Protocol, Unit, str], SampledGains] = field(default_factory=dict, init=False)
-    _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
+    _judges: dict[tuple[Protocol, Unit, str], Judge] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
@@ -111,15 +110,15 @@ class SuiteDraws:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def draw_gains(self, protocol: Protocol, unit: Unit, fill: str = "") -> SampledGains:
+    def draw_gains(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
         """Draw gains and accuracies of a protocol's rows, including twins; the default is the fill of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
-        if key not in self._draws:
+        if key not in self._judges:
             scores = self.suite_results.collect_correctness(*key) or _NOTHING
             variances = self.suite_results.estimate_variance(protocol, key[2]) if scores.levels else None
             draws = draw_resamples(scores, self.bootstrap, variances)
-            self._draws[key] = SampledGains.from_draws(scores, protocol, self.bootstrap, variances, draws)
-        return self._draws[key]
+            self._judges[key] = Judge.from_draws(scores, protocol, self.bootstrap, variances, draws)
+        return self._judges[key]
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()
@@ -127,24 +126,20 @@ class SuiteDraws:
         """Return the board with these rows and levels, by default with all; None if the suite lacks the protocol."""
         if protocol.scores_all_network_pairs:
             return make_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
-        scores, drawn = self.suite_results.collect_correctness(protocol, unit), self.draw_gains(protocol, unit)
-        if scores is None:
+        judge = self.draw_gains(protocol, unit)
+        if not judge.levels:
             return None
-        part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-        judged = compute_board_from_draws(part, protocol, self.bootstrap, drawn.variances, drawn.draws, rows)
-        return drop_ranks_and_verdicts(judged) if self.suite_results.at_chance_warning else judged
+        if chosen := tuple(t for t in judge.levels if t in levels):
+            scores = replace(judge.scores, levels=chosen)
+            judge = Judge.from_draws(scores, protocol, self.bootstrap, judge.variances, judge.draws)
+        board = judge.make_board(rows)
+        return drop_ranks_and_verdicts(board) if self.suite_results.at_chance_warning else board
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows as the tables do; None at chance, for own-network gain, and without intervals."""
-        scores = self.suite_results.collect_correctness(protocol, unit)
-        if scores is None or self.suite_results.at_chance_warning or protocol.scores_all_network_pairs:
+        if self.suite_results.at_chance_warning or protocol.scores_all_network_pairs:
             return None
-        if (protocol, unit) not in self._judges:
-            drawn = self.draw_gains(protocol, unit)
-            self._judges[protocol, unit] = Judge.from_draws(
-                scores, protocol, self.bootstrap, drawn.variances, drawn.draws
-            )
-        return self._judges[protocol, unit].compare(first, second)
+        return self.draw_gains(protocol, unit).compare(first, second)
 
     def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
         one, other = (self.draw_gains(protocol, self.unit) for protocol in (morf, lerf))

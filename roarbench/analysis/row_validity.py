@@ -72,7 +72,7 @@ def compare_row_orders(
     blocks = [block for block in draws.suite_results.suite.blocks if block.unit is draws.unit]
     in_suite = {block.protocol for block in blocks} - {draws.main_protocol}
     protocols = [protocol for protocol in (KAR, MORF, LERF) if protocol in in_suite]
-    forms = {protocol.name: draws.draw_gains(protocol, draws.unit) for protocol in protocols}
+    forms: dict[str, SampledGains] = {each.name: draws.draw_gains(each, draws.unit) for each in protocols}
     forms |= {f"unit {unit}": drawn for unit, drawn in draws.draws_by_unit.items() if unit is not draws.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in draws.draws_by_fill.items() if drawn is not draws.main_gains}
     forms |= {other.suite_results.title: other.draw_gains(draws.main_protocol, other.unit) for other in other_draws}

@@ -13,7 +13,7 @@ from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Ro
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
-from roarbench.stats.resampling import Draws, draw_resamples
+from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
@@ -36,42 +36,8 @@ def compute_board(
     variances = select_variance_components(
         protocol, variances or estimate_variance_components([scores.differences or scores])
     )
-    return compute_board_from_draws(
-        scores, protocol, bootstrap, variances, draw_resamples(scores, bootstrap, variances), shown_rows
-    )
-
-
-def compute_board_from_draws(
-    scores: Correctness,
-    protocol: Protocol,
-    bootstrap: Bootstrap,
-    variances: VarianceComponents | None,
-    draws: Draws,
-    shown_rows: Collection[str] | None = None,
-) -> Board:
-    """Judge all estimators of one protocol from existing draws of its cells.
-
-    Verdicts and ranks are computed from all rows, including hidden rows. If `variances` is None, the variance between
-    training runs is unknown.
-    """
-    judge = Judge.from_draws(scores, protocol, bootstrap, variances, draws)
-    rows = scores.estimators if shown_rows is None else tuple(name for name in scores.estimators if name in shown_rows)
-    references = variances.references if variances else None
-    explained = {name for name, _ in scores.references}
-    return Board(
-        protocol,
-        scores.levels,
-        tuple(_make_row(judge, name) for name in rows),
-        scores.images,
-        bootstrap,
-        judge.covers,
-        compute_detectable_difference(judge.make_estimator_pairs(explained)) if judge.has_intervals else None,
-        sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
-        len(scores.explained_networks),
-        POINTS * references.deviation_without_image_noise if references else None,
-        references.rows if references else 0,
-        references.freedom if references else None,
-    )
+    draws = draw_resamples(scores, bootstrap, variances)
+    return Judge.from_draws(scores, protocol, bootstrap, variances, draws).make_board(shown_rows)
 
 
 _Differences = dict[tuple[str, str], Sample]  # gain differences by (row, row that it is compared with)
@@ -79,6 +45,45 @@ _Differences = dict[tuple[str, str], Sample]  # gain differences by (row, row th
 
 class Judge(SampledGains):
     """Gains of one protocol; its methods compare, test and rank the rows."""
+
+    def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
+        """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
+        scores, references = self.scores, self.variances.references if self.variances else None
+        explained = {name for name, _ in scores.references}
+        return Board(
+            self.protocol,
+            scores.levels,
+            tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
+            scores.images,
+            self.bootstrap,
+            self.covers,
+            compute_detectable_difference(self.make_estimator_pairs(explained)) if self.has_intervals else None,
+            sum(scores.submitted.isdisjoint(pair) for pair in self.comparisons),
+            len(scores.explained_networks),
+            POINTS * references.deviation_without_image_noise if references else None,
+            references.rows if references else 0,
+            references.freedom if references else None,
+        )
+
+    def _make_row(self, name: str) -> Row:
+        scores = self.scores
+        first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
+        twins = self.estimate_gains_over_twins(name)
+        return Row(
+            estimator=name,
+            seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
+            clean=self.estimate_accuracy(*UNTOUCHED),
+            accuracies=tuple(self.estimate_accuracy(name, t) for t in scores.levels),
+            differences=tuple(self.compare_with_counterpart(name, t) for t in scores.levels),
+            gain=self.estimate_area(name),
+            place=self.rank_intervals.get(name),
+            check=name in scores.checks,
+            predicted=self.estimate(self.replication_gains.get(name)),
+            delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+            against=self.comparisons_by_row[name],
+            beating=self.compare_with_controls(name),
+            delta_twins=twins,
+        )
 
     @cached_property
     def replication_gains(self) -> dict[str, Sample]:
@@ -96,11 +101,6 @@ class Judge(SampledGains):
     def drop_gains_of_submissions(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: gain for name, gain in gains.items() if name not in self.scores.submitted} or dict(gains)
-
-    @cached_property
-    def ranked_pairs(self) -> Pairs:
-        """Return all pairs of rows with a rank."""
-        return Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
 
     def make_estimator_pairs(self, explained: Collection[str]) -> Pairs:
         """Return all pairs of the suite's own estimators: rows in `explained` that have a rank and are no controls.
@@ -133,7 +133,7 @@ class Judge(SampledGains):
         in_order = dict.fromkeys((*CONTROLS, *(name for name in self.scores.estimators if name in own)))
         return (RANDOM,) if self.protocol.scores_all_network_pairs else tuple(in_order)
 
-    @cached_property
+    @property
     def family_differences(self) -> _Differences:
         """Return the differences whose p values are adjusted together: every row minus each control and twin."""
         pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
@@ -206,30 +206,6 @@ class Judge(SampledGains):
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.drop_gains_of_submissions(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
-        intervals = (
-            compute_rank_intervals(self.ranked_pairs, added)
-            if self.has_intervals
-            else rank_by_gain(self.ranked_pairs.values, added)
-        )
+        pairs = Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
+        intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
         return dict(zip(self.ranked_gains, intervals, strict=True))
-
-
-def _make_row(judge: Judge, name: str) -> Row:
-    scores = judge.scores
-    first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
-    twins = judge.estimate_gains_over_twins(name)
-    return Row(
-        estimator=name,
-        seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
-        clean=judge.estimate_accuracy(*UNTOUCHED),
-        accuracies=tuple(judge.estimate_accuracy(name, t) for t in scores.levels),
-        differences=tuple(judge.compare_with_counterpart(name, t) for t in scores.levels),
-        gain=judge.estimate_area(name),
-        place=judge.rank_intervals.get(name),
-        check=name in scores.checks,
-        predicted=judge.estimate(judge.replication_gains.get(name)),
-        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
-        against=judge.comparisons_by_row[name],
-        beating=judge.compare_with_controls(name),
-        delta_twins=twins,
-    )

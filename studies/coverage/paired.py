@@ -22,10 +22,8 @@ from scipy.stats import norm
 from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import MATCHED
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.stats.compute_board import compute_board_from_draws
+from roarbench.stats.compute_board import compute_board
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Bits, Correctness, Point, compute_trapezoid_weights
-from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from studies.page import make_parser
 
@@ -116,10 +114,7 @@ def simulate_board(world: PairedWorld, generator: np.random.Generator, bootstrap
     """Simulate an experiment, and compare its board with the truth."""
     scores = draw_correctness(world, generator)
     assert scores.differences
-    variances = estimate_variance_components([scores.differences])
-    board = compute_board_from_draws(
-        scores, MATCHED, bootstrap, variances, draw_resamples(scores, bootstrap, variances)
-    )
+    board = compute_board(scores, MATCHED, bootstrap)
     rows = {row.estimator: row for row in board.rows}
     share = float(compute_trapezoid_weights((0.0, *LEVELS))[1:].sum())  # gain of a row per accuracy point at all levels
     true, inside, halves = {**world.controls, **world.explained}, {}, {}

@@ -22,7 +22,7 @@ from roarbench.stats import resampling
 from roarbench.stats.board_agreement import compare_boards, compute_agreement
 from roarbench.stats.board_records import Board, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample, compute_half_width
-from roarbench.stats.compute_board import compute_board_from_draws
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness, Floats
 from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.sampled_gains import sample_gains
@@ -121,7 +121,7 @@ def simulate_two_boards(
     one_network = draw_board(replace(experiments[0].scores, references={}), bootstrap)
     gains = compute_gains(world, compute_true_accuracies(world))
     board, second_board = (
-        compute_board_from_draws(experiment.scores, ROAR, bootstrap, draws.variances, draws.draws)
+        Judge.from_draws(experiment.scores, ROAR, bootstrap, draws.variances, draws.draws).make_board()
         for experiment, draws in zip(experiments, drawn, strict=True)
     )
     replication, detectable = compare_boards(board, second_board), board.detectable or 0.0
