@@ -107,7 +107,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         format_count(board.references, f"{shorten_line(suite.architecture_names)} network")
         if board.references
         else shorten_line(suite.architecture_names),
-        table.adapt_text(format_count(images, "test image")),
+        table.suite_results.adapt_text(format_count(images, "test image")),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         "imported, not reproduced here" if table.all_rows_self_reported else "",
@@ -118,7 +118,8 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     """Describe an estimator in a sentence; for a submission, the sentence is its author's."""
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
-    return capitalize(shorten_line(submission.description if submission and not row.twin else row.about))
+    own_about = submission.description if submission and not row.twin else suite_results.adapt_text(row.about)
+    return capitalize(shorten_line(own_about))
 
 
 def _explain_missing_rank(table: SuiteTable, done: Set[Point], row: Row) -> Iterator[Doubt]:

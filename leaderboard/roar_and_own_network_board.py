@@ -151,8 +151,8 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
     own_answers = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
-    pixels, network = roar.adapt_text("Do the pixels matter in the data?"), "Does the map explain this network?"
-    protocol = own.board.protocol
+    pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
+    network, protocol = "Does the map explain this network?", own.board.protocol
     return [
         Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.included_levels_text),
         Question(protocol, protocol.gain_name, network, NETWORK_KINDS, own_answers, own.included_levels_text),
@@ -169,7 +169,7 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
         for row in board.rows
         if row.started
     }
-    asks = both.roar.adapt_text("Does the map show evidence in the image?")
+    asks = both.roar.suite_results.adapt_text("Does the map show evidence in the image?")
     return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.included_levels_text)
 
 

@@ -13,7 +13,7 @@ from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_rank
-from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol, adapt_text_to_data
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
@@ -43,7 +43,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _read_and_check_option(view, address, "level", ["", *all_levels])
     levels = (float(level),) if level else ()
-    board, tabular = view.get_board(protocol, unit, levels), view.results.suite.dataset_record.tabular
+    board = view.get_board(protocol, unit, levels)
     tables = [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {board.tab_label}"
     file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
@@ -53,7 +53,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "tab": board.tab_label,
         "card": "" if live else site.add_file(f"{file_stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
-        "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", adapt_text_to_data(protocol.dot_meaning, tabular).replace("'", "’")),
+        "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", view.results.adapt_text(protocol.dot_meaning).replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)

@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
-from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
+from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
@@ -101,6 +101,10 @@ class SuiteResults:
             "reference": self.suite.given or None,
         }
 
+    def adapt_text(self, text: str) -> str:
+        """Return a text about images, adapted to the suite's data set if that is tabular."""
+        return adapt_text_to_data(text, self.suite.dataset_record.tabular)
+
     @property
     def keys(self) -> Mapping[PlannedRun, str]:
         """Return the key of every run of the suite on these images, whether or not the run is done."""
@@ -163,7 +167,8 @@ class SuiteResults:
         At chance, no number of a board has a meaning. The test uses the networks of the headline protocol, and treats
         their mean accuracy on untouched images as the accuracy of one network.
         """
-        return describe_at_chance(self._untouched_results_of_headline_protocol, self.chance, self.chance_text)
+        untouched = self._untouched_results_of_headline_protocol
+        return self.adapt_text(describe_at_chance(untouched, self.chance, self.chance_text))
 
     @property
     def reference_accuracy(self) -> float | None:

@@ -4,6 +4,7 @@ ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is 
 2021. Decision 39 in docs/decisions gives the reasons for matched gain.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from roarbench.common.enums import MATCHED_IMAGE, Order, ScoredNetwork
@@ -17,7 +18,6 @@ _ON_COMMON = (
 _ROUGHER = "a smooth map can differ from 0 without any information, because its matched masks are rougher"
 _TABULAR_WORDS = {  # in this order; in boards, a row alone is an estimator's
     "its contrast": "its distance from the fill",
-    " and its blur": "",
     "test image": "test row",
     "an image": "a data row",
     "image": "data row",
@@ -280,12 +280,15 @@ PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.
 
 
 def adapt_text_to_data(text: str, tabular: bool) -> str:
-    """Return a text about images; if the data set is tabular, the text speaks of data rows and columns instead."""
+    """Return a text about images; if the data set is tabular, the text speaks of data rows and columns instead.
+
+    Ids of estimators and suites stay, such as `grad~other-image`.
+    """
     if tabular:
-        for clause in (f"; but {_ROUGHER}", f"; {_ROUGHER}"):  # no map of a table is smooth
+        for clause in (f"; but {_ROUGHER}", f"; {_ROUGHER}", " and its blur"):  # no map of a table is smooth
             text = text.replace(clause, "")
         for word, tabular_word in _TABULAR_WORDS.items():
-            text = text.replace(word, tabular_word)
+            text = re.sub(rf"(?<![-~\w]){word}(?=s?(?![-@\w]))", tabular_word, text)
     return text
 
 

@@ -105,12 +105,9 @@ class CombinedTable:
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
-        return (
-            *self._gain_definitions,
-            *self._origin_notes,
-            *self._table_doubts,
-            f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}.",
-        )
+        definitions_and_doubts = (*self._gain_definitions, *self._origin_notes, *self._table_doubts)
+        scope = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
+        return tuple(map(self.roar.suite_results.adapt_text, (*definitions_and_doubts, scope)))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -145,7 +142,7 @@ class CombinedTable:
             return "At chance: these numbers test the installation only"
         if self.roar.board.covers is IntervalScope.NOTHING:
             return f"One training per cell: no intervals for ROAR; {SAME} not significant"
-        return self.roar.adapt_text(f"95% intervals (images, networks, seeds); {SAME} not significant")
+        return f"95% intervals (images, networks, seeds); {SAME} not significant"
 
 
 def _format_roar_cells(row: Row | None) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
-from roarbench.plan.protocols import Protocol, adapt_text_to_data
+from roarbench.plan.protocols import Protocol
 from roarbench.report.table import is_control_off_zero
 from roarbench.stats.board_records import Board, Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
@@ -65,10 +65,11 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
     doubts += _find_provenance_doubts(draws, protocol, row.estimator)
     doubts += _find_tie_and_stability_doubts(draws, row.estimator)
     doubts += _find_other_cause_doubts(draws, protocol, row.estimator)
-    return tuple(
-        Doubt(typeset_minus_and_percent_signs(short), typeset_minus_and_percent_signs(sentence), grave)
-        for short, sentence, grave in doubts
-    )
+
+    def typeset(text: str) -> str:
+        return typeset_minus_and_percent_signs(draws.suite_results.adapt_text(text))
+
+    return tuple(Doubt(typeset(short), typeset(sentence), grave) for short, sentence, grave in doubts)
 
 
 def _describe_opposite_gains(board: Board, row: Row) -> str:
@@ -159,5 +160,4 @@ def _find_mask_leakage_doubt(draws: SuiteDraws, mark: Mark, name: str, remark: s
         f"At t = {t:g}, networks trained on masks alone have an accuracy of {masks_text}, networks trained on degraded "
         f"images {images_text}; chance is {chance:.0%}.{remark}"
     )
-    tabular = draws.suite_results.suite.dataset_record.tabular
-    yield Doubt(f"masks alone {masks_alone:.0%}", adapt_text_to_data(sentence, tabular), grave)
+    yield Doubt(f"masks alone {masks_alone:.0%}", sentence, grave)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count
+from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count, name_item
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
+from roarbench.plan.protocols import adapt_text_to_data
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement
@@ -61,10 +62,11 @@ def format_suite_list(width: int) -> str:
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
     cost, data = count_suite_cost(suite), suite.dataset_record
-    images = f"{data.train_images:,} training and {data.test_images:,} test images"
+    noun = f"{name_item(data.tabular)}s"
+    images = f"{data.train_images:,} training and {data.test_images:,} test {noun}"
     images += f" (drawn by seed {data.seed})" * bool(data.share)
     if data.test_only:
-        images = f"{data.test_images:,} test images, no training images,"
+        images = f"{data.test_images:,} test {noun}, no training {noun},"
     channels = "grey" if data.channels == 1 else "colour"
     pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
     shape = f"{data.classes:,} classes, {pixels}"
@@ -82,7 +84,7 @@ def format_suite(suite: SuiteSpec) -> str:
         settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
-    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M images"]
+    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M {noun}"]
     lines += [f"  short form   {_describe_agreement(FAST_SUITES[suite.name])}"] if suite.name in FAST_SUITES else []
     return "\n".join(lines)
 
@@ -132,7 +134,7 @@ class PapersAndSettings:
 
 def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()) -> PapersAndSettings:
     """Collect an estimator's papers and settings; a submission with this id is looked up in the suites."""
-    row = find_estimator_or_placeholder(name)
+    row, suites = find_estimator_or_placeholder(name), list(suites)
     submission = next((results.submissions[name] for results in suites if name in results.submissions), None)
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
@@ -149,10 +151,12 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             code="\n".join(map(blank_control_characters, code.splitlines())),
         )
     papers = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
+    tabular = bool(suites) and all(results.suite.dataset_record.tabular for results in suites)
     return PapersAndSettings(
         source=f"{row.module.replace('.', '/')}.py" if row.module else "",
         settings=tuple(
-            f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters
+            f"{name} {format_value(row.get_value(name))}: {adapt_text_to_data(PARAMETERS[name].about, tabular)}"
+            for name in row.parameters
         ),
         papers=tuple(paper.text for paper in papers),
         bibtex=tuple(paper.bibtex for paper in papers),

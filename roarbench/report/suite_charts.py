@@ -37,7 +37,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
-        caption=f"{table.caption}. {_describe_bands(board)}",
+        caption=f"{table.caption}. {table.suite_results.adapt_text(_describe_bands(board))}",
         x_label=XLabel.KEPT if board.protocol.order is Order.LERF else XLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),

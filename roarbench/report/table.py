@@ -24,7 +24,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.text import format_decimals, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
-from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol, adapt_text_to_data
+from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
@@ -163,7 +163,7 @@ class SuiteTable:
         if not self.board.protocol.stores_predicted_probability:
             return ""
         p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
-        return self.adapt_text(
+        return self.suite_results.adapt_text(
             f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
             f"images{p_0}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
             "|p_0 - p| / p_0."
@@ -254,10 +254,6 @@ class SuiteTable:
                 seeds |= {name: max(block.seeds, seeds.get(name, 0)) for name in block.estimators}
         return seeds
 
-    def adapt_text(self, text: str) -> str:
-        """Return a text about images, adapted to the suite's data set if that is tabular."""
-        return adapt_text_to_data(text, self.suite_results.suite.dataset_record.tabular)
-
     @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
@@ -268,7 +264,7 @@ class SuiteTable:
             f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks_or_seeds_text,
-            self.adapt_text(f"{board.images} test image{'s' * (board.images != 1)}")
+            self.suite_results.adapt_text(f"{board.images} test image{'s' * (board.images != 1)}")
             + " on which all networks agree" * board.protocol.scores_all_network_pairs,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
@@ -277,7 +273,7 @@ class SuiteTable:
         if self.has_gains_and_ranks and board.rows and not board.protocol.scores_all_network_pairs:
             networks = "scoring networks" if board.protocol.trains else "the same networks"
             clean = format_percent_number(board.rows[0].clean.value)
-            parts.append(self.adapt_text(f"{networks}: {clean}% correct on untouched images (t=0)"))
+            parts.append(self.suite_results.adapt_text(f"{networks}: {clean}% correct on untouched images (t=0)"))
         return "; ".join(filter(None, [*parts, f"chance {self.suite_results.chance_text}"]))
 
 

@@ -27,8 +27,7 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     rank, and name the `source` of all other notes.
     """
     board = table.board
-    meaning = table.adapt_text(board.protocol.gain_meaning)
-    gain = f"{meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
+    gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         intervals = "At chance: these numbers test the installation only."
     elif not board.images:
@@ -44,7 +43,7 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     unexplained = ", ".join([*signs, *([format_count(warnings, "warning")] if warnings else [])])
     more = f"{unexplained} and more are" if unexplained else "More is"
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
-    return [*filter(None, notes), f"{more} explained by {source}."]
+    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {source}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
@@ -80,7 +79,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_quantus_columns(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
-    return " ".join(filter(None, notes))
+    return table.suite_results.adapt_text(" ".join(filter(None, notes)))
 
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
@@ -212,10 +211,10 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not board.images:
         return _explain_no_scored_images(table)
     if table.suite_results.at_chance_warning:
-        return table.adapt_text(table.suite_results.at_chance_warning)
+        return table.suite_results.at_chance_warning
     if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
-    scope, meaning = table.adapt_text(_describe_interval_scope(board)), table.adapt_text(protocol.gain_meaning)
+    scope, meaning = _describe_interval_scope(board), protocol.gain_meaning
     resamples = f"({board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed})"
     if not table.has_gains_and_ranks:
         return f"{scope} {resamples}. {_NO_GAINS}"

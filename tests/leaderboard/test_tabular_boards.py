@@ -8,9 +8,13 @@ import pytest
 
 from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
+from leaderboard.suite_report import render_report
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, adapt_text_to_data
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
+from roarbench.report.roar_and_own_network_table import make_combined_table
+from roarbench.report.suite_charts import make_chart
+from roarbench.report.table_notes import summarize_notes
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.tables import render_words
@@ -37,21 +41,44 @@ def test_pages_of_tabular_suite_speak_of_rows_and_columns(views):
     (view,) = views.values()
     known = list_addresses(views)
     boards = [make_address("board", view.slug, protocol=protocol.name) for protocol in view.protocols]
-    pages = [make_address("board", view.slug), make_address("compare", view.slug), *boards]
+    estimators = [make_address("estimator", estimator=name) for name in ROWS]
+    pages = [make_address("board", view.slug), make_address("compare", view.slug), *boards, *estimators]
     assert len(boards) >= len(NAMES) and set(pages) <= set(known)
     for address in pages:
-        body = render_page(Site(views, known), address).html.partition("<h1>")[2].partition("<footer")[0]
-        text = unescape(re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", body, flags=re.DOTALL))
-        assert re.search("data row|test row|columns", text), address
-        found = [text[max(0, m.start() - 70) : m.end() + 40] for m in re.finditer(PHOTOGRAPHIC, text)]
-        assert not found, address
+        html = render_page(Site(views, known), address).html
+        assert_speaks_of_rows_and_columns(html.partition("<main")[2].partition("<footer")[0], address)
+
+
+def assert_speaks_of_rows_and_columns(html, source):
+    text = unescape(re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", html, flags=re.DOTALL))
+    assert re.search("data row|test row|columns", text), source
+    found = [text[max(0, m.start() - 70) : m.end() + 40] for m in re.finditer(PHOTOGRAPHIC, text)]
+    assert not found, source
+
+
+def test_report_of_tabular_suite_speaks_of_rows_and_columns(views):
+    (view,) = views.values()
+    html = render_report(view)
+    assert_speaks_of_rows_and_columns(html, "report")
+    assert "285 data rows of breast-cancer-10" in html and "of 40 test rows are classified correctly" in html
+    assert "noise 0.15: standard deviation of the noise in noisy copies, as a fraction of the data row" in html
 
 
 def test_notes_of_tabular_suite_speak_of_rows(views):
     (view,) = views.values()
     for protocol in view.protocols:
-        words = render_words(view.table(protocol))
-        assert " test rows" in words and not re.search(PHOTOGRAPHIC, words)
+        table = view.table(protocol)
+        for words in (render_words(table), " ".join(summarize_notes(table)), make_chart(table).caption):
+            assert not re.search(PHOTOGRAPHIC, words)
+        assert " test rows" in render_words(table)
+    combined = make_combined_table(view.results)
+    assert not re.search(PHOTOGRAPHIC, " ".join((*combined.summarize_notes(), *combined.all_notes)))
+
+
+def test_ids_stay_in_texts_of_tabular_suites():
+    words = "grad~other-image, image-net@v1 and image@1f2e of an image: more than images, their pixels and its image."
+    adapted = "grad~other-image, image-net@v1 and image@1f2e of a data row: more than data rows, their columns and its "
+    assert adapt_text_to_data(words, tabular=True) == f"{adapted}data row."
 
 
 def test_texts_of_other_suites_stay_unchanged():
