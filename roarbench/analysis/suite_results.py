@@ -1,15 +1,13 @@
-"""Compute the boards of one suite from its stored results, without importing torch or running a network."""
+"""Hold the stored results of one suite, and collect the results of each of its boards, without importing torch."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from roarbench.analysis.correctness_of_results import ByPoint, CorrectnessByPoint, subtract_counterparts
 from roarbench.analysis.networks_at_chance import describe_at_chance, describe_chance, describe_reference_accuracy
 from roarbench.analysis.row_consistency import (
     UnrankedRow,
@@ -25,7 +23,6 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
@@ -33,7 +30,6 @@ from roarbench.store.run_result import RunResult
 from roarbench.submissions.parsed_file import Submission
 
 VOID = "tests the installation only"  # title of a board whose networks are at chance
-ByPoint = Mapping[tuple[str, float], Mapping[int, RunResult]]  # by (estimator, level) and seed
 
 
 class OtherResults(NamedTuple):
@@ -124,24 +120,19 @@ class SuiteResults:
         return dict(grouped)
 
     @property
-    def classes(self) -> int:
-        """Return the number of classes of the data set."""
-        return self.suite.dataset_record.classes
-
-    @property
     def chance(self) -> float:
         """Return the accuracy of always answering the most frequent class, in [0, 1]; 1 / classes if it is unknown.
 
         It is 1 / classes, too, if the images are a selection of the classes that a given network distinguishes.
         """
         if self.largest_class_share is None or self.suite.dataset_record.numbered:
-            return 1 / self.classes
+            return 1 / self.suite.dataset_record.classes
         return self.largest_class_share
 
     @property
     def chance_text(self) -> str:
         """Return chance in percent, with a note if one class is more frequent than others."""
-        return describe_chance(self.chance, self.classes)
+        return describe_chance(self.chance, self.suite.dataset_record.classes)
 
     @cached_property
     def headline_protocol(self) -> Protocol:
@@ -353,46 +344,3 @@ class SuiteResults:
         return select_variance_components(
             protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
         )
-
-
-class CorrectnessByPoint(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Correctness by point, (seeds, images); bits are unpacked on request, which saves seven eighths of the memory."""
-
-    def __init__(self, results: Mapping[tuple[str, float], Collection[RunResult]]) -> None:
-        self._results = results
-
-    def __getitem__(self, at: tuple[str, float]) -> NDArray[np.bool_]:
-        results = list(self._results[at])
-        packed = np.frombuffer(b"".join(result.bits for result in results), np.uint8).reshape(len(results), -1)
-        return np.unpackbits(packed, axis=1, count=results[0].total).view(np.bool_)
-
-    def __contains__(self, at: object) -> bool:
-        return at in self._results
-
-    def __iter__(self) -> Iterator[tuple[str, float]]:
-        return iter(self._results)
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-
-def subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
-
-    The counterpart is the result of the same network on the same images, but with masks taken from other images or from
-    Random. For a protocol derived from two others, the counterpart is the same row's result under the second protocol.
-    """
-    correct: dict[tuple[str, float], NDArray[np.int8]] = {}
-    references: dict[tuple[str, float], tuple[str, ...]] = {}
-    mixed = set(scores.inconsistent)
-    for name, t in scores.correct:
-        other_row = protocol.make_paired_twin_id(name) if protocol.compares_with_other_image else RANDOM
-        against = name if t == 0 or protocol.computed_from else other_row
-        mixed |= {name} if against in scores.inconsistent else set()
-        own, other = by_own[name, t], by_other.get((against, t), {})
-        if seeds := [seed for seed in own if seed in other]:
-            pairs = [(own[seed].correctness.astype(np.int8), other[seed].correctness) for seed in seeds]
-            correct[name, t] = np.stack([one - two for one, two in pairs])
-            explained = tuple(own[seed].run.reference for seed in seeds)
-            references |= {(name, t): explained} if (name, t) in scores.references else {}
-    return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))

@@ -1,4 +1,4 @@
-"""Load suites in Python by name, from a TOML file or a store, with plan, results folder, images and networks."""
+"""Load suites in Python by name, from a TOML file or a store; a suite has a plan and a store of its results."""
 
 import os
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
@@ -24,39 +24,14 @@ from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from torch import Tensor, nn
+    from torch import nn
 
     from roarbench.analysis.load_results import ResultsQuery
+    from roarbench.api.images_and_networks import LabelledImages, Reference
     from roarbench.api.suite_result import SuiteResult
-    from roarbench.execution.job_context import JobContext, ReferenceModel
+    from roarbench.execution.job_context import JobContext
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
-
-
-class LabelledImages(NamedTuple):
-    """One split of a suite's images.
-
-    Attributes:
-        images: float32 (n, c, h, w), normalised as the networks take them.
-        labels: int64 (n,), the true classes.
-    """
-
-    images: "Tensor"
-    labels: "Tensor"
-
-
-class Reference(NamedTuple):
-    """A network that a suite explains.
-
-    Attributes:
-        model: The network in eval mode on the CPU; it takes normalised images and returns logits.
-        targets: int64 (n,), the network's predictions on the test images: the classes to explain.
-        train_targets: The network's predictions on the training images; None if the suite explains no training images.
-    """
-
-    model: "nn.Module"
-    targets: "Tensor"
-    train_targets: "Tensor | None"
 
 
 def find_default_store() -> Path:
@@ -247,18 +222,20 @@ class Suite:
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
-    def load_or_train_references(self) -> list[Reference]:
+    def load_or_train_references(self) -> "list[Reference]":
         """Return the explained networks; train them first if the store lacks them."""
+        from roarbench.api.images_and_networks import convert_network
+
         console = make_console()
         with self.open_writable_results(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
-        return list(map(_make_reference, work.explained))
+        return list(map(convert_network, work.explained))
 
-    def load_test_data(self) -> LabelledImages:
+    def load_test_data(self) -> "LabelledImages":
         """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
-    def load_training_data(self) -> LabelledImages:
+    def load_training_data(self) -> "LabelledImages":
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
@@ -295,29 +272,14 @@ class Suite:
 
         return decode_images_and_check_weights(self.make_request(plan), Workspace(self.store), results, console)
 
-    def _load_images(self, split: Split) -> LabelledImages:
-        import torch
-
-        from roarbench.compute.normalised_inputs import normalise
+    def _load_images(self, split: Split) -> "LabelledImages":
+        from roarbench.api.images_and_networks import convert_images
 
         console = make_console()
         prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
         with self.open_writable_results(console) as results:
             work = prepare(self.runnable_plan, results, console)
-        norms = {reference.norm for reference in work.explained}
-        if len(norms) > 1:
-            seen = "the given weights need differently normalised images"
-            raise CallerError(f"{seen}; load the suite with one of them at a time")
-        labels = torch.from_numpy(work.images[split].labels)
-        return LabelledImages(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
-
-
-def _make_reference(explained: "ReferenceModel") -> Reference:
-    import torch
-
-    predictions = {split: explained.store.load_predictions(split) for split in explained.ranked_splits}
-    targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
-    return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
+        return convert_images(work, split)
 
 
 def make_console(quiet: bool = False) -> "Console":

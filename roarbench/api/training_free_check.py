@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,9 +37,6 @@ from roarbench.common.text import name_item
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
-
-if TYPE_CHECKING:
-    pass
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 

@@ -46,7 +46,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
         **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family", "detectable")},
-        "chance": table.chance,
+        "chance": suite_results.chance,
         "hash": table.runs_hash,
     }
 
@@ -166,7 +166,8 @@ def format_csv(*tables: SuiteTable) -> str:
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
-    shared = {"chance": table.chance, "hash": table.runs_hash, "protocol": table.board.protocol.name}
+    values = list_shared_values(table)
+    shared = {name: values[name] for name in ("chance", "hash", "protocol")}
     return [_flatten_row(make_plain_row(table, row) | shared) for row in table.rows]
 
 

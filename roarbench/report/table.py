@@ -121,11 +121,6 @@ class SuiteTable:
             return ()
         return (CONTROLS, UNTRAINED) if _is_better(row.get_twin_comparison("untrained")) else (CONTROLS,)
 
-    @property
-    def chance(self) -> float:
-        """Return chance accuracy, in [0, 1]."""
-        return self.suite_results.chance
-
     @cached_property
     def runs_hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
