@@ -49,9 +49,10 @@ def make_own_network_board(
     levels: Collection[float] = (),
 ) -> Board | None:
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
-    if not results.list_included_levels(protocol, unit):
+    scores = results.make_empty_correctness(protocol, unit)
+    if not scores.levels:
         return None
-    scores = _make_empty_correctness(results, protocol, unit, levels)
+    scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
     predictions = _find_kept_by_row(results, protocol, unit, scores)
     gains = _compute_gains(predictions, protocol, bootstrap)
     areas = {name: own_gain.gain for name, own_gain in gains.items()}
@@ -130,7 +131,7 @@ def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str] = ()
 ) -> tuple[tuple[float, ...], dict[str, KeptPredictions]]:
     """Return the levels above 0 and each complete row's kept predictions, of all rows if `names` is empty."""
-    scores = _make_empty_correctness(results, protocol, unit, ())
+    scores = results.make_empty_correctness(protocol, unit)
     if names:
         scores = replace(scores, estimators=tuple(name for name in scores.estimators if name in names))
     return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
@@ -169,22 +170,6 @@ def load_kept_under_own_and_next_map(
             own.append(grid[i][i].correctness)
             other.append(grid[(i + 1) % len(grid)][i].correctness)
     return own, other
-
-
-def _make_empty_correctness(
-    results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]
-) -> Correctness:
-    rows, all_levels = results.list_planned_rows_and_included_levels(protocol, unit)
-    records = {name: find_estimator(name) for name in rows}
-    return Correctness(
-        rows,
-        tuple(t for t in all_levels if t in levels) or all_levels,
-        {},
-        inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit)),
-        checks=frozenset(name for name in rows if not records[name].has_own_row),
-        submitted=results.suite.added,
-        model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
-    )
 
 
 def _find_kept_by_row(

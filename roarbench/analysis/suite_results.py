@@ -202,31 +202,37 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.computed_from or (protocol,)
-        rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
-        if not levels or protocol.scores_all_network_pairs:  # correctness per image has no meaning for these protocols
+        empty = self.make_empty_correctness(protocol, unit, fill)
+        if not empty.levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
             return None
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.computed_from:
             both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
             own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
-        names, steps = {CLEAN, *rows, *CONTROLS}, {0.0, *levels}
+        names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
         used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
         curves = self._collect_curves(protocol, unit, fill).items()
         alike = {name for name, curve in curves if has_same_rankings_for_all_networks(curve)}
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
-        scores = Correctness(
-            rows,
-            levels,
-            CorrectnessByPoint(used),
-            inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
-            checks=frozenset(name for name in rows if not find_estimator(name).has_own_row),
-            references={at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike},
-            submitted=self.suite.added,
-            model_free_controls=frozenset(name for name in rows if find_estimator(name).is_control_to_beat),
-        )
+        references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
+        scores = replace(empty, correct=CorrectnessByPoint(used), references=references)
         if not protocol.has_gain_at_each_level:
             return scores
         return replace(scores, differences=subtract_counterparts(scores, own, other, protocol))
+
+    def make_empty_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
+        """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
+        rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
+        records = {name: find_estimator(name) for name in rows}
+        return Correctness(
+            rows,
+            levels,
+            {},
+            inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
+            checks=frozenset(name for name in rows if not records[name].has_own_row),
+            submitted=self.suite.added,
+            model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
+        )
 
     def list_included_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
