@@ -33,6 +33,11 @@ def infer_with_messages(folder):
     return infer_dataset(folder, said.append), "\n".join(said)
 
 
+def assert_inference_fails(folder, message):
+    with pytest.raises(DataError, match=message):
+        infer_dataset(folder, print)
+
+
 @pytest.mark.parametrize(
     ("names", "pairs"),
     [
@@ -105,8 +110,7 @@ def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
     seen = "has the folder 'train', named like a split, beside blue, green; name the split .*; if 'train' is a class, "
-    with pytest.raises(DataError, match=seen):
-        infer_with_messages(tmp_path / "set")
+    assert_inference_fails(tmp_path / "set", seen)
     path = tmp_path / "set.toml"
     path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
     assert read_suite(path).dataset_record.classes == 3  # a suite file may declare the folder as a class
@@ -125,8 +129,7 @@ def test_infer_dataset_follows_links_but_not_loops(tmp_path):
     record, _ = infer_with_messages(tmp_path / "set")
     assert record.train_images + record.test_images == 24
     (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
-    with pytest.raises(DataError, match="gone.png is a link to a missing file; repair or remove the link"):
-        infer_with_messages(tmp_path / "set")
+    assert_inference_fails(tmp_path / "set", "gone.png is a link to a missing file; repair or remove the link")
 
 
 def test_infer_dataset_reports_skipped_files_and_ignores_macosx_folder(tmp_path):
@@ -216,8 +219,7 @@ def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
 def test_infer_dataset_rejects_training_split_without_rows_or_labels(tmp_path, labels, lack):
     write_parquet_split(tmp_path, [0, 1] * 4, "test")
     write_parquet_split(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
-    with pytest.raises(DataError, match=f"the split 'train' has no {lack}; expected images with labels to train on"):
-        infer_dataset(tmp_path, print)
+    assert_inference_fails(tmp_path, f"the split 'train' has no {lack}; expected images with labels to train on")
 
 
 CARD = """---
@@ -236,8 +238,7 @@ def test_hub_copy_with_several_configurations_is_rejected(tmp_path):
         write_parquet_split(tmp_path / "set" / name, [0, 1] * 4)
     (tmp_path / "set" / "README.md").write_text(CARD)
     said = "set has several configurations: first, second; name the folder that holds the files of one configuration$"
-    with pytest.raises(DataError, match=said):
-        infer_dataset(tmp_path / "set", print)
+    assert_inference_fails(tmp_path / "set", said)
     record, _ = infer_with_messages(tmp_path / "set" / "a")
     with pytest.raises(DataError, match=said):
         open_undecoded_splits(record, tmp_path / "set")
@@ -249,24 +250,21 @@ def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path
     record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_images, record.test_images) == (4, 2)
     write_parquet_split(tmp_path / "only", [0, 1], "test")
-    with pytest.raises(DataError, match="has the splits test, but no training split; name training files train-"):
-        infer_with_messages(tmp_path / "only")
+    assert_inference_fails(tmp_path / "only", "has the splits test, but no training split; name training files train-")
 
 
 def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
     for number in (0, 2):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
     words = "has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
-    with pytest.raises(DataError, match=words):
-        infer_with_messages(tmp_path / "set")
+    assert_inference_fails(tmp_path / "set", words)
 
 
 def test_infer_dataset_rejects_mixed_label_types_across_files(tmp_path):
     for number, labels in enumerate(([0, 1], ["a", "b"])):
         write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
     seen = "'label' has strings in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
-    with pytest.raises(DataError, match=seen):
-        infer_with_messages(tmp_path / "set")
+    assert_inference_fails(tmp_path / "set", seen)
 
 
 def test_infer_dataset_ignores_parquet_file_without_images(tmp_path):
@@ -280,8 +278,8 @@ def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
     for path in (tmp_path / "set" / "train-00000-of-00001.parquet", tmp_path / "rows.csv"):
         path.write_bytes(POINTER)
     for place in ("set", "rows.csv"):
-        with pytest.raises(DataError, match="is a pointer of Git LFS, not the file itself; run `git lfs pull` there"):
-            infer_with_messages(tmp_path / place)
+        words = "is a pointer of Git LFS, not the file itself; run `git lfs pull` there"
+        assert_inference_fails(tmp_path / place, words)
 
 
 def test_infer_dataset_reports_skipped_table_columns(tmp_path):
@@ -348,11 +346,8 @@ def test_parquet_table_accepts_numeric_column_names_without_warning(tmp_path):
 def test_infer_dataset_rejects_table_without_numeric_column(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
-    with pytest.raises(
-        DataError,
-        match=r"rows.csv has no column of numbers that differ between rows beside its class column 'y'; name a",
-    ):
-        infer_with_messages(path)
+    words = "rows.csv has no column of numbers that differ between rows beside its class column 'y'; name a"
+    assert_inference_fails(path, words)
 
 
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])

@@ -123,7 +123,7 @@ def test_claim_leases_respects_concurrent_claims_and_results(store, monkeypatch)
     monkeypatch.setattr(leases_module, "find_stored_keys", lambda connection, table, keys: next(done))
     assert (lease(store, KEYS[:1], owner), store.list_leases()) == (set(), [])
     monkeypatch.undo()
-    (number,) = store.claim_leases([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
+    number = claim_run(store, KEYS[0], owner)
     with store.database.begin_exclusive_write() as connection:
         row = leases_module._make_row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over_lease(connection, KEYS[0], number + 1, row)
