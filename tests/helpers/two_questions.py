@@ -6,6 +6,7 @@ from roarbench.analysis.row_warnings import Grade, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
@@ -34,10 +35,10 @@ def own(name, gain, verdict):
     return row(name, gain, network=OwnNetworkTest(verdict))
 
 
-def make_tables_of_both_gains():
-    """Of ROAR, then of own-network gain; `ig` was not retrained for, and `gb` lacks results under ROAR."""
+def make_table_of_both_gains():
+    """`ig` was not retrained for, and `gb` lacks results under ROAR."""
     zero = OwnNetworkVerdict.BY_CONSTRUCTION
-    return (
+    return CombinedTable(
         table(
             ROAR,
             (0.9,),

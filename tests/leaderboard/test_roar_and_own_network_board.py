@@ -1,4 +1,4 @@
-"""The first board of a suite with ROAR and own-network gain: rows, columns, verdicts and partly run protocols."""
+"""The first board of a suite with ROAR and own-network gain: rows, columns, verdicts, recommended estimators."""
 
 import re
 from base64 import b64encode
@@ -13,7 +13,7 @@ from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.roar_and_own_network_board import make_combined_board
+from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_combined_board
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -21,13 +21,13 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.repeat_commands import make_repeat_command
-from roarbench.report.roar_and_own_network_table import CombinedTable
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.command_line import publish
-from tests.helpers.two_questions import make_tables_of_both_gains
+from tests.helpers.two_questions import make_table_of_both_gains
 
 IMAGES = 60
 SUITE = SUITES["quick"]
@@ -61,7 +61,7 @@ def cut(text, start, end):
 @pytest.fixture
 def combined_board():
     """A board with handwritten gains under both protocols."""
-    return make_combined_board(CombinedTable(*make_tables_of_both_gains()))
+    return make_combined_board(make_table_of_both_gains())
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,48 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
 
 
+ADVISED = {  # passes, own-network gain with its interval
+    "grad": (2, (3.0, 2.0, 4.0), BEATS),
+    "lrp": (2, (5.0, 3.0, 7.0), BEATS),
+    "deeplift": (4, (4.9, 4.0, 7.5), BEATS),
+    "sg-grad": (30, (99.0, -1.0, 199.0), OPEN),
+    "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
+    "ig": (50, (7.9, 7.4, 8.6), BEATS),
+    "mine": (0, (20.0, 19.0, 21.0), BEATS),
+    "rise": (1000, (8.5, 7.0, 10.0), BEATS),
+    "gb": (2000, (), BEATS),
+}
+
+
+def recommend(board, *names):
+    """Recommend among these rows of `ADVISED`, which replace those of the board."""
+    roar, own = board.questions
+    answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
+    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0]) for name in names)
+    return recommend_rows(replace(board, rows=rows, questions=(roar, replace(own, answers=answers))))
+
+
+def test_recommended_rows_match_manual_pareto_front(combined_board):
+    """The front is of gain against passes; rows whose interval reaches the front are near."""
+    found = recommend(combined_board, *ADVISED)
+    front = [(each.row.id, each.certain) for each in found.front]
+    assert front == [("lrp", True), ("occlusion", True), ("rise", False)]
+    assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
+    assert found.front[0].roar is None, "not retrained for"
+    assert [each.row.id for each in recommend(combined_board, "grad", "lrp").near] == ["grad"]
+
+
+def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board):
+    assert recommend(combined_board, "sg-grad", "mine", "gb") is None
+    assert recommend(combined_board) is None
+
+
+def test_row_cost_is_counted_in_passes_per_image(combined_board):
+    rows = {row.id: row.passes for row in combined_board.rows}
+    assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
+    assert [(each.row.id, each.gain.value) for each in recommend_rows(combined_board).front] == [("ig", 1.0)]
+
+
 def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
     for page in ("board", "verdicts_by_suite"):
         monkeypatch.setattr(f"leaderboard.page.{page}.recommend_rows", lambda _: recommend_rows(combined_board))
@@ -158,7 +200,7 @@ def test_combined_board_answers_match_expected_verdicts(combined_board):
 def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
     """Rows of another suite on the same images appear in a separate tab, not in a column."""
     board = views["quick-matched-v3"].board
-    paired = make_combined_board(CombinedTable(*make_tables_of_both_gains()), board)
+    paired = make_combined_board(make_table_of_both_gains(), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
     assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}

@@ -12,7 +12,6 @@ from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suites import SUITES
 from roarbench.report.roar_and_own_network_table import (
-    CombinedTable,
     format_html,
     format_text,
     has_combined_table,
@@ -24,7 +23,7 @@ from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.made_up import SUITE
 from tests.helpers.tables import render_text
-from tests.helpers.two_questions import make_tables_of_both_gains
+from tests.helpers.two_questions import make_table_of_both_gains
 
 TEXT = """\
                                 made-up v1
@@ -52,7 +51,7 @@ MARKDOWN = """\
 
 @pytest.fixture
 def both():
-    return CombinedTable(*make_tables_of_both_gains())
+    return make_table_of_both_gains()
 
 
 def test_combined_table_markdown_matches_handwritten_rows(both):
