@@ -1,7 +1,7 @@
 """Results of a suite in a store: selected rows, images and explained networks, and the hint at other results."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -24,8 +24,7 @@ from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from tests.helpers.board_store import results
-from tests.helpers.made_up import IMAGES, SUITE, answers, choose_accuracy, result
-from tests.helpers.made_up import make_suite_results as complete
+from tests.helpers.made_up import IMAGES, SUITE, answers, choose_accuracy, make_suite_results, result
 from tests.helpers.older_suites import OLDER
 from tests.helpers.store_rows import lease
 from tests.helpers.tables import make_table, parse_rows
@@ -36,7 +35,6 @@ OWN, OTHER = PINNED_FINGERPRINTS["planted"], "07e4" * 8
 HUB = replace(SMALL, dataset="cifar10")  # a data set without a pinned fingerprint
 PHOTOS = ImageSource(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
 GENERATED = ImageSource(OTHER, "planted", None, "generated")
-NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +48,7 @@ def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
     for point in points:
         row = result(SMALL, point, answers(point, choose_accuracy(point.cell)))
         own = replace(point, cell=replace(point.cell, dataset=suite.dataset))
-        yield replace(row, run=build_run(suite, own, data, limit), created=NOON + timedelta(hours=hour))
+        yield replace(row, run=build_run(suite, own, data, limit), created=datetime(2024, 1, 1, hour, tzinfo=UTC))
 
 
 def test_collect_results_returns_only_rows_of_suite_points(store):
@@ -75,7 +73,7 @@ def test_row_inherits_doubts_of_its_comparison_rows(store, tmp_path, name):
     with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
         other.add_results(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
         export_results(other, tmp_path / "rows.parquet")
-    store.add_results(row for point, row in complete(suite).results.items() if point not in theirs)
+    store.add_results(row for point, row in make_suite_results(suite).results.items() if point not in theirs)
     assert not collect_results(suite, store).doubts
     import_results(store, tmp_path / "rows.parquet")
     found = collect_results(suite, store)

@@ -30,6 +30,7 @@ from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
 from roarbench.store.workspace import Workspace
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, make_suite_results
+from tests.helpers.store_rows import set_checksums
 from tests.helpers.tables import make_table, parse_rows, render_words
 
 
@@ -151,11 +152,10 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
         for name, kept in copies
     )
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
-    whole = make_suite_results()
-    for point, row in whole.results.items():
-        names = rankings.get(point.cell.estimator, ("", ""))
-        whole.results[point] = replace(row, rankings=names[point.seed % 2])
-    stored = add_values_from_store_folder(whole, tmp_path)
+    ranked = set_checksums(
+        make_suite_results(), rankings=lambda point: rankings.get(point.cell.estimator, ("", ""))[point.seed % 2]
+    )
+    stored = add_values_from_store_folder(ranked, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = make_table(stored)
     text, rows = render_words(shown), parse_rows(shown)
@@ -179,9 +179,8 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
         parts = [(1, MapProvenance(0.0, ties=part)) for part in (ties[:1], ties[1:])]
         checksums[name] = write_sealed_ranking(tmp_path, name, number, parts)
     whole = make_suite_results()
-    for point, row in whole.results.items():
-        whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
-    stored = add_values_from_store_folder(whole, tmp_path)
+    ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))
+    stored = add_values_from_store_folder(ranked, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     flags = find_warnings_by_row(SuiteDraws.of(stored))
     doubt = "75% of the features in its maps have the same value, so their order is random"

@@ -11,23 +11,17 @@ from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.table import make_table
 from tests.helpers.made_up import SUITE, make_suite_results
+from tests.helpers.store_rows import keep_rows
 
 ROWS, LEVELS = ("random", "sobel", "grad", "var-grad", "ig"), (0.3, 0.5, 0.9)
 BLOCKS = tuple(Block(protocol, ROWS, LEVELS, seeds=3) for protocol in (ROAR, KAR))
 WHOLE = replace(SUITE, blocks=(*BLOCKS, Block(MASK_ONLY, ROWS, (0.9,), seeds=1)))
 
 
-def keep_without(whole, lacking):
-    """Keep the common levels of results that lack these points."""
-    there = {point: one for point, one in whole.results.items() if point not in lacking}
-    return keep_most_shared_levels(replace(whole, results=there))
-
-
 def keep(lacks):
     """Keep the common levels of results without the points where `lacks(estimator, level)` is true."""
-    whole = make_suite_results(WHOLE)
-    lacking = {point for point in whole.results if point.cell.t and lacks(point.cell.estimator, point.cell.t)}
-    return keep_without(whole, lacking)
+    there = keep_rows(make_suite_results(WHOLE), lambda at: not (at.cell.t and lacks(at.cell.estimator, at.cell.t)))
+    return keep_most_shared_levels(there)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +49,8 @@ def test_board_of_one_level_equals_board_of_one_level_suite():
     """The statistics are those of a complete board: gains, intervals, verdicts and the adjustment."""
     part = keep(lambda name, t: t != 0.9 or name == "var-grad")
     alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
-    there = {point: one for point, one in make_suite_results(alone).results.items() if point in part.results}
-    expected = SuiteDraws.of(replace(make_suite_results(alone), results=there)).make_board(ROAR, Unit.SCALAR, ROWS)
+    there = keep_rows(make_suite_results(alone), lambda point: point in part.results)
+    expected = SuiteDraws.of(there).make_board(ROAR, Unit.SCALAR, ROWS)
     assert SuiteDraws.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
     assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
 
@@ -80,10 +74,10 @@ def test_table_caption_names_excluded_levels():
 def test_own_network_gain_excludes_level_with_missing_run():
     suite = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("random", "grad", "ig"), LEVELS, seeds=1),))
     whole = make_suite_results(suite)
-    cells = {at: one for at, one in whole.results.items() if at.cell.retrain is ScoredNetwork.SIBLINGS}
+    cells = [at for at in whole.results if at.cell.retrain is ScoredNetwork.SIBLINGS]
     one_run = next(at for at in cells if (at.cell.estimator, at.cell.t) == ("ig", 0.5))
-    last = {at for at in cells if at.cell.t == 0.9 or at == one_run}
-    part = keep_without(whole, last)
+    lacking = {at for at in cells if at.cell.t == 0.9 or at == one_run}
+    part = keep_most_shared_levels(keep_rows(whole, lambda point: point not in lacking))
     assert keep_most_shared_levels(whole).included_levels == {}
     assert part.list_included_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
     board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))

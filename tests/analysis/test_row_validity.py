@@ -37,20 +37,10 @@ from tests.helpers.made_up import (
     make_suite_results,
     result,
 )
+from tests.helpers.store_rows import has_values, remove_rows
 
 BOOTSTRAP = Bootstrap(300, seed=4)
 PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
-
-
-def select_results(suite_results, **asked):
-    """Select the results whose cell has all of these values."""
-    results = suite_results.results.items()
-    return {at: row for at, row in results if all(getattr(at.cell, key) == value for key, value in asked.items())}
-
-
-def remove_results(suite_results, **gone):
-    lost = select_results(suite_results, **gone)
-    return replace(suite_results, results={at: row for at, row in suite_results.results.items() if at not in lost})
 
 
 def make_draws(suite=SUITE, accuracy=choose_accuracy):
@@ -60,7 +50,7 @@ def make_draws(suite=SUITE, accuracy=choose_accuracy):
 def compute_mean_accuracy(suite_results, **asked):
     """Compute the mean accuracy of the runs with these values; ROAR by scalars is the default."""
     asked = {"order": Order.MORF, "retrain": ScoredNetwork.IMAGES, "unit": Unit.SCALAR} | asked
-    return np.mean([row.correctness for row in select_results(suite_results, **asked).values()])
+    return np.mean([row.correctness for point, row in suite_results.results.items() if has_values(point, **asked)])
 
 
 def compute_area_between(suite_results, upper, lower, levels=LEVELS):
@@ -186,7 +176,7 @@ def test_row_warning_lists_strong_reasons_first():
 
 def test_missing_cell_gives_empty_estimates(made):
     def lacking(whole, **gone):
-        return SuiteDraws.of(remove_results(whole, **gone), BOOTSTRAP)
+        return SuiteDraws.of(remove_rows(whole, **gone), BOOTSTRAP)
 
     whole = made.suite_results
     gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
@@ -250,7 +240,7 @@ def test_smoothness_uses_morf_rows_of_scalar_rankings():
     suite_results = SuiteResults(suite, "da7a", None, results)
     found = SuiteDraws.of(suite_results).smoothness
     assert (found["grad", 0.3], found["grad", 0.9], ("sobel", 0.3) in found) == (2.3, 2.9, False)
-    roar_gone = SuiteDraws.of(remove_results(suite_results, retrain=ScoredNetwork.IMAGES)).smoothness
+    roar_gone = SuiteDraws.of(remove_rows(suite_results, retrain=ScoredNetwork.IMAGES)).smoothness
     assert (roar_gone["var-grad", 0.3], roar_gone["var-grad", 0.9]) == (3.3, 3.9), "mask-only runs have smoothness, too"
 
 

@@ -31,6 +31,7 @@ from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import UNTOUCHED
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, make_leaky_accuracy, make_suite_results, result
+from tests.helpers.store_rows import has_values, set_checksums
 from tests.helpers.tables import make_table, render_words
 
 
@@ -98,22 +99,8 @@ def test_board_has_ranks_controls_and_interval_scopes(draws):
     assert draws.make_board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
 
 
-def set_checksums(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
-    """Set the checksums of weights and rankings of each result; weights only if the run depends on them."""
-    results = {
-        point: replace(row, weights=weights(point) if row.run.reference else "", rankings=rankings(point))
-        for point, row in whole.results.items()
-    }
-    return replace(whole, results=results)
-
-
 GRAD = {"estimator": "grad"}
 ONE_OF_GRAD = {**GRAD, "retrain": ScoredNetwork.IMAGES, "seed": 1}
-
-
-def has_values(point, asked):
-    """Return whether a point has all of these values."""
-    return all(getattr(point if key == "seed" else point.cell, key) == value for key, value in asked.items())
 
 
 TWO_REFERENCES, TWO_RANKINGS = "made from 2 different references", "made from 2 different rankings"
@@ -142,7 +129,7 @@ SAID = "results have a checksum of the explained weights, which most rows lack"
 def test_inconsistent_rows_have_no_gain_or_rank(whole, kind, odd, others, whose, protocol, reason, mixed, placeless):
     for consistent in (whole, set_checksums(whole)):
         assert consistent.explain_inconsistent_rows(protocol, Unit.SCALAR) == {}
-    found = set_checksums(whole, **{kind: lambda point: (odd if has_values(point, whose) else others) * 64})
+    found = set_checksums(whole, **{kind: lambda point: (odd if has_values(point, **whose) else others) * 64})
     explained = found.explain_inconsistent_rows(protocol, Unit.SCALAR)
     reasons = {name: why for name, why in explained.items() if name in MAIN}
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
@@ -281,10 +268,9 @@ def test_caption_states_accuracy_of_explained_network():
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
     assert "correct, near chance of 25.0%" in near.caption and "near chance" in render(near, "markdown", notes=True)
-    found = make_suite_results()
-    rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
+    found = set_checksums(make_suite_results())
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
-        scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})
+        scored = replace(found, references={0: replace(found.references[0], weights=weights)})
         assert (scored.reference_accuracy is not None) is known
 
 

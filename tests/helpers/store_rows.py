@@ -1,13 +1,15 @@
-"""Rows to fill test stores with, and leases of them."""
+"""Rows of stores: to fill a store with, to select, to change and to lease."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import Cell, Run
+from roarbench.plan.planned_runs import PlannedRun
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import ResultsStore
@@ -29,6 +31,41 @@ def make_result(run: Run, total: int = 1001) -> RunResult:
         run, int(answers.sum()), total, pack_correctness(answers), 17.25, ORIGIN, pack_probabilities(chances)
     )
     return replace(made, rankings="7a4c", smoothness=1.0 / 3, weights="3e16", loss=0.1 + 0.2)
+
+
+def has_values(point: PlannedRun, **values: object) -> bool:
+    """Return whether a point has this seed, and its cell the other values."""
+    return all(getattr(point if key == "seed" else point.cell, key) == value for key, value in values.items())
+
+
+def keep_rows(results: SuiteResults, keep: Callable[[PlannedRun], bool]) -> SuiteResults:
+    return replace(results, results={point: row for point, row in results.results.items() if keep(point)})
+
+
+def remove_rows(results: SuiteResults, **values: object) -> SuiteResults:
+    """Leave out the rows whose point has all of these values."""
+    return keep_rows(results, lambda point: not has_values(point, **values))
+
+
+def change_rows(results: SuiteResults, change: Callable[[PlannedRun, RunResult], RunResult]) -> SuiteResults:
+    return replace(results, results={point: change(point, row) for point, row in results.results.items()})
+
+
+def set_correctness(row: RunResult, bits: np.ndarray) -> RunResult:
+    return replace(row, bits=pack_correctness(bits), correct=int(bits.sum()))
+
+
+def set_checksums(
+    results: SuiteResults,
+    weights: Callable[[PlannedRun], str] = lambda point: "a" * 64,
+    rankings: Callable[[PlannedRun], str] = lambda point: "r" * 32,
+) -> SuiteResults:
+    """Set the checksums of weights and rankings of each row; weights only if the run depends on them."""
+
+    def change(point: PlannedRun, row: RunResult) -> RunResult:
+        return replace(row, weights=weights(point) if row.run.reference else "", rankings=rankings(point))
+
+    return change_rows(results, change)
 
 
 def moved(one: ResultsStore, other: ResultsStore, folder: Path) -> ImportOutcome:

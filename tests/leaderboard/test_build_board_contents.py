@@ -21,8 +21,8 @@ from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.results import UNVERIFIED, Origin
-from roarbench.store.run_result import pack_correctness
 from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_results
+from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, set_correctness
 
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
@@ -70,19 +70,18 @@ def test_board_states_changed_code_once_if_all_rows_have_changed_code():
     found = make_suite_results()
 
     def change(results, names):
-        def mark(result):
-            return replace(result, provenance=replace(result.provenance, code_version="0.2.0 1a2b3c4d+dirty"))
+        def mark(point, row):
+            changed = replace(row.provenance, code_version="0.2.0 1a2b3c4d+dirty")
+            return replace(row, provenance=changed) if point.cell.estimator in names else row
 
-        runs = {p: mark(run) if p.cell.estimator in names else run for p, run in results.results.items()}
-        return make_contents(replace(results, results=runs))
+        return make_contents(change_rows(results, mark))
 
     names, own = {point.cell.estimator for point in found.results}, make_contents(found)
     every, some = change(found, names), change(found, names - {"grad"})
     assert every.facts == (*own.facts, "by code with uncommitted changes")
     assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
     assert some.facts == own.facts
-    runs = {p: run for p, run in found.results.items() if p.cell.estimator != "grad"}
-    begun = change(replace(found, results=runs), names)
+    begun = change(remove_rows(found, estimator="grad"), names)
     assert begun.facts[-1] == every.facts[-1], "a row without runs has no origin"
     marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
     assert marked == {row.id for row in some.rows if row.started} - {"grad"}
@@ -119,35 +118,28 @@ def find_reasons(rows):
     return {row.doubts[0].sentence.removeprefix("No rank: ").removesuffix(".") for row in rows}
 
 
-GB_GONE = ("gb", ScoredNetwork.IMAGES, 0.9)
-
-
 def test_row_without_rank_states_reason(quick):
-    for keep, names, said in (
-        (lambda cell: (cell.estimator, cell.retrain, cell.t) != GB_GONE, {"gb"}, "gb at t = 0.9"),
-        (lambda cell: cell.estimator != "random", None, "random at t = 0.5, 0.9"),
-        (lambda cell: cell.estimator != CLEAN, None, "the untouched images at t = 0"),
+    for lacking, names, said in (
+        ({"estimator": "gb", "retrain": ScoredNetwork.IMAGES, "t": 0.9}, {"gb"}, "gb at t = 0.9"),
+        ({"estimator": "random"}, None, "random at t = 0.5, 0.9"),
+        ({"estimator": CLEAN}, None, "the untouched images at t = 0"),
     ):
-        kept = {point: row for point, row in quick.results.items() if keep(point.cell)}
-        rows = make_contents(replace(quick, results=kept)).rows
+        rows = make_contents(remove_rows(quick, **lacking)).rows
         gone = [row for row in rows if not row.place]
         assert {row.id for row in gone} == (names or {row.id for row in rows})
         assert find_reasons(gone) == {f"no result yet of {said}"}
         assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
-    explained = [point for point, row in quick.results.items() if row.run.reference]
-    rows = dict(quick.results)
-    for point in explained:
-        rows[point] = replace(rows[point], weights=("b" if point.cell.estimator == "grad" else "a") * 64)
-    gone = [row for row in make_contents(replace(quick, results=rows)).rows if not row.place]
+    mixed = set_checksums(quick, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
+    gone = [row for row in make_contents(mixed).rows if not row.place]
     said = "made from a different reference than the other rows; compute the row again in a new --store"
     assert [row.id for row in gone] == ["grad"] and find_reasons(gone) == {said}
-    guess = {"bits": pack_correctness([n < 30 for n in range(300)]), "correct": 30}  # ten classes
-    rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}
-    shown, gap = make_contents(replace(quick, results=rows)), "at chance, tests the installation only"
+    guess = np.arange(300) < 30  # ten classes
+    void = change_rows(quick, lambda point, row: set_correctness(row, guess) if point.cell.estimator == CLEAN else row)
+    shown, gap = make_contents(void), "at chance, tests the installation only"
     assert shown.headline == "" and gap.split(", ")[1] in shown.title
     assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and find_reasons(shown.rows) == {gap}
-    rows = {p: row for p, row in rows.items() if p.cell.estimator != "random"}
-    assert find_reasons(make_contents(replace(quick, results=rows)).rows) == {gap}, "a further run would give no rank"
+    alone = make_contents(remove_rows(void, estimator="random"))
+    assert find_reasons(alone.rows) == {gap}, "a further run would give no rank"
 
 
 def test_board_shows_roar_rank_beside_headline_rank(views):

@@ -27,6 +27,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.board_store import results
+from tests.helpers.store_rows import remove_rows
 
 LIMIT, SEEDS = 400, 2
 SUBMISSION = parse_submission(b"""
@@ -175,10 +176,10 @@ def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_netwo
     found = load(own_network_folder, "quick")
     levels = found.suite.list_protocol_rows_and_levels(OWN_NETWORK, Unit.SCALAR)[1]
     missing = f"No rank: no result yet of var-grad at t = {', '.join(f'{t:g}' for t in levels)}."
-    unscored = {at: row for at, row in found.results.items() if at.cell.estimator != CLEAN}
+    unscored = remove_rows(found, estimator=CLEAN)
     nothing = "No rank: no result yet of the untouched images at t = 0."
-    for stored, name, said in ((found.results, "var-grad", missing), (unscored, "grad", nothing)):
-        board = SuiteView(replace(found, results=stored), own_network_folder, dict).get_board(OWN_NETWORK)
+    for stored, name, said in ((found, "var-grad", missing), (unscored, "grad", nothing)):
+        board = SuiteView(stored, own_network_folder, dict).get_board(OWN_NETWORK)
         assert board.rows_by_id[name].doubts[0].sentence == said
 
 

@@ -27,6 +27,7 @@ from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.process_provenance import Provenance
 from tests.helpers.made_up import SUITE, limit_to_one_seed, make_leaky_accuracy, make_suite_results
+from tests.helpers.store_rows import change_rows
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
 OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
@@ -267,10 +268,12 @@ def test_mask_only_doubt_states_accuracy(suite):
 
 def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
     """ROAR has two levels with three trainings (scalar unit) and one (pixel unit), KAR two levels with one training."""
-    found = make_suite_results()
-    changed = Provenance("0.2.0 1a2b3c4d+dirty", {}, {})
-    runs = {p: replace(r, provenance=changed) if p.cell.order is Order.LERF else r for p, r in found.results.items()}
-    results = replace(found, results=runs)
+
+    def change(point, row):
+        changed = Provenance("0.2.0 1a2b3c4d+dirty", {}, {})
+        return replace(row, provenance=changed) if point.cell.order is Order.LERF else row
+
+    results = change_rows(make_suite_results(), change)
     assert list_doubts(results, ROAR) == []
     for protocol, number in (("kar", 2), ("diffroar", 10)):
         (short, said, _), *_ = list_doubts(results, SHOWN[protocol])

@@ -18,11 +18,10 @@ from roarbench.report.status import find_run_states, format_progress, make_statu
 from roarbench.report.suite_and_estimator_descriptions import count_suite_cost, format_suite_list
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.run_result import pack_correctness
 from roarbench.store.transfer import export_results
 from tests.helpers.command_line import publish
 from tests.helpers.made_up import DATA, MAIN, SUITE, make_suite_results
-from tests.helpers.store_rows import lease
+from tests.helpers.store_rows import lease, set_correctness
 
 
 def make_run(point):
@@ -109,7 +108,7 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
             stores["here"].append(replace(row, weights="a" * 64 if row.run.reference else ""))
         bits = row.correctness
         bits[0] ^= point.cell.estimator == CLEAN
-        stores["there"].append(replace(row, bits=pack_correctness(bits), correct=int(bits.sum())))
+        stores["there"].append(set_correctness(row, bits))
     for name, rows in stores.items():
         with ResultsStore.open(make_default_url(tmp_path / name)) as store:
             store.add_results(rows)

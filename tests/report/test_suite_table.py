@@ -21,12 +21,12 @@ from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.run_result import pack_correctness
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.limits_and_faults import ValidationFinding
 from roarbench.submissions.parsed_file import parse_submission
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
+from tests.helpers.store_rows import remove_rows, set_correctness
 from tests.helpers.tables import make_table, parse_rows, render_words
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
@@ -61,9 +61,8 @@ def test_diffroar_gain_equals_kar_minus_roar(both):
 
 
 def test_diffroar_requires_results_of_both_orders(both, whole):
-    gone = ("grad", 0.9, Order.MORF)
-    kept = {p: r for p, r in both.results.items() if (p.cell.estimator, p.cell.t, p.cell.order) != gone}
-    found = parse_rows(make_table(replace(both, results=kept), "diffroar"))
+    lacking = remove_rows(both, estimator="grad", t=0.9, order=Order.MORF)
+    found = parse_rows(make_table(lacking, "diffroar"))
     assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
     assert found["sobel"]["gain"] is not None
     drawn = make_chart(make_table(both, "diffroar"))
@@ -91,8 +90,7 @@ def test_table_hash_depends_only_on_its_correctness_bits(whole):
     def flipped(retrain):
         point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
         row = whole.results[point]
-        bits = row.correctness ^ (np.arange(row.total) == 7)
-        return whole.results | {point: replace(row, bits=pack_correctness(bits), correct=int(bits.sum()))}
+        return whole.results | {point: set_correctness(row, row.correctness ^ (np.arange(row.total) == 7))}
 
     before = hashes(whole.results)
     assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
