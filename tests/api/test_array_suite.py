@@ -17,7 +17,7 @@ from roarbench.api.network_source import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
 from tests.helpers import own_package
-from tests.helpers.given import arrays, network
+from tests.helpers.given import WithChangedOutput, arrays, network
 
 TRAIN, TEST = arrays(12, 0), arrays(6, 1)
 IMAGES, LABELS = TEST
@@ -102,14 +102,6 @@ def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     assert make_array_suite(tmp_path, model).version == suite.version
 
 
-class Hidden(nn.Sequential):
-    """A network whose structure cannot be written, because an attribute is a stream."""
-
-    def __init__(self, *layers):
-        super().__init__(*layers)
-        self.open = sys.stderr
-
-
 FILE = """
 from torch import nn
 
@@ -124,7 +116,8 @@ def made(classes, channels, size):
 
 
 def test_from_arrays_builds_unwritable_network_from_file(tmp_path):
-    model, file = Hidden(*make_convnet(2)), tmp_path / "hidden.py"
+    model, file = make_convnet(2), tmp_path / "hidden.py"
+    model.open = sys.stderr  # a stream cannot be written
     with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; pass network='FILE.py:FUNCTION'"):
         make_array_suite(tmp_path, model)
     file.write_text(FILE)
@@ -270,11 +263,6 @@ def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys
     assert " of 6 test images; remove extreme values" in " ".join(capsys.readouterr().err.split())
 
 
-class Mixing(nn.Module):
-    def forward(self, images):
-        return (images - images.mean(0)).flatten(1)[:, :2]
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -296,7 +284,7 @@ class Mixing(nn.Module):
         ({"model": lambda x: x}, "the network is a function"),
         ({"model": make_convnet(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
         ({"model": nn.Sequential(nn.ReLU(inplace=True), make_convnet(2))}, "the network modifies its input images"),
-        ({"model": Mixing()}, "logits alone than in a batch"),
+        ({"model": WithChangedOutput(make_convnet(2), lambda y: y - y.mean(0))}, "logits alone than in a batch"),
     ],
 )
 def test_from_arrays_rejects_unusable_images_labels_or_networks(tmp_path, given, words):

@@ -228,9 +228,7 @@ def test_evaluate_validates_function_before_storing(suite, given, words, monkeyp
 def test_evaluate_rejects_function_without_name_file_of_maps_and_swapped_arguments(suite):
     with pytest.raises(roarbench.CallerError, match=r'an estimator is a function without a name; write \{"mine": …\}'):
         roarbench.evaluate(suite, gradient_x_input, quiet=True)
-    with pytest.raises(
-        roarbench.CallerError, match=r"^saved is the file maps\.npy; load the file with np\.load, and pass"
-    ):
+    with pytest.raises(roarbench.CallerError, match=r"^saved is the file maps\.npy; load the file with np\.load, and"):
         roarbench.evaluate(suite, {"saved": "maps.npy"}, quiet=True)
     with pytest.raises(roarbench.CallerError, match="suite is a function; expected a suite's name"):
         roarbench.evaluate(gradient_x_input, suite, quiet=True)

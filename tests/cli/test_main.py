@@ -238,9 +238,8 @@ def test_toy_command_prints_table_with_chart(call, tmp_path, monkeypatch):
 
 
 def test_help_of_submit_excludes_small_versions(call):
-    assert "Rows of a small version (--max-images) cannot be submitted." in " ".join(
-        call("submit", "--help").out.split()
-    )
+    told = " ".join(call("submit", "--help").out.split())
+    assert "Rows of a small version (--max-images) cannot be submitted." in told
 
 
 def test_help_lists_every_command(call):
