@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.helpers.elsewhere import ROOT, call_in_new_process, read_output, start_python
+from tests.helpers.elsewhere import ROOT, call_in_new_process, run_python
 from tests.helpers.tiny_set import png, write_split
 
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 
 def run_program(folder, program, *words):
     """Run a program with the package of a folder and return its output."""
-    return read_output(start_python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200"))
+    return run_python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200")
 
 
 @pytest.fixture(scope="module")

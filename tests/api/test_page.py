@@ -46,12 +46,10 @@ def execute(text, name, held):
 
 
 def read_cells(path):
-    """Return the cells of a notebook that hold code."""
     return [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
 
 
 def make_sibling(model, seed):
-    """Return a copy of a network with slightly different weights."""
     sibling, rng = deepcopy(model), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weights in sibling.parameters():

@@ -93,7 +93,6 @@ def compute_curve(**given):
 
 
 def change_logits(change):
-    """Make a network that applies a function to the logits of `First`."""
     return WithChangedOutput(First(), change)
 
 

@@ -1,21 +1,18 @@
 """Published results as Python loads them."""
 
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import roarbench
 from roarbench.api import published_results
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import older_suites
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
 def test_load_published_results_joins_files_of_suite():
-    """The rows of this suite are in several files."""
     frame = roarbench.load_published_results("quick-matched").to_dataframe().set_index("name")
     assert frame.attrs["suite"] == "quick-matched" and len(frame) == 17
     assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.0, abs=0.05)  # the number of README.md

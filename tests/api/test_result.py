@@ -16,7 +16,7 @@ from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.common.enums import Split
 from roarbench.execution import count_and_start_workers
 from roarbench.submissions.parsed_file import read_submission
-from tests.helpers.elsewhere import read_output, start_python
+from tests.helpers.elsewhere import run_python
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
 
@@ -40,21 +40,20 @@ def result(suite, inline):
 
 @pytest.fixture(scope="module")
 def empty_store_suite(suite, tmp_path_factory):
-    """Put the suite into an empty store."""
     return replace(suite, store=tmp_path_factory.mktemp("fresh"))
 
 
 def test_import_roarbench_loads_no_torch():
-    seen = start_python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
-    assert read_output(seen).split() == ["False", "False"]
+    seen = run_python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert seen.split() == ["False", "False"]
 
 
 def test_run_modules_load_no_torchvision_or_compiler():
     """These imports take two seconds of CPU time in each process."""
     execution = "from roarbench.execution import run_suite, train_and_score_runs"
     loaded = "{'torchvision', 'torch._dynamo'} & set(sys.modules)"
-    seen = start_python(f"import sys, roarbench.api.training_free_check; {execution}; print({loaded})")
-    assert read_output(seen) == "set()\n"
+    seen = run_python(f"import sys, roarbench.api.training_free_check; {execution}; print({loaded})")
+    assert seen == "set()\n"
 
 
 def test_evaluate_names_trusted_rows_without_rerunning_them(suite, result, monkeypatch):

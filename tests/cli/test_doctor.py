@@ -111,7 +111,6 @@ def test_doctor_shows_gpu_memory_with_compiler_requirements(machine, tmp_path):
 
 
 def test_doctor_advises_torch_build_for_unusable_gpus(machine, tmp_path):
-    """`nvidia-smi` and CUDA are mocks."""
     printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
     machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
     machine.setattr(doctor, "_read_gpus_and_cuda_version", _DRIVER)

@@ -95,7 +95,6 @@ def test_json_log_format_reports_errors_as_json(call, monkeypatch, tmp_path):
 @pytest.mark.process
 @pytest.mark.parametrize("last", [5, RUNS])
 def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monkeypatch):
-    """The file is removed after the fifth row, or after the last."""
     add, file, added = ResultsStore.add_results, tmp_path / "results.sqlite", []
 
     def remove(store, new, *more):

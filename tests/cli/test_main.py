@@ -29,6 +29,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, read_refusal, record
 from tests.helpers.commands import read_results
+from tests.helpers.elsewhere import ROOT
 from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands
@@ -118,10 +119,11 @@ def test_plan_creates_no_store(call, tmp_path):
 
 
 def test_plan_counts_exclude_submissions_of_others(call, store, tmp_path):
-    with ResultsStore.open(make_default_url(store)) as results:
-        row = next(iter(results.read_results(results.list_result_keys("")).values()))
-        cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
-        results.failures.record_runs_failed_until_retry([replace(row.run, cell=cell)], "died")
+    url = make_default_url(store)
+    run = next(iter(read_results(url).values())).run
+    other = replace(run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
+    with ResultsStore.open(url) as results:
+        results.failures.record_runs_failed_until_retry([replace(run, cell=other)], "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)
@@ -249,7 +251,7 @@ def test_help_lists_every_command(call):
     assert all(re.search(rf"^│ {name} ", answer.out, re.MULTILINE) for name in COMMANDS)
     bare = call()
     assert (bare.code, bare.err, "Usage: roarbench" in bare.out) == (2, "", True)
-    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert call("--version") == (0, f"roarbench {declared}\n", "")
     suites, estimators = call("suites").out, call("estimators").out
     assert all(f"{suite.title}\n" in suites for suite in SUITES.values())
@@ -363,7 +365,7 @@ def test_reading_commands_report_suite_without_results(call, made, tmp_path):
     line = f"roarbench: this store has no results of quick v6; `{run}` computes them\n"
     for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("diagnose",), ("report", "-o", tmp_path / "x.html")):
         assert call(*words, "--suite", "quick@6", "--store", made) == (2, "", line)
-    assert json.loads(call("table", "--suite", "quick@6", "--store", made, "--format", "json").out)["images"] == 0
+    assert record(call, "table", "--suite", "quick@6", "--store", made)["images"] == 0
 
 
 def test_commands_name_stored_runs_on_other_images(call, tmp_path):

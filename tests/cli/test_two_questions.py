@@ -120,7 +120,6 @@ def test_replicate_reports_protocols_that_are_not_compared(asked, call):
 
 
 def test_run_table_judges_all_rows_but_shows_selected(asked, call, monkeypatch):
-    """Ranks, counts and verdicts equal those of `table` without --estimators."""
     # at chance, no row would have a verdict
     monkeypatch.setattr("roarbench.analysis.suite_results.describe_at_chance", lambda *_: "")
     whole = record(call, "table", *asked)
@@ -133,7 +132,6 @@ def test_run_table_judges_all_rows_but_shows_selected(asked, call, monkeypatch):
 
 
 def test_fill_option_selects_rows_in_every_command(run, call, tmp_path):
-    """Each fill has its own rows, and every command selects them by the same option."""
     store = shutil.copytree(run[0], tmp_path / "store")
     asked, part = (*SUITE_OPTIONS, "--store", store), ("--protocol", "own-network", "--fill", "black")
     answer = call("run", *asked, *part, "--estimators", "grad", "--format", "json")

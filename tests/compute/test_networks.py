@@ -17,7 +17,7 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.faster_networks import fold_batchnorm
-from tests.helpers.elsewhere import ROOT, read_output, start_python
+from tests.helpers.elsewhere import ROOT, run_python
 from tests.helpers.streamed import seeded
 
 
@@ -81,7 +81,7 @@ os._exit(0)  # a heap that was written over may end the process later
 @pytest.mark.slow
 def test_strided_projection_of_large_images_has_correct_gradient():
     """With AVX-512, oneDNN's strided kernel writes past its workspace and may end the process."""
-    assert read_output(start_python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))"))) == ""
+    assert run_python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))")) == ""
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -235,7 +235,7 @@ print(torch.equal(*weights), "torchvision" in sys.modules)
 def test_network_file_may_import_torchvision_built_for_another_torch(source, tmp_path):
     (tmp_path / "torchvision.py").write_text(LIKE_TORCHVISION)
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    assert read_output(start_python(BUILDS, source, PYTHONPATH=paths)) == "True True\n"
+    assert run_python(BUILDS, source, PYTHONPATH=paths) == "True True\n"
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import open_decoded
 from roarbench.datasets.parallel_decoding import DecodingProgress
-from tests.helpers.elsewhere import read_output, start_python
+from tests.helpers.elsewhere import run_python
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
 
 
@@ -289,7 +289,7 @@ def test_decode_dataset_memory_is_bounded_for_any_number_of_images(tmp_path):
     image = encode_many_images()[0]
     write_many_images(tmp_path / "few", [image] * 64)
     write_many_images(tmp_path / "many", [image] * 512)
-    said = read_output(start_python(MEASURED, folder=tmp_path))
+    said = run_python(MEASURED, folder=tmp_path)
     decoding_took, reading_took = (float(line) for line in said.split())
     assert decoding_took < 48
     assert reading_took < 16

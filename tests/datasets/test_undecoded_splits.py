@@ -22,7 +22,7 @@ from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
-from tests.helpers.elsewhere import read_output, start_python
+from tests.helpers.elsewhere import run_python
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
 
@@ -274,8 +274,8 @@ def test_hub_files_are_fetched_once(hub, tiny_folder, tmp_path, monkeypatch):
         ("null", TINY_LABELS["train"], {"HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0"}),
         ("3", [2, 0, 1], {"HF_HUB_OFFLINE": "1"}),
     ):
-        process = start_python(FETCH, limit, folder=tmp_path, HF_HOME=str(tmp_path), **variables)
-        assert json.loads(read_output(process)) == labels
+        said = run_python(FETCH, limit, folder=tmp_path, HF_HOME=str(tmp_path), **variables)
+        assert json.loads(said) == labels
     parquet = sorted(name for name in Hub.fetched if name.endswith(".parquet"))
     assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 

@@ -35,7 +35,6 @@ def accuracy(point: PlannedRun) -> float:
 
 
 def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> dict[PlannedRun, RunResult]:
-    """A result for every point of a suite."""
     shared, made = np.random.default_rng(0).random(images), {}
     data = "da7a" * 8 if limit else PINNED_FINGERPRINTS.get(suite.dataset, "da7a" * 8)
     for point in list_planned_runs(suite):

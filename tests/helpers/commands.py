@@ -26,7 +26,6 @@ def rows(store: Path) -> int:
 
 
 def read_results(url: str) -> dict[str, RunResult]:
-    """Return every finished run of a store by its key."""
     with ResultsStore.open(url, read_only=True) as store:
         return store.read_results(store.list_result_keys(""))
 
@@ -45,7 +44,6 @@ def wait_until(condition: Callable[[], bool], patience: float = PATIENCE) -> boo
 
 
 def list_living_processes(session: int) -> list[int]:
-    """Return the processes of a session that still run."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -11,5 +11,4 @@ def flip(path: Path, after: bytes = b"") -> None:
 
 
 def halve(path: Path) -> None:
-    """Cut a file off in its middle."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

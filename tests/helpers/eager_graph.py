@@ -6,8 +6,6 @@ from roarbench.compute import replayed_steps
 
 
 class EagerGraph:
-    """Runs its step at every replay."""
-
     log: list[str] = []  # captures and replays
 
     def __init__(self, step: Any, images: Any, labels: Any) -> None:

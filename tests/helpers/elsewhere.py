@@ -11,19 +11,18 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def start_python(program: str, *words: object, folder: Path | None = None, **variables: str) -> subprocess.Popen[str]:
-    """Start a program in a folder, with this process's modules but torch, which `datasets` would import for long."""
-    environment = os.environ | {"USE_TORCH": "0", "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+def run_python(program: str, *words: object, folder: Path | None = None, **variables: str) -> str:
+    """Run a program in a folder, with this process's modules but torch, which `datasets` would import for long.
+
+    Returns the output; fails if the program does.
+    """
+    environment = (
+        os.environ | {"USE_TORCH": "0", "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"} | variables
+    )
     command = [sys.executable, "-c", program, *map(str, words)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, env=environment | variables, stdout=pipe, stderr=pipe, text=True)
-
-
-def read_output(process: subprocess.Popen[str]) -> str:
-    """Return what it prints; fail where it does."""
-    said, complaint = process.communicate(timeout=600)
-    assert process.returncode == 0, complaint or said
-    return said
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr or done.stdout
+    return done.stdout
 
 
 _CALLS = """
@@ -49,4 +48,4 @@ print(json.dumps(ended))
 def call_in_new_process(asked: Sequence[tuple[Sequence[object], dict[str, str]]], folder: Path | None = None) -> Any:
     """Exit code, output, and what heavy is imported by then, of commands in one process with words and variables."""
     variables = {"PYTHONPATH": str(folder)} if folder else {}
-    return json.loads(read_output(start_python(_CALLS, json.dumps(asked, default=str), folder=folder, **variables)))
+    return json.loads(run_python(_CALLS, json.dumps(asked, default=str), folder=folder, **variables))

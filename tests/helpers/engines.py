@@ -21,7 +21,6 @@ def collect(engine: Engine, count: int) -> dict[str, JobOutcome]:
 
 
 def do(engine: Engine, call: Callable[..., object], *arguments: object) -> JobOutcome:
-    """Do one job."""
     engine.start_job(Job("job", call, arguments))
     return collect(engine, 1)["job"]
 

@@ -19,8 +19,6 @@ class Scaled(nn.Module):
 
 
 class WithChangedOutput(nn.Module):
-    """A network whose output goes through a function."""
-
     def __init__(self, model, change):
         super().__init__()
         self.model, self.change = model, change

@@ -1,17 +1,17 @@
 """Names and descriptions that would do harm if a page took them for anything but text."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from operator import setitem
 from pathlib import Path
+
+import pytest
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.protocols import KAR, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from tests.helpers.command_line import publish
 from tests.helpers.older_suites import OLDER
 
 NAMES = (
@@ -29,19 +29,17 @@ NAMES = (
 ABOUT = "<img src='http://127.0.0.1:9/a.png'> ![x](http://127.0.0.1:9/b.png) **bold** " + "z" * 10_000
 MODEL = "![m](http://127.0.0.1:9/model.png)"
 DATASET = replace(DATASETS["imagenette64"], name="![d](http://127.0.0.1:9/data.png)")
-NAME = "hostile"
 
 
-def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
-    """Make the tables of estimators, data sets and suites hold them; `put` may be that of pytest's `monkeypatch`."""
+def install(patch: pytest.MonkeyPatch) -> SuiteSpec:
+    """Make the tables of estimators, data sets and suites hold them."""
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
-    suite = replace(OLDER["quick@1"], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
+    suite = replace(OLDER["quick@1"], name="hostile", about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
     for name in NAMES:
-        put(ESTIMATORS, name, Estimator(name, "grad", "base", ABOUT))
-    put(DATASETS, DATASET.name, DATASET)
-    put(SUITES, NAME, suite)
-    put(SUITE_VERSIONS, (NAME, 1), suite)
+        patch.setitem(ESTIMATORS, name, Estimator(name, "grad", "base", ABOUT))
+    patch.setitem(DATASETS, DATASET.name, DATASET)
+    publish(patch, suite)
     return suite
 
 
@@ -51,4 +49,5 @@ if __name__ == "__main__":  # the app on a store of them: python -m tests.helper
     from tests.helpers.board_store import make_store
 
     folder, port = Path(sys.argv[1]), sys.argv[3]
-    run_streamlit(ShownStore(make_store(folder, install(), images=60), str(folder)), int(port))
+    suite = install(pytest.MonkeyPatch())
+    run_streamlit(ShownStore(make_store(folder, suite, images=60), str(folder)), int(port))

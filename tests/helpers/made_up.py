@@ -68,7 +68,6 @@ def result(suite: SuiteSpec, point: PlannedRun, bits: np.ndarray, smoothness: fl
 
 
 def make_suite_results(suite: SuiteSpec = SUITE, accuracy: Accuracy = choose_accuracy) -> SuiteResults:
-    """A complete store of a suite."""
     bits = {point: answers(point, accuracy(point.cell)) for point in list_planned_runs(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
     untouched = enumerate(list_clean_runs_of_explained_networks(suite))

@@ -30,14 +30,12 @@ def assert_near(found: Tensor, expected: Tensor, share: float = 1e-9) -> None:
 
 
 def dense(*rows: tuple[float, ...]) -> nn.Linear:
-    """A layer with these weights."""
     layer = nn.Linear(len(rows[0]), len(rows), bias=False)
     layer.weight.data = torch.tensor(rows)
     return layer
 
 
 def make_residual_network(dtype: torch.dtype) -> nn.Module:
-    """A ResNet-8 with random weights everywhere."""
     generator = torch.Generator().manual_seed(1)
     return randomise_weights(build_network("resnet8", CLASSES, 3, SIDE, generator), generator).to(dtype)
 

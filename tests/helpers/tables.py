@@ -16,7 +16,6 @@ def make_table(results: SuiteResults, protocol: str = "roar", rows: list[str] | 
 
 
 def render_text(shown: RenderableType, width: int = 80) -> str:
-    """Text as a terminal of this width has it."""
     console = Console(file=StringIO(), width=width, highlight=False, markup=False)
     console.print(shown, crop=False)
     return console.file.getvalue()

@@ -49,7 +49,6 @@ def tiny_pixels() -> dict[str, np.ndarray]:
 
 
 def tiny_images(split: str) -> list[bytes]:
-    """The same as PNG."""
     return [png(image) for image in tiny_pixels()[split]]
 
 

@@ -48,18 +48,15 @@ def make_work(folder: Path, suite: SuiteSpec = SUITE) -> JobContext:
 
 
 def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
-    """All runs of a suite on the work's images."""
     return [build_run(suite, point, work.images.fingerprint, None) for point in list_planned_runs(suite)]
 
 
 def score(work: JobContext, run: Run) -> RunResult:
-    """Do a run in this process."""
     (result,) = train_and_score_runs.execute_run(work, run).results
     return result
 
 
 def open_rankings_of_run(work: JobContext, run: Run) -> Rankings:
-    """The rankings of a run's row."""
     return work.rankings.open(work.make_ranking_spec_of_run(run))
 
 
@@ -69,7 +66,6 @@ def make_scalar_spec(work: JobContext, name: str, number: int = 0) -> RankingSpe
 
 
 def open_rankings(work: JobContext, name: str, number: int = 0) -> Rankings:
-    """The rankings by this estimator of a reference, scalar by scalar."""
     return work.rankings.open(make_scalar_spec(work, name, number))
 
 

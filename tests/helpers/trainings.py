@@ -16,7 +16,6 @@ SIDE = 16
 
 
 def pictures(n: int, side: int = SIDE) -> tuple[DegradedImages, Tensor]:
-    """Images and labels."""
     pixels = torch.randint(0, 256, (n, 3, side, side), dtype=torch.uint8, generator=seeded(1))
     removed = torch.randint(0, 256, (n, -(-3 * side**2 // 8)), dtype=torch.uint8, generator=seeded(2))
     return DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR), torch.arange(n) % 4

@@ -48,7 +48,6 @@ def load_page(driver, url):
 
 
 def wait_for(driver, read):
-    """Wait until `read` returns a true value, and return the value."""
     return WebDriverWait(driver, PATIENCE, 0.05, GONE).until(read)
 
 
@@ -88,7 +87,6 @@ def is_local(url):
 
 @pytest.fixture(scope="module")
 def demo_site(tmp_path_factory):
-    """Export the suites `quick` and `quick-matched` of the demo."""
     store = tmp_path_factory.mktemp("demo")
     import_module("make_demo").write_demo(store, ("quick", "quick-matched"))
     with open_views(store) as found:
@@ -125,6 +123,12 @@ def fits_width(driver, width):
     return driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width
 
 
+def check_every_width(driver):
+    for width in WIDTHS:
+        set_screen(driver, width)
+        wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
+
+
 def list_kinds_of_parts(driver):
     """Return the kinds of elements: tag, parent, class, attributes, and which of them are empty."""
     script = """
@@ -139,9 +143,7 @@ def test_every_page_fits_every_width_and_is_accessible(driver, demo_site):
     seen = set()
     for page in sorted(demo_site.glob("*.html")):
         load_page(driver, page.as_uri())
-        for width in WIDTHS:
-            set_screen(driver, width)
-            wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
+        check_every_width(driver)
         if (kinds := list_kinds_of_parts(driver)) <= seen:
             continue
         seen |= kinds
@@ -245,9 +247,7 @@ def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path,
     assert len(list(site.iterdir())) <= 485 // 2
     for page in ("suites", "index"):
         load_page(driver, (site / f"{page}.html").as_uri())
-        for width in WIDTHS:
-            set_screen(driver, width)
-            wait_for_value(driver, lambda d, width=width: fits_width(d, width), True)
+        check_every_width(driver)
     assert len(list_row_ids(driver)) == 40 and find_violations(driver) == []
 
 

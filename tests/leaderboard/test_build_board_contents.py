@@ -88,7 +88,6 @@ def test_board_states_changed_code_once_if_all_rows_have_changed_code():
 
 
 def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
-    """Each estimator is compared with every control, not with Random alone."""
     controls = {"random", "sobel", "random-blurred"}
     roar = make_contents(quick, seconds={"grad": 1.5, "var-grad": 30.0})
     beating = {row.id: row.beating for row in roar.rows if not row.control}

@@ -16,7 +16,7 @@ from leaderboard.render import render_page
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
-from tests.helpers.elsewhere import read_output, start_python
+from tests.helpers.elsewhere import run_python
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
 # runs the command without its Streamlit server, then the app's script as for a visitor
@@ -68,7 +68,7 @@ def keep_page(shown, page=PAGE):
 
 def start_server(shown):
     """Return the first page of a new server, and the packages imported by then."""
-    html, modules = json.loads(read_output(start_python(START, shown.folder)))
+    html, modules = json.loads(run_python(START, shown.folder))
     return next(part for part in html if 'class="rb"' in part or part == PAGE.html), set(modules)
 
 

@@ -42,14 +42,12 @@ def make_suite(name, protocols, rows, levels, seeds=2):
 
 @contextmanager
 def open_site(folder):
-    """Open the views of the store in a folder, and the site of them."""
     with open_views(folder) as found:
         views = dict(found)
         yield views, Site(views, list_addresses(views))
 
 
 def render(views, address=None):
-    """Return the HTML of a page, by default of the first."""
     known = list_addresses(views)
     return render_page(Site(views, known), address or known[0]).html
 

@@ -41,7 +41,6 @@ def view(views):
 
 
 def test_preview_card_draws_dots_in_verdict_colours(view):
-    """Rows that beat every control and rows below a control have different colours."""
     unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
     for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
         board, headline = replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"

@@ -134,7 +134,7 @@ def estimate(model, images, targets, generator):
 def test_site_escapes_hostile_text(tmp_path, monkeypatch):
     """Names, descriptions, a network, a data set, a failure and a submission contain harmful HTML."""
     site, entry = tmp_path / "site", parse_submission(HOSTILE_FILE.encode())
-    suite = add_estimators_with_twins(hostile.install(monkeypatch.setitem), [entry.id])
+    suite = add_estimators_with_twins(hostile.install(monkeypatch), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
         store_submission(store.database, entry)
         views = read_views(store, tmp_path)

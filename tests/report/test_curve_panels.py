@@ -93,7 +93,6 @@ def make_long_title_chart():
 
 
 def find_lines_by_label(axes):
-    """Return measured and published lines by label."""
     return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
 
 

@@ -66,8 +66,9 @@ TABLE = SuiteTable(
 )
 
 
-def make_table_with_board(**changes):
-    return replace(TABLE, board=replace(BOARD, **changes))
+def make_table_with_board(suite=SUITE, **changes):
+    results = replace(TABLE.suite_results, suite=suite)
+    return replace(TABLE, suite_results=results, board=replace(BOARD, **changes))
 
 
 def format_printed(table, width=80, notes=True):
@@ -193,9 +194,8 @@ def test_table_text_shows_checks_below_ranked_rows():
 @pytest.mark.parametrize("style", ["text", "markdown", "html", "json", "csv"])
 def test_table_shows_rank_of_added_row_in_brackets(style):
     added = replace(ROWS[3], place=RankInterval(3, 2, 4, added=True))
-    shown = make_table_with_board(rows=(*ROWS[:3], added, ROWS[4]))
     suite = replace(SUITE, added=frozenset({"var-grad"}))
-    shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
+    shown = make_table_with_board(suite, rows=(*ROWS[:3], added, ROWS[4]))
     if style in ("json", "csv"):
         places = {name: (row["place"], str(row["added"])) for name, row in parse_rows(shown, style).items()}
         assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
@@ -213,9 +213,7 @@ def test_table_doubts_name_missing_controls(tmp_path):
     found = Comparison(Verdict.BETTER, 0.01, 0.01, Estimate(1.0, 0.5, 1.5))
     beats = replace(ROWS[3], beating=ControlComparison({"random": found}))
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
-        table = make_table_with_board(protocol=SHOWN[name], rows=(row,))
-        table = replace(table, suite_results=replace(table.suite_results, suite=suite))
-        doubts = list_table_doubts(table)
+        doubts = list_table_doubts(make_table_with_board(suite, protocol=SHOWN[name], rows=(row,)))
         assert [words.startswith("only 3 controls for matched") for words in doubts] == [True] * faults
 
 
@@ -344,6 +342,6 @@ def test_table_text_ends_with_three_notes(protocol):
 def test_table_labels_added_rows():
     rows = (replace(ROWS[3], estimator="gb"), replace(ROWS[3], estimator="mine@0123abcd"), ROWS[2])
     suite = replace(SUITE, added=frozenset({"gb", "mine@0123abcd"}))
-    table = replace(make_table_with_board(rows=rows), suite_results=replace(TABLE.suite_results, suite=suite))
+    table = make_table_with_board(suite, rows=rows)
     for shown in (format_printed(table, 140), render(table, "markdown")):
         assert " gb (added) " in shown and " mine (added) " in shown  # only the notes show the hash of a submission

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +32,7 @@ from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, choose_accuracy, make_leaky_accuracy, make_suite_results
 from tests.helpers.tables import render_text
 
@@ -48,15 +48,19 @@ def count_significant_cells(draws):
     return {claim: counts for claim, counts in found.items() if counts}
 
 
+def find_claim(draws, name):
+    return next(row for row in list_claims_with_findings(draws) if row["claim"] == name)
+
+
 def test_claim_table_shows_measured_beside_published_verdicts():
     """GRAD is above Random at t = .5 and below at t = .9; a single training has no intervals, so the claim is open."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
-    records = list_claims_with_findings(make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little))
-    row = next(row for row in records if row["claim"] == "grad-worse-than-random")
+    draws = make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little)
+    row = find_claim(draws, "grad-worse-than-random")
     assert row["published"] == ("holds", 15, 15, (), None)
     assert row["ours"] == ("open", 1, 2, ("grad at t = 0.9 on planted",), {"agree": 0, "differ": 0})
-    text = format_claims(records, "quick v1")
+    text = format_claims(list_claims_with_findings(draws), "quick v1")
     assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
 
@@ -67,15 +71,13 @@ def test_claim_cells_are_significant_when_interval_excludes_0():
     clear = count_significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
-    row = next(row for row in list_claims_with_findings(made) if row["claim"] == "grad-worse-than-random")
+    row = find_claim(made, "grad-worse-than-random")
     assert row["ours"].significant == {"agree": 2, "differ": 0} and row["published"].significant is None
     against = make_draws(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert count_significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
-    verdicts = [
-        next(row["ours"].verdict for row in list_claims_with_findings(each) if row["claim"] == "grad-worse-than-random")
-        for each in (made, against, make_draws(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5))
-    ]
-    assert verdicts == ["holds", "fails", "open"]  # the last differs by .05 points
+    close = make_draws(lambda cell: 0.5005 if cell.estimator == "grad" else 0.5)  # differs by .05 points
+    for each, verdict in ((made, "holds"), (against, "fails"), (close, "open")):
+        assert find_claim(each, "grad-worse-than-random")["ours"].verdict == verdict
     # one of six cells differs by 1.6 points; its own interval excludes 0, the adjusted one does not
     nearly = make_draws(lambda cell: 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5)
     grad, random = (nearly.roar.draws.get_accuracy((name, 0.9)) for name in ("grad", "random"))
@@ -120,7 +122,7 @@ def test_retraining_claim_compares_random_with_half_untouched_accuracy(kept, ver
     """Random retrained is .6 at t = .9, well above half of .9."""
     true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = make_draws(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
-    record = next(row for row in list_claims_with_findings(made) if row["claim"] == "retraining-matters")
+    record = find_claim(made, "retraining-matters")
     assert record["ours"].verdict == verdict
     assert sum(record["ours"].significant.values()) == (verdict != "open")
 
@@ -228,13 +230,12 @@ def test_validity_text_says_that_suite_lacks_roar():
 @pytest.mark.slow
 def test_documented_validity_panel_matches_published_rows(tmp_path):
     """The page shows the first lines of a table, and a sentence."""
-    root = Path(__file__).parents[2]
+    study = ROOT / "studies" / "replication"
     with ResultsStore.open(make_default_url(tmp_path)) as results:
-        import_results(results, root / "studies" / "replication" / "quick-2.parquet")
-        suite = read_suite(root / "studies" / "replication" / "quick-2.toml")
-        found = compute_validity_panel(collect_results(suite, results))
+        import_results(results, study / "quick-2.parquet")
+        found = compute_validity_panel(collect_results(read_suite(study / "quick-2.toml"), results))
     whole = "\n".join(f"    {line}".rstrip() for line in format_printed(found, 80).splitlines())
-    page = (root / "docs" / "validity.md").read_text("utf-8")
+    page = (ROOT / "docs" / "validity.md").read_text("utf-8")
     (shown,) = re.findall(r"prints among others:\n\n(.+?)\n\n\S", page, re.S)
     parts = shown.split("\n\n")
     assert len(parts) == 2
