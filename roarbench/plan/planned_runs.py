@@ -88,8 +88,9 @@ def _hash_fine_tuning_settings(recipe: str, masks: Split) -> str:
 def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> ReferenceSpec:
     """Return the identity of the explained network with this number, on the data with this fingerprint."""
     recipe = "" if suite.given else suite.reference_recipe
+    model = suite.networks[number].model if suite.networks else suite.model
     seed, given = suite.compute_reference_seed(number), suite.find_given_weights(number)
-    return ReferenceSpec(suite.dataset, data, suite.find_network(number).name, recipe, seed, given)
+    return ReferenceSpec(suite.dataset, data, model, recipe, seed, given)
 
 
 def find_epochs_per_reference(suite: SuiteSpec) -> float:
