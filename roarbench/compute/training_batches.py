@@ -108,7 +108,7 @@ class TrainingBatches:
             if not self._prefetched_batches:
                 full = len(self._waiting) // self.size * self.size
                 batches = torch.split(torch.cat([index, self._waiting[:full]]), self.size)
-                # a generator instead of this list would keep the training run in memory until Python collects cycles
+                # a generator instead of this list would keep these batches in memory until Python collects cycles
                 self._prefetched = self._inputs.read([part for batch in batches for part in self._split_batch(batch)])
                 self._prefetched_batches = len(batches)
             self._prefetched_batches -= 1
@@ -159,8 +159,8 @@ class TrainingBatches:
     def _make_normalise_and_pad(self) -> Callable[[Tensor], Tensor]:
         """Return a function that normalises images, rounds them to the dtype of the first convolution, and pads them.
 
-        Images on a GPU are not padded. The function does not refer to this training run, so that the cache that calls
-        the function does not keep the training run in memory until Python collects cycles.
+        Images on a GPU are not padded. The function does not refer to this object, so that the cache that calls the
+        function does not keep the object in memory until Python collects cycles.
         """
         dtype, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         device, on_gpu, kind = self._device, self._gpu, self._recipe.augmentation

@@ -145,7 +145,8 @@ def test_fit_frees_training_memory_when_it_returns(kind, monkeypatch):
     begun, model = [], network()
 
     def begin_training(*options):
-        begun.append(weakref.ref(training := Training(*options)))
+        training = Training(*options)
+        begun.append([weakref.ref(training), weakref.ref(training._batches)])
         return training
 
     monkeypatch.setattr("roarbench.compute.train.Training", begin_training)
@@ -153,7 +154,7 @@ def test_fit_frees_training_memory_when_it_returns(kind, monkeypatch):
     try:
         for _ in range(2):  # torch's first optimiser keeps the frames in which it was made
             fit(model, *trainings.pictures(40), NORM, replace(RECIPE, augmentation=kind), seed=3)
-        assert begun[1]() is None
+        assert [reference() for reference in begun[1]] == [None, None]
     finally:
         gc.enable()
     assert all(parameter.grad is None for parameter in model.parameters())
