@@ -15,7 +15,7 @@ from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_with_samples
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import LERF, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claims_with_findings
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Sample
@@ -39,7 +39,7 @@ from studies.paper.published import (
 )
 
 HERE = Path(__file__).parent
-EXPLAINS = OwnNetworkVerdict.EXPLAINS
+_MARKS = {OwnNetworkVerdict.EXPLAINS: " **yes**", OwnNetworkVerdict.OPPOSES: " **opposes**"}
 _SHOWN = 4  # number of estimators per order in the table of the best
 # points by which masks alone are below retraining: at most `_NEAR` if masks explain the accuracy, above `_FAR` if not
 _NEAR, _FAR = 5.0, 10.0
@@ -126,7 +126,7 @@ def _quote(name: str) -> str:
 def _gain(row: Row | None) -> str:
     if row is None:
         return MISSING
-    return f"{format_interval(row.gain)}{' **yes**' if row.network and row.network.verdict is EXPLAINS else ''}"
+    return format_interval(row.gain) + (_MARKS.get(row.network.verdict, "") if row.network else "")
 
 
 def _judged(row: Row | None) -> str:
@@ -183,14 +183,15 @@ def _compared(row: Row | None) -> str:
 
 
 def submissions(sets: list[DataSet]) -> str:
-    """Make a table of the example submissions; their intervals are adjusted for all rows of their boards."""
+    """Make a table of the example submissions with their verdicts, as in the tables of the estimators."""
     table = []
     for dataset in (one for one in sets if one.submitted.suite.estimators != one.results.suite.estimators):
         found = {protocol: dataset.find_rows_of_submissions(protocol) for protocol in (*UNTRAINED.values(), MATCHED)}
         own = found.pop(OWN_NETWORK)
         for name in sorted(own, key=lambda name: -value_of(own[name])):
-            others = (_judged(rows.get(name)) for rows in found.values())
-            table.append([dataset.name, f"`{name}`", _gain(own[name]), *others])
+            matched = _compared(found[MATCHED].get(name))
+            others = (_judged(found[protocol].get(name)) for protocol in (MORF, LERF))
+            table.append([dataset.name, f"`{name}`", _gain(own[name]), *others, matched])
     return format_markdown_table(("data set", "submission", *UNTRAINED, "matched gain"), table)
 
 

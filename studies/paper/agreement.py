@@ -145,7 +145,7 @@ def _stands_for(tau: Estimate) -> str:
 
 
 def machines(sets: list[DataSet]) -> str:
-    """Make a table that compares gains from another machine, for the same networks, with the published gains."""
+    """Make a table that compares gains from another machine with the published gains."""
     rows = []
     for dataset in sets:
         for other, results in dataset.elsewhere.items():

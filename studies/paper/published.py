@@ -40,12 +40,12 @@ RETRAINED = (ROAR, KAR)  # protocols whose boards have one level alone here
 
 
 class OtherMachine(NamedTuple):
-    """A file of results from another machine than the published results of the same networks."""
+    """A file of results from another machine than the published results."""
 
     name: str  # name of the data set
     protocol: Protocol
     level: float  # level of ROAR or KAR; 0 for own-network gain
-    machine: str
+    machine: str  # with the precision, and whether it explained other networks than the published results
     file: Path
 
 
@@ -58,10 +58,9 @@ OTHER_MACHINES = tuple(
         ("cifar10", ROAR, 0.9, "Intel Xeon, float32", "roar-xeon"),
         ("fashion-mnist", ROAR, 0.9, "Intel Xeon, float32", "roar-xeon"),
         ("imagenette64", KAR, 0.9, "Intel Xeon, float32", "kar-xeon"),
+        ("fashion-mnist", KAR, 0.9, "NVIDIA H200, bfloat16, other networks", "kar-h200"),
     )
 )
-
-OTHER_NETWORKS = {"fashion-mnist": Path(__file__).with_name("fashion-mnist-kar-h200.parquet")}  # KAR and masks alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,6 @@ class DataSet:
     high: SuiteResults  # `results` with only the level `HIGH` on ROAR and KAR boards
     submitted: SuiteResults  # `high` with the rows of example submissions
     again: SuiteResults  # replication of `high` with other seeds and explained networks
-    kept: SuiteResults  # results of KAR and mask-only; for Fashion-MNIST, results for networks of another machine
     elsewhere: dict[OtherMachine, SuiteResults]  # results of other machines
 
     @classmethod
@@ -86,22 +84,17 @@ class DataSet:
         submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
         again = keep_level(collect_results(replace(suite, replication=REPLICATION), store, data=data), HIGH)
         clean = [result for point, result in results.results.items() if point.cell.estimator == CLEAN]
-        kept, elsewhere = results, {}
-        if file := OTHER_NETWORKS.get(name):
-            with ResultsStore.open(make_default_url(folder / file.stem)) as rows:
-                import_results(rows, file)
-                kept = collect_results(suite, rows, data=data)
+        elsewhere = {}
         for other in (other for other in OTHER_MACHINES if other.name == name):
             with ResultsStore.open(make_default_url(folder / other.file.stem)) as rows:
                 import_results(rows, other.file)
                 rows.add_results(clean)  # accuracy without removal, which differences of gains do not depend on
                 elsewhere[other] = collect_results(suite, rows, data=data)
-        return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, kept, elsewhere)
+        return cls(name, results, keep_level(results, HIGH), keep_level(submitted, HIGH), again, elsewhere)
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol, of ROAR and KAR at `HIGH`, are published; see `ENOUGH` for ROAR."""
-        results = keep_level(self.kept, HIGH) if protocol is KAR else self.high
-        return share_done(results, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
+        return share_done(self.high, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
 
     @cached_property
     def own(self) -> dict[str, Row]:
@@ -117,12 +110,12 @@ class DataSet:
     @cached_property
     def kar(self) -> dict[str, Row]:
         """Return the rows with a KAR gain at the level `HIGH`."""
-        return find_measured_rows(self._kar_draws, KAR)
+        return find_measured_rows(self._suite_draws, KAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
         """Return the accuracy, in percent, of networks trained on a row's masks alone."""
-        correctness = self.kept.collect_correctness(MASK_ONLY, Unit.SCALAR)
+        correctness = self.results.collect_correctness(MASK_ONLY, Unit.SCALAR)
         if correctness is None:
             return {}
         return {name: 100 * float(bits.mean()) for (name, t), bits in correctness.correct.items() if t == HIGH}
@@ -155,15 +148,12 @@ class DataSet:
         """Return the drawn gains of estimators, without checks, under a protocol; ROAR and KAR at the level `HIGH`."""
         if protocol is OWN_NETWORK:
             return self.own_samples
-        return draw_gains(self._kar_draws if protocol is KAR else self._suite_draws, protocol)
+        return draw_gains(self._suite_draws, protocol)
 
     @cached_property
     def other_samples(self) -> dict[tuple[Protocol, float], dict[str, Sample]]:
         """Return the drawn gains of estimators, without checks, under ROAR and KAR at each of `OTHER_LEVELS`."""
-        by_protocol = {ROAR: self.results, KAR: self.kept}
-        return {
-            (of, level): draw_gains_at(found, of, level) for of, found in by_protocol.items() for level in OTHER_LEVELS
-        }
+        return {(of, level): draw_gains_at(self.results, of, level) for of in (ROAR, KAR) for level in OTHER_LEVELS}
 
     @cached_property
     def _own_network_gains(self) -> dict[str, OwnNetworkGain]:
@@ -176,10 +166,6 @@ class DataSet:
     @cached_property
     def _suite_draws(self) -> SuiteDraws:
         return SuiteDraws.of(self.high)
-
-    @cached_property
-    def _kar_draws(self) -> SuiteDraws:
-        return SuiteDraws.of(keep_level(self.kept, HIGH))
 
 
 def keep_level(results: SuiteResults, level: float) -> SuiteResults:
