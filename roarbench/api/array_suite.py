@@ -33,6 +33,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
+from roarbench.compute.recipe import Augmentation
 from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
 from roarbench.plan.new_suite import compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
@@ -212,7 +213,7 @@ def _write_suite_text(
             f"size = {size}\nchannels = {channels}",
             *([] if has_all_classes else [f"classes = {network.classes}"]),
             f"[network]\nname = 'network.py:{network.function}'",
-            *compose_recipe_lines(images),
+            *compose_recipe_lines(images, Augmentation.SHIFT),  # mirrored arrays may belong to another class
             *(["sides = [1.0]"] if needs_full_size else []),
             *(_format_block(protocol, fills) for protocol in protocols),
             "",

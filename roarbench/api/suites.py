@@ -92,7 +92,8 @@ class Suite:
         """Make a suite that explains your network on your images (tables: `roarbench new-suite FILE.csv`).
 
         The network itself is explained; its weights are not changed. Protocols with training train networks of the
-        same structure from random weights. If the network accepts smaller images, the first epochs use smaller images.
+        same structure from random weights, on shifted images that are never mirrored. If the network accepts smaller
+        images, the first epochs use smaller images.
         Three short trials before the first training run choose the peak learning rate, and the suite's version depends
         on this rate. Images are stored in 256 steps between the smallest and largest training value of each channel;
         far outliers are clipped.

@@ -182,7 +182,7 @@ def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
     inspected = _select_evenly_spaced_files(files, _MAX_INSPECTED)
-    shaped = _add_image_shape(record, (file.read_bytes() for file in inspected))
+    shaped = _add_image_shape(record, (file.read_bytes() for file in inspected), warn)
     checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
         images = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
@@ -249,7 +249,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    record = _add_image_shape(_add_split_names(record, train, test), contents)
+    record = _add_image_shape(_add_split_names(record, train, test), contents, warn)
     return _add_bit_depth(record, (find_image_damage_and_bits(content).bits for content in contents))
 
 
@@ -308,14 +308,18 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
     return islice(files, 0, None, -(-len(files) // max_files))
 
 
-def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
-    sides, grey = [], []
+def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
+    sides, grey, oblong = [], [], 0
     for content in contents:
         # damaged images are reported later, when they are decoded
         with suppress(Exception), Image.open(BytesIO(content)) as image:
             sides.append(min(image.size))
+            oblong += len({*image.size}) - 1
             grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
     if not sides:
         raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
+    if oblong:
+        seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
+        warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
     size = max((size for size in _USUAL_SIZES if size <= median(sides)), default=_USUAL_SIZES[0])
     return replace(record, size=size, channels=1 if all(grey) else 3)

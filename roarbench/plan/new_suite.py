@@ -8,6 +8,7 @@ from pathlib import Path
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
+from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.plan.read_suite_file import make_suite_name
@@ -43,6 +44,8 @@ def write_new_suite_file(
         seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
         raise CallerError(f"{seen}; rename the folder")
     text = compose_suite_text(name, record, location)
+    if not record.tabular:
+        warn(_describe_augmentation(record))
     if network:
         line = f"name = {format_toml(network)}"
         text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
@@ -62,7 +65,7 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
     estimators = _join_as_toml("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    lines = compose_recipe_lines(record.train_images)
+    lines = compose_recipe_lines(record.train_images, _choose_augmentation(record))
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
     depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
@@ -99,6 +102,20 @@ levels = [0.9]  # fewer levels than above, as a network is trained for each row,
 """
 
 
+def _choose_augmentation(record: DatasetRecord) -> Augmentation:
+    """Mirror colour images only, because a mirrored grey digit or spectrogram may belong to another class."""
+    return Augmentation.SHIFT if record.channels == 1 else Augmentation.SHIFT_FLIP
+
+
+def _describe_augmentation(record: DatasetRecord) -> str:
+    """Return the augmentation that the suite's file has, and when to change it, in a line for the user."""
+    if _choose_augmentation(record) is Augmentation.SHIFT:
+        other = 'without mirror images; write "shift-flip" if left-right mirror images belong to the same class'
+    else:
+        other = 'with left-right mirror images; write "shift" if they may belong to another class, as spectrograms do'
+    return f'augmentation = "{_choose_augmentation(record)}", {other}'
+
+
 def _join_as_toml(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
@@ -123,7 +140,7 @@ train = {format_toml(record.train_split)}  # the {noun} of the training images
 test = {format_toml(record.test_split)}  # the {noun} of the test images"""
 
 
-def compose_recipe_lines(images: int) -> dict[str, str]:
+def compose_recipe_lines(images: int, augmentation: Augmentation) -> dict[str, str]:
     """Return the lines of a recipe for this many training images, each with its comment."""
     is_small = images < _SMALL_DATASET
     epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_IMAGES_SEEN / images)))
@@ -133,7 +150,7 @@ def compose_recipe_lines(images: int) -> dict[str, str]:
         f"epochs = {epochs}": "passes over the training images",
         f"batch = {32 if is_small else IMAGE_RECIPE.batch}": "images per step",
         f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}": "learning rate after the warm-up",
-        f'augmentation = "{IMAGE_RECIPE.augmentation}"': "none, flip, shift, shift-flip, noise-flip or crop-flip",
+        f'augmentation = "{augmentation}"': "none, flip, shift, shift-flip, noise-flip or crop-flip",
     }
 
 

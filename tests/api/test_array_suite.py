@@ -16,6 +16,7 @@ import roarbench
 from roarbench.api.network_source import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
+from roarbench.plan.recipes import find_recipe
 from tests.helpers import own_package
 from tests.helpers.given import WithChangedOutput, arrays, network
 
@@ -140,6 +141,11 @@ def test_fixed_size_network_trains_at_full_image_size(tmp_path):
     given = {"protocols": ("matched", "morf")}
     assert "sides=1" in make_array_suite(tmp_path, fixed, **given).runnable_plan.recipe
     assert "sides" not in make_array_suite(tmp_path, **given).runnable_plan.recipe
+
+
+def test_array_suite_never_mirrors_images(tmp_path):
+    recipe = make_array_suite(tmp_path, protocols=("matched",)).runnable_plan.recipe
+    assert find_recipe(recipe).augmentation == "shift"
 
 
 def test_learning_rate_is_found_once_before_training(tmp_path, capsys):

@@ -1,12 +1,14 @@
 """Suite files that `new-suite` writes for a user's own data."""
 
+import numpy as np
 import pytest
 
 from roarbench.common.errors import CallerError, DataError
 from roarbench.plan import new_suite
 from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.recipes import find_recipe
 from tests.helpers.own_photos import write_pictures, write_table
-from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
+from tests.helpers.tiny_set import TINY_LABELS, png, tiny_images, write_split
 
 
 def test_write_new_suite_file_reads_class_folders(working_folder):
@@ -81,3 +83,22 @@ def test_write_new_suite_file_writes_nothing_for_unusable_data(working_folder, n
     with pytest.raises(DataError, match=said):
         new_suite.write_new_suite_file(working_folder / name)
     assert not list(working_folder.glob("*.toml"))
+
+
+@pytest.mark.parametrize(("shape", "augmentation"), [((9, 9), "shift"), ((9, 9, 3), "shift-flip")])
+def test_new_suite_mirrors_colour_images_only_and_says_so(working_folder, shape, augmentation):
+    for name in ("falling", "rising"):
+        (working_folder / "chirps" / name).mkdir(parents=True)
+        for i in range(4):
+            (working_folder / "chirps" / name / f"{i}.png").write_bytes(png(np.full(shape, i, np.uint8)))
+    said = []
+    suite = read_suite(new_suite.write_new_suite_file(working_folder / "chirps", said.append))
+    assert find_recipe(suite.recipe).augmentation == augmentation
+    assert any(line.startswith(f'augmentation = "{augmentation}", with') for line in said)
+    assert not any("not square" in line for line in said)
+
+
+def test_new_suite_says_that_images_are_cut_to_squares(working_folder):
+    said = []
+    new_suite.write_new_suite_file(write_pictures(working_folder / "wide"), said.append)
+    assert any(line.startswith("24 of 24 inspected images are not square: only their central squares") for line in said)
