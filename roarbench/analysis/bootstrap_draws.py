@@ -36,9 +36,8 @@ class SuiteDraws:
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
         """Build the draws of a suite for the first unit of its main protocol."""
-        main = find_roar_or_headline_protocol(suite_results)
-        units = (block.unit for block in suite_results.suite.blocks if block.protocol == main)
-        return cls(suite_results, next(units, Unit.SCALAR), bootstrap or Bootstrap())
+        units = suite_results.list_units(find_roar_or_headline_protocol(suite_results))
+        return cls(suite_results, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -79,8 +78,7 @@ class SuiteDraws:
     @cached_property
     def draws_by_unit(self) -> dict[Unit, SampledGains]:
         """Return the draws of the main protocol for each of its units in the suite."""
-        blocks = self.suite_results.suite.blocks
-        units = dict.fromkeys(block.unit for block in blocks if block.protocol == self.main_protocol)
+        units = self.suite_results.list_units(self.main_protocol)
         return {unit: self.draw_gains(self.main_protocol, unit) for unit in units}
 
     @cached_property

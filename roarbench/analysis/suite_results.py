@@ -261,7 +261,8 @@ class SuiteResults:
 
     def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return the units of a protocol, starting with its tables' unit; empty if the suite lacks the protocol."""
-        units = dict.fromkeys(block.unit for block in self.suite.blocks)
+        measured = (protocol.computed_from or (protocol,))[0]
+        units = dict.fromkeys(block.unit for block in self.suite.blocks if block.protocol == measured)
         return tuple(unit for unit in units if self.list_included_levels(protocol, unit))
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:

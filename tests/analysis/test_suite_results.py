@@ -25,6 +25,7 @@ from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
+from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_doubts
 from roarbench.stats.board_records import IntervalScope
@@ -43,6 +44,17 @@ def whole():
 @pytest.fixture(scope="module")
 def draws(whole):
     return SuiteDraws(whole, Unit.SCALAR)
+
+
+def test_units_start_with_unit_of_tables(whole):
+    roar = next(block for block in SUITE.blocks if block.protocol == ROAR)
+    blocks = [
+        replace(roar, unit=Unit.PIXEL),
+        *(replace(roar, protocol=KAR, unit=unit) for unit in (Unit.SCALAR, Unit.PIXEL)),
+    ]
+    results = replace(whole, suite=replace(SUITE, blocks=tuple(blocks)))
+    assert results.list_units(KAR) == (Unit.SCALAR, Unit.PIXEL)
+    assert find_default_unit(results.suite, KAR) is Unit.SCALAR
 
 
 @pytest.mark.parametrize(
