@@ -12,6 +12,7 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.published_folder import (
@@ -65,7 +66,8 @@ def load_all_results() -> "pandas.DataFrame":
     """Load the package's rows of the newest version of every suite as one data frame.
 
     The frame has a row for each suite, protocol and estimator that has a gain; gains are in points with 95 % intervals.
-    Gains of different suites come from different networks and images. Missing values are None or NaN.
+    Gains of different suites come from different networks and images. Versions and levels are text; `control` and
+    `submission` are True or False. Missing values are None or NaN.
     """
     import pandas
 
@@ -74,11 +76,22 @@ def load_all_results() -> "pandas.DataFrame":
     for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
         suite = result.plan
-        suite_columns = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
+        suite_columns = {"suite": name, "version": str(suite.version), "dataset": suite.dataset, "network": suite.model}
         for protocol in result.stored.list_started_protocols():
-            rows = result.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN_COLUMNS])
-            frames.append(rows[rows["gain"].notna()].assign(**suite_columns, question=protocol.name))
-    columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS]
+            frame = result.to_dataframe(protocol.name)
+            rows = frame.loc[frame["gain"].notna(), ["estimator", *_GAIN_COLUMNS]]
+            if rows.empty:  # mask-only has no gains, and an empty frame would change the types of columns
+                continue
+            estimators = [find_estimator(name) for name in rows["estimator"]]
+            protocol_columns = {
+                "question": protocol.name,
+                "control": [estimator.control for estimator in estimators],
+                "submission": [estimator.submitted for estimator in estimators],
+                "levels": ", ".join(f"{t:g}" for t in frame.attrs["levels"]),
+                "unit": str(frame.attrs["unit"]),
+            }
+            frames.append(rows.assign(**suite_columns, **protocol_columns))
+    columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit"]
     return pandas.concat(frames, ignore_index=True)[columns]
 
 

@@ -1,6 +1,7 @@
 """Show the rows of a suite as a table, figure or data frame, and compare rows."""
 
 import base64
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, 
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.estimators.catalogue import map_row_names_to_submission_ids, refuse_name_of_several_submissions
+from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 120  # characters per line of text
+_NOT_NUMERIC = re.compile("verdict|beats_controls|(?<!delta_)nearest_control|better_than|flag|grade")  # column names
 
 
 class Difference(NamedTuple):
@@ -179,6 +181,8 @@ class SuiteResult:
         frame = pandas.DataFrame(
             [{"name": names_by_row.get(row["estimator"], row["estimator"]), **row} for row in flat]
         )
+        missing = [name for name in frame if frame[name].isna().all() and not _NOT_NUMERIC.search(name)]
+        frame = frame.astype(dict.fromkeys(missing, float))
         frame.attrs.update(shared)
         return frame
 
@@ -248,12 +252,12 @@ class SuiteResult:
 
     @property
     def _rows_by_name(self) -> dict[str, str]:
-        """Return row ids by the caller's names and by the names that tables give to submissions."""
-        submitted = map_row_names_to_submission_ids(self.stored.suite.estimators).items()
-        return {name: row for name, row in submitted if row not in self.names.values()} | dict(self.names)
+        """Return row ids by the caller's names and by the names of the rows in tables."""
+        shown = map_row_names_to_ids(self.stored.suite.estimators).items()
+        return {name: row for name, row in shown if row not in self.names.values()} | dict(self.names)
 
     def find_row_id(self, name: str) -> str:
-        """Return a row's id by its name, id, or submission name."""
+        """Return a row's id by its id, the caller's name, or its name in tables."""
         known = self.stored.suite.estimators
         if name in self._rows_by_name:
             return self._rows_by_name[name]

@@ -181,9 +181,9 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     }
 
 
-def map_row_names_to_submission_ids(rows: Iterable[str]) -> dict[str, str]:
-    """Return a dict from the row name of each submission in a table to the submission's id."""
-    return {name: row for row, name in choose_row_names(rows).items() if EstimatorId.parse(row).submitted}
+def map_row_names_to_ids(rows: Iterable[str]) -> dict[str, str]:
+    """Return a dict from the name of each row of a table to the row's id, for rows whose name is not their id."""
+    return {name: row for row, name in choose_row_names(rows).items() if name != row}
 
 
 def refuse_name_of_several_submissions(name: str, rows: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import (
     ESTIMATORS,
     find_estimator,
-    map_row_names_to_submission_ids,
+    map_row_names_to_ids,
     refuse_name_of_several_submissions,
     split_estimator_ids,
 )
@@ -159,7 +159,7 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' has no ids"
         raise CallerError(f"{seen}; write ids separated by commas, or leave the option out")
-    ids = map_row_names_to_submission_ids(suite.estimators)
+    ids = map_row_names_to_ids(suite.estimators)
     for name in listed:
         refuse_name_of_several_submissions(name, suite.estimators)
     chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]

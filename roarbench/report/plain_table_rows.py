@@ -168,11 +168,12 @@ def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
     values = list_shared_values(table)
     shared = {name: values[name] for name in ("chance", "hash", "protocol")}
-    return [_flatten_row(make_plain_row(table, row) | shared) for row in table.rows]
+    curve_group = "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"
+    return [_flatten_row(make_plain_row(table, row) | shared, curve_group) for row in table.rows]
 
 
-def _flatten_row(row: dict[str, Any]) -> dict[str, Any]:
+def _flatten_row(row: dict[str, Any], curve_group: str) -> dict[str, Any]:
     """Flatten a row: values of a nested group become columns `GROUP_NAME` at the end."""
     flat = {name: value for name, value in row.items() if not isinstance(value, dict)}
-    groups = {"accuracy" if name == "curve" else name: row[name] for name in row if name not in flat}
+    groups = {curve_group if name == "curve" else name: row[name] for name in row if name not in flat}
     return flat | {f"{group}_{name}": value for group, values in groups.items() for name, value in values.items()}

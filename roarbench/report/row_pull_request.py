@@ -8,7 +8,7 @@ from typing import NamedTuple
 from roarbench.analysis.load_results import ResultsQuery, find_suite_in_open_store, load_from_open_store
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
-from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.report.roar_and_own_network_table import make_default_table, render
@@ -77,7 +77,7 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
             or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
     """
     stored = load_from_open_store(store, find_suite_in_open_store(suite, store), ResultsQuery(folder))
-    title = stored.suite.title
+    title, row = stored.suite.title, map_row_names_to_ids(stored.suite.estimators).get(row, row)
     if row not in stored.by_estimator:
         rows = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"
         others = "" if stored.has_rows else ", ".join(other.title for other in stored.others)

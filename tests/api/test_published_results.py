@@ -124,11 +124,15 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
     monkeypatch.setattr("roarbench.api.published_results.read_index_and_check_folder", lambda folder: shown)
     frame = roarbench.load_all_results()
     assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]
-    assert not frame["gain"].isna().any() and not frame.duplicated(["suite", "question", "estimator"]).any()
+    kinds = [frame[name].dtype.kind for name in ("gain", "gain_low", "gain_high", "control", "submission")]
+    assert kinds == ["f", "f", "f", "b", "b"] and not frame["gain"].isna().any() and not frame["submission"].any()
+    assert {*frame.query("control")["estimator"]} >= {"random", "sobel"}
+    assert not frame.duplicated(["suite", "question", "estimator"]).any()
     for suite, version, protocol in (("quick", 7, "roar"), ("benchmark-breast-cancer", 1, "own-network")):
         alone = roarbench.load_published_results(suite).to_dataframe(protocol).set_index("estimator")["gain"].dropna()
+        assert roarbench.load_published_results(suite).to_dataframe(protocol)["delta_other_image"].dtype.kind == "f"
         there = frame[(frame["suite"] == suite) & (frame["question"] == protocol)]
-        assert {*there["version"]} == {version} and len(there) > 5
+        assert {*there["version"]} == {str(version)} and len(there) > 5
         assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
 
 

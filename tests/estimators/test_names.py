@@ -11,6 +11,7 @@ from roarbench.estimators.catalogue import (
     TWINS,
     choose_row_names,
     find_estimator,
+    map_row_names_to_ids,
     split_estimator_ids,
 )
 from roarbench.estimators.estimator import CONTROLS, UNRANKED_TWINS
@@ -143,3 +144,5 @@ def test_find_estimator_rejects_invalid_names_with_suggestion(name, words):
 )
 def test_choose_row_names_shortens_unique_submission_names(rows, names):
     assert list(choose_row_names(rows).values()) == names
+    ids = map_row_names_to_ids(rows)
+    assert [ids.get(name, name) for name in names] == rows

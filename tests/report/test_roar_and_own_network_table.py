@@ -78,6 +78,7 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
     assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
     assert lines["ig"]["own_network_gain_high"] == "1.5"
+    assert "own_network_kept_0.05" in lines["ig"] and "own_network_accuracy_0.05" not in lines["ig"]
     page, cell_output = format_html(both), render_text(format_text(both, 80, on_command_line=False), 80)
     assert "(!!): docs/how-it-works.md." in page and "--notes" not in cell_output
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
