@@ -112,7 +112,7 @@ def blur(importance: Tensor, width: float = BLUR) -> Tensor:
 def _make_blur_matrix(side: int, width: float, like: Tensor) -> Tensor:
     """Return the blur along one side as a matrix (side, side): row i is the blurred unit impulse at position i."""
     sigma = width * side
-    radius = round(4 * sigma)
+    radius = min(round(4 * sigma), side - 1)  # mirroring adds at most `side` - 1 pixels
     offsets = torch.arange(-radius, radius + 1, dtype=torch.float64)
     kernel = torch.exp(-0.5 * (offsets / sigma) ** 2)
     lines = F.pad(torch.eye(side, dtype=torch.float64)[:, None], (radius, radius), mode="reflect")

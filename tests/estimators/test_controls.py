@@ -29,6 +29,17 @@ def test_edge_controls_match_scipy(batch):
     np.testing.assert_allclose(importance("contrast", None, batch), np.abs(images - around), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 1, 9), (1, 2, 9, 1)])
+def test_controls_of_signal_work_along_the_signal(shape, batch):
+    signals = np.random.default_rng(0).normal(size=(2, 9))
+    images = batch._replace(images=torch.from_numpy(signals).view(shape), ids=batch.ids[:1])
+    slopes = ndimage.correlate1d(signals, [-4, 0, 4], mode="mirror")  # the other direction has the weights 1, 2 and 1
+    np.testing.assert_allclose(importance("sobel", None, images), abs(slopes).reshape(shape), atol=1e-12)
+    distances = abs(signals - ndimage.uniform_filter1d(signals, 5, mode="mirror"))
+    np.testing.assert_allclose(importance("contrast", None, images), distances.reshape(shape), atol=1e-12)
+    assert importance("random-smooth(width=0.2)", None, images).std() > 0
+
+
 def test_truth_and_truth_inverted_have_opposite_order(batch):
     truth, inverted = importance("truth", None, batch), importance("truth-inverted", None, batch)
     torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)

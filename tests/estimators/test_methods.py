@@ -198,6 +198,23 @@ def test_kernel_shap_is_exact_for_additive_network(batch, black):
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 
 
+@pytest.mark.parametrize("patches", [4, 16])
+def test_occlusion_moves_along_a_signal(patches, batch, black):
+    """The drop of a linear network is the sum of weight times value over the occluded part of the signal."""
+    signals = torch.randn(2, 1, 1, 16, generator=seeded(0), dtype=torch.float64)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(16, 5).double()).eval()
+    targets, stride = batch.targets[:2], 16 // patches
+    with torch.no_grad():
+        parts = linear[1].weight[targets] * signals[:, 0, 0]
+        total, count = torch.zeros(2, 16), torch.zeros(16)
+        for start in range(0, 16 - stride, stride):
+            total[:, start : start + 2 * stride] += parts[:, start : start + 2 * stride].sum(1, keepdim=True)
+            count[start : start + 2 * stride] += 1
+        images = batch._replace(images=signals, ids=batch.ids[:2], targets=targets)
+        found = importance(f"occlusion(patches={patches})", linear, images, black[:1])
+    torch.testing.assert_close(found[:, 0, 0], (total / count).to(found), rtol=1e-5, atol=1e-6)
+
+
 def test_coalition_sizes_follow_shapley_kernel():
     drawn = draw_coalitions(5, 20_000, 0)
     assert drawn[:-1:2].tolist() == (~drawn[1::2]).tolist()

@@ -75,11 +75,18 @@ def sobel(inputs: MapInput) -> Tensor:
     """Compute the gradient magnitude of the 3x3 Sobel filters on the normalised image, per channel.
 
     The image is mirrored at its border, as in TensorFlow's `sobel_edges`, so the border is not detected as an edge.
+    Along a side of one pixel, as signals have, the gradient is 0.
     """
     across = torch.tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     pair = torch.stack((across, across.T))[:, None].to(inputs.images)  # (2, 1, 3, 3)
-    channels = F.pad(inputs.images, (1, 1, 1, 1), mode="reflect").flatten(0, 1)[:, None]  # (n c, 1, h + 2, w + 2)
+    channels = _pad_by_mirroring(inputs.images, 1).flatten(0, 1)[:, None]  # (n c, 1, h + 2, w + 2)
     return torch.hypot(*F.conv2d(channels, pair).unbind(1)).view(inputs.images.shape)
+
+
+def _pad_by_mirroring(images: Tensor, width: int) -> Tensor:
+    """Add `width` mirrored pixels at each border; along sides too short for mirroring, repeat the border instead."""
+    down, across = ("reflect" if width < side else "replicate" for side in images.shape[2:])
+    return F.pad(F.pad(images, (width, width, 0, 0), mode=across), (0, 0, width, width), mode=down)
 
 
 def sobel_released(inputs: MapInput) -> Tensor:
@@ -101,7 +108,7 @@ def contrast(inputs: MapInput) -> Tensor:
 
     The image is mirrored at its border.
     """
-    around = F.avg_pool2d(F.pad(inputs.images, (2, 2, 2, 2), mode="reflect"), 5, stride=1)
+    around = F.avg_pool2d(_pad_by_mirroring(inputs.images, 2), 5, stride=1)
     return (inputs.images - around).abs()
 
 

@@ -60,7 +60,7 @@ def occlusion(inputs: MapInput) -> Tensor:
 
 def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
     """Return one mask per sliding square along a side, bool (side,), True for the pixels of the square."""
-    patches = min(inputs.estimator.get_integer("patches"), *inputs.images.shape[-2:])
+    patches = min(inputs.estimator.get_integer("patches"), side)
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
     starts = range(0, max(1, side - width + stride), stride)
     return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
