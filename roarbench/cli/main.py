@@ -106,11 +106,9 @@ def _run_command_line() -> int:
         _refuse_unusable_arguments(sys.argv[1:])
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
-    except CallerError as error:
+    except (CallerError, RunError) as error:
         _print_error(append_proposed_command(error))
-    except RunError as error:
-        _print_error(append_proposed_command(error))
-        code = 1
+        code = 1 if isinstance(error, RunError) else 2
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty if typer has printed the help
             _print_error(f"{seen} ({_propose_help(error)})")
