@@ -1,4 +1,8 @@
-"""Write the headline of a board from its verdicts, whose p values are adjusted for testing all rows."""
+"""Write the headline of a board from its verdicts, whose p values are adjusted for testing all rows.
+
+A row without a significant difference may still be better than a control, so headlines count the rows that are *shown*
+to be better.
+"""
 
 from collections.abc import Collection, Sequence
 
@@ -12,7 +16,7 @@ BLURRED = "random-blurred"
 
 
 def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
-    """Describe how many estimators beat every control, and whether ROAR's best estimators are among them.
+    """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
     suite.
@@ -53,7 +57,7 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = 
 def write_combined_headline(
     network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), included_levels_text: str = ""
 ) -> str:
-    """Count the estimators that explain their network, and those that beat Random under ROAR.
+    """Count the estimators that are shown to explain their network, and to beat Random under ROAR.
 
     If `random-blurred` beats Random under ROAR, the sentence says so. The result is empty if a row lacks its verdict.
 
@@ -72,15 +76,15 @@ def write_combined_headline(
         return ""
     estimators = f"{'its ' * any(row.estimator in added for row in roar)}{len(retrained)}"
     winners = sum(_does_beat_random(row) for row in retrained)
-    verb = "beats" if winners < 2 else "beat"
+    verb = "is" if winners < 2 else "are"
     blurred_beats = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
-    blurred = (", and so does blurred noise" if winners else ", but blurred noise does") * blurred_beats
+    blurred = (", and so is blurred noise" if winners else ", but blurred noise is") * blurred_beats
     protocol = f"under ROAR {included_levels_text}".rstrip()
-    return f"{explained}; {protocol} {winners or 'none'} of {estimators} {verb} Random{blurred}."
+    return f"{explained}; {protocol} {winners or 'none'} of {estimators} {verb} shown to beat Random{blurred}."
 
 
 def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ()) -> str:
-    """Describe how many estimators explain their network, without a full stop.
+    """Describe how many estimators are shown to explain their network, without a full stop.
 
     Rows that were `added` to the suite are not counted. The result is empty if a verdict is missing.
     """
@@ -89,8 +93,9 @@ def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ())
     if not estimators or len(verdicts) < len(estimators):
         return ""
     count = verdicts.count(OwnNetworkVerdict.EXPLAINS)
-    verb, its = ("explains", "its") if count == 1 else ("explain", "their")
-    return f"{count or 'None'} of {'the suite’s ' * has_added}{len(estimators)} estimators {verb} {its} network"
+    verb, its = ("is", "its") if count < 2 else ("are", "their")
+    of = f"{count or 'None'} of {'the suite’s ' * has_added}{len(estimators)} estimators"
+    return f"{of} {verb} shown to explain {its} network"
 
 
 def _select_estimators(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
@@ -104,12 +109,11 @@ def _does_beat_random(row: Row) -> bool:
 
 def _describe_number_of_winners(winners: int, estimators: int, has_added: bool) -> str:
     if estimators == 1:
-        return f"The {'suite’s ' * has_added}one estimator {'beats' if winners else 'does not beat'}"
-    all_estimators = f"{'the suite’s ' * has_added}{estimators}"
-    if not winners:
-        return f"None of {all_estimators} estimators beats"
-    share = f"All {estimators}" if winners == estimators and not has_added else f"{winners} of {all_estimators}"
-    return f"{share} estimators beat{'s' * (winners == 1)}"
+        return f"The {'suite’s ' * has_added}one estimator {'beats' if winners else 'is not shown to beat'}"
+    share = f"{winners or 'None'} of {'the suite’s ' * has_added}{estimators}"
+    if winners == estimators and not has_added:
+        share = f"All {estimators}"
+    return f"{share} estimators {'is' if winners < 2 else 'are'} shown to beat"
 
 
 def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:

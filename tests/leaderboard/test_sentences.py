@@ -6,7 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BoardRow
-from leaderboard.headline import write_beats_controls_headline, write_combined_headline
+from leaderboard.headline import (
+    write_beats_controls_headline,
+    write_combined_headline,
+    write_own_network_headline,
+)
 from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
     choose_evenly_spaced_images,
@@ -56,25 +60,25 @@ def make_row(word, name="e", **more):
 EVERY = "the one control, which does not use the network"
 JOINED = "rows added to the suite, each judged alone,"
 CASES = {  # + marks a row added to the suite, @ a submission
-    "control yes yes ≈": f"2 of 3 estimators beat {EVERY}.",
-    "control control yes ≈": "1 of 2 estimators beats all 2 controls that do not use the network.",
-    "control yes yes": f"All 2 estimators beat {EVERY}.",
-    "control ≈ <": f"None of 2 estimators beats {EVERY}.",
+    "control yes yes ≈": f"2 of 3 estimators are shown to beat {EVERY}.",
+    "control control yes ≈": "1 of 2 estimators is shown to beat all 2 controls that do not use the network.",
+    "control yes yes": f"All 2 estimators are shown to beat {EVERY}.",
+    "control ≈ <": f"None of 2 estimators is shown to beat {EVERY}.",
     "control yes": f"The one estimator beats {EVERY}.",
     "control yes +yes": f"The suite’s one estimator beats {EVERY}. E2, added to the suite, beats every control.",
-    "control yes yes +≈": f"2 of the suite’s 2 estimators beat {EVERY}.",
-    "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator does not beat it.",
-    "control < @yes": f"E2, a submission, beats {EVERY}. The suite’s one estimator does not beat it.",
-    "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators beats it.",
+    "control yes yes +≈": f"2 of the suite’s 2 estimators are shown to beat {EVERY}.",
+    "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator is not shown to beat it.",
+    "control < @yes": f"E2, a submission, beats {EVERY}. The suite’s one estimator is not shown to beat it.",
+    "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators is shown to beat it.",
     "+control yes": "",  # verdicts ignore an added control
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
     "control": "",
-    "control/2 yes/3 ≈/1": f"1 of 2 estimators beats {EVERY}. ROAR’s best, E2, is not among them.",
-    "control yes/3 ≈/1 </1": f"1 of 3 estimators beats {EVERY}. ROAR’s best, E2 and E3, are not among them.",
-    "control yes/1 ≈/1 </3": f"1 of 3 estimators beats {EVERY}.",  # one of ROAR's best rows beats the control
-    "control yes/1 ≈/1": f"1 of 2 estimators beats {EVERY}.",  # all rows tie under ROAR
-    "control ≈/1 </2": f"None of 2 estimators beats {EVERY}.",  # no row beats the control
+    "control/2 yes/3 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}. ROAR’s best, E2, is not among them.",
+    "control yes/3 ≈/1 </1": f"1 of 3 estimators is shown to beat {EVERY}. ROAR’s best, E2 and E3, are not among them.",
+    "control yes/1 ≈/1 </3": f"1 of 3 estimators is shown to beat {EVERY}.",  # one of ROAR's best rows does
+    "control yes/1 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}.",  # all rows tie under ROAR
+    "control ≈/1 </2": f"None of 2 estimators is shown to beat {EVERY}.",  # no row does
 }
 
 
@@ -108,27 +112,30 @@ def make_two_boards(explains, better):
 def test_combined_headline_counts_estimators_and_names_blurred_noise():
     explains = {"grad": True, "ig": True, "gb-sq": False, "random-blurred": None}
     for better, blurred, said in (
-        (True, True, "1 of 2 beats Random, and so does blurred noise."),
-        (False, True, "none of 2 beats Random, but blurred noise does."),
-        (True, False, "1 of 2 beats Random."),
+        (True, True, "1 of 2 is shown to beat Random, and so is blurred noise."),
+        (False, True, "none of 2 is shown to beat Random, but blurred noise is."),
+        (True, False, "1 of 2 is shown to beat Random."),
     ):
         boards = make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
         found = write_combined_headline(*boards)
-        assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
+        assert found == f"2 of 3 estimators are shown to explain their network; under ROAR {said}"
     network, roar = make_two_boards(explains, {"grad": True})
     more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
     assert write_combined_headline(more, again, added={"sg-grad"}) == (
-        "2 of the suite’s 3 estimators explain their network; under ROAR 1 of its 1 beats Random."
+        "2 of the suite’s 3 estimators are shown to explain their network; "
+        "under ROAR 1 of its 1 is shown to beat Random."
     ), "the page has rows that are not counted"
     measured = [replace(again[0], gain=Estimate(1.0)), again[1]]
     assert write_combined_headline(more, measured, included_levels_text="at 90 %") == (
-        "3 of 4 estimators explain their network; under ROAR at 90 % 1 of 1 beats Random."
+        "3 of 4 estimators are shown to explain their network; under ROAR at 90 % 1 of 1 is shown to beat Random."
     ), "a row without the levels that were run is not counted"
     for without_verdict in (
         ([replace(row, network=None) for row in network], roar),
         (network, [replace(row, against={}) for row in roar]),
     ):
         assert write_combined_headline(*without_verdict) == ""
+    shown_none, _ = make_two_boards({"grad": False, "ig": False}, {})
+    assert write_own_network_headline(shown_none) == "None of 2 estimators is shown to explain its network"
 
 
 def test_verdict_sentence_names_dependence_on_image_and_network():
