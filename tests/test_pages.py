@@ -142,6 +142,21 @@ def test_quick_gains_in_documents_equal_published_rows(published, call):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "suite"),
+    [
+        ("results/quick-matched/3/roarbench.parquet", "quick-matched"),  # M of the page
+        ("studies/replication/quick-matched-1.parquet", ROOT / "studies" / "replication" / "quick-matched-1.toml"),  # R
+    ],
+)
+def test_matched_gains_of_corrections_equal_printed_rows(file, suite, tmp_path, call):
+    assert call("import", ROOT / file, "--store", tmp_path).code == 0
+    row = read_rows(call, "table", "--suite", suite, "--store", tmp_path)["sgsq-grad"]
+    gain = format_interval((row["gain"], row["gain_low"], row["gain_high"]))
+    assert f"SG-SQ's matched gain, {gain}, " in (DOCS / "corrections.md").read_text("utf-8")
+
+
+@pytest.mark.slow
 def test_readme_has_table_of_make_run(tmp_path, call):
     assert call("import", ROOT / "results" / "quick" / "7" / "roarbench.parquet", "--store", tmp_path).code == 0
     printed = call("table", "--suite", "quick", "--format", "markdown", "--store", tmp_path).out

@@ -32,12 +32,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
-    """Yield each suite without results in the store, with the number of its runs that train or tune a network."""
+    """Yield each suite without results in the store, with the number of its runs, as `roarbench plan` counts them."""
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
-            runs = sum(point.cell.retrain.trains for point in list_planned_runs(suite))
-            yield {"name": suite.name, "about": suite.about, "runs": runs}
+            yield {"name": suite.name, "about": suite.about, "runs": len(list_planned_runs(suite))}
 
 
 def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
