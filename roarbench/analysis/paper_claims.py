@@ -46,12 +46,14 @@ class ClaimFinding(NamedTuple):
     exceptions: tuple[str, ...]
     # numbers of significant cells that `agree` and that `differ`; None without cells, and if all differences decide
     significant: Mapping[str, int] | None = None
+    tested: tuple[str, ...] = ()  # the estimators with cells, if some of the claim's estimators have none
 
     def __str__(self) -> str:
         if not self.cells:
             return str(self.verdict)
         outcome = "" if self.verdict is ClaimOutcome.YES else f"{self.verdict}: "
-        return f"{outcome}holds in {self.agree} of {self.cells} cells"
+        of_some = f" (of {', '.join(self.tested)} only)" if self.tested else ""
+        return f"{outcome}holds in {self.agree} of {self.cells} cells{of_some}"
 
 
 class AccuracyTables(NamedTuple):
@@ -119,7 +121,14 @@ class Claim:
             verdict = ClaimOutcome.YES
         known = bool(checks) and significant is not None
         clear = {"agree": sum(counts), "differ": len(counts) - sum(counts)} if known else None
-        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against, clear)
+        tested = tuple(dict.fromkeys(pair.estimator for check in checks for pair in check.pairs))
+        part = tested if set(self.estimators) - set(tested) else ()
+        return ClaimFinding(verdict, len(checks) - len(against), len(checks), against, clear, part)
+
+    @property
+    def estimators(self) -> tuple[str, ...]:
+        """Return the estimators that the claim compares with controls; empty for claims of another kind."""
+        return self.checks.args[0] if isinstance(self.checks, partial) else ()
 
 
 def compute_curve_gain(curve: Curve, random: Curve) -> float | None:

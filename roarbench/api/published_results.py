@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,12 @@ def load_all_results() -> "pandas.DataFrame":
 
     The frame has a row for each suite, protocol and estimator that has a gain; gains are in points with 95 % intervals.
     Gains of different suites come from different networks and images. Versions and levels are text; `control` and
-    `submission` are True or False. Missing values are None or NaN.
+    `submission` are True or False. Missing values are None or NaN. `attrs["left_out"]` says for each suite and protocol
+    how many rows have no gain, and why: incomplete rows, or rows whose results differ in their networks or rankings.
     """
     import pandas
 
-    frames = []
+    frames, left_out = [], list[str]()
     published = read_index_and_check_folder(RESULTS) if RESULTS else ()
     for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
@@ -82,6 +84,9 @@ def load_all_results() -> "pandas.DataFrame":
             rows = frame.loc[frame["gain"].notna(), ["estimator", *_GAIN_COLUMNS]]
             if rows.empty:  # mask-only has no gains, and an empty frame would change the types of columns
                 continue
+            reasons = result.stored.explain_inconsistent_rows(protocol, frame.attrs["unit"])
+            without = Counter(reasons.get(row, "incomplete") for row in {*frame["estimator"]} - {*rows["estimator"]})
+            left_out += [f"{name}, {protocol.name}: {count} rows: {reason}" for reason, count in without.items()]
             estimators = [find_estimator(name) for name in rows["estimator"]]
             protocol_columns = {
                 "question": protocol.name,
@@ -92,7 +97,9 @@ def load_all_results() -> "pandas.DataFrame":
             }
             frames.append(rows.assign(**suite_columns, **protocol_columns))
     columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit"]
-    return pandas.concat(frames, ignore_index=True)[columns]
+    joined = pandas.concat(frames, ignore_index=True)[columns]
+    joined.attrs = {"left_out": left_out}
+    return joined
 
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:

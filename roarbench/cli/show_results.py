@@ -164,6 +164,8 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{command}` tests them on the paper's results")
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
+    if suite_results:
+        _require_rows(suite_results, "claims")
     draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
     records = claim_table.list_claims_with_findings(draws)
     title = claim_table.make_results_title(draws) if draws else ""

@@ -128,9 +128,16 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
 
 
 def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
+    """Describe the rows without a rank, with one line per reason."""
     shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons]
-    uncompared = {RANDOM: " and no row is compared with it"}
-    return [f"{name} has no rank{uncompared.get(name, '')}: {table.inconsistency_reasons[name]}." for name in shown]
+    by_reason = defaultdict[str, list[str]](list)
+    for name in shown:
+        uncompared = " and no row is compared with it" if name == RANDOM else ""
+        by_reason[f" no rank{uncompared}: {table.inconsistency_reasons[name]}."].append(name)
+    return [
+        (f"{names[0]} has" if len(names) == 1 else f"{len(names)} rows ({', '.join(names)}) have") + text
+        for text, names in by_reason.items()
+    ]
 
 
 def _describe_several_machines(table: SuiteTable) -> str:

@@ -55,7 +55,9 @@ def test_claims_fail_on_contradicting_handmade_tables():
     rows = {"random": random, "grad": {0.0: 0.8, 0.5: 0.6, 0.9: 0.5}, "ig": {0.0: 0.8, 0.5: 0.75, 0.9: 0.6}}
     assert check_claim("grad-worse-than-random", rows).verdict is ClaimOutcome.NO
     equal = check_claim("ig-worse-than-random", rows)  # equal accuracy at t = 0.9 is not worse
-    assert equal == (ClaimOutcome.NO, 1, 2, ("ig at t = 0.9 on imagenette64",), None)
+    assert equal == (ClaimOutcome.NO, 1, 2, ("ig at t = 0.9 on imagenette64",), None, ())
+    some = check_claim("strong-ensembles-beat-random", {"random": random, "var-gb": partial})
+    assert str(some) == "holds in 1 of 1 cells (of var-gb only)"
     assert check_claim("retraining-matters", rows).verdict is ClaimOutcome.YES
     assert check_claim("grad-worse-than-random", {"random": random, "grad": partial}).cells == 1
     assert compute_curve_gain(partial, random) is None

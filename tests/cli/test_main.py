@@ -363,7 +363,8 @@ def test_suite_option_reads_file_names_as_paths(call, tmp_path, monkeypatch, nam
 def test_reading_commands_report_suite_without_results(call, made, tmp_path):
     run = f"roarbench run --suite quick@6 --store {made}"
     line = f"roarbench: this store has no results of quick v6; `{run}` computes them\n"
-    for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("diagnose",), ("report", "-o", tmp_path / "x.html")):
+    drawn = (("plot", "-o", tmp_path / "x.png"), ("report", "-o", tmp_path / "x.html"))
+    for words in (("table",), ("diagnose",), ("claims",), *drawn):
         assert call(*words, "--suite", "quick@6", "--store", made) == (2, "", line)
     assert record(call, "table", "--suite", "quick@6", "--store", made)["images"] == 0
 
