@@ -167,7 +167,7 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
 
 def test_picture_after_removal_matches_loops(ranked):
     makes = PictureMaker(ranked.images, np.array([2, 4]), MORF, 0.9)
-    rankings = ranked.rankings.open(ranked.make_ranking_spec(find_estimator("grad"), UNIT))
+    rankings = open_rankings(ranked, "grad")
     left = makes.draw_line("own", rankings)
     gone = makes.make_masks(rankings, "own").reshape(makes.pixels.shape)
     for at, c, y, x in np.ndindex(gone.shape):

@@ -29,9 +29,7 @@ from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import make_table, parse_rows, render_text, render_words
 
 NONE = Estimate()
-CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
-OVER = Estimate(2.5, 1.0, 4.0)
 FLAG = RowWarning(Grade.SOME, "Its mask alone has most of it.")
 
 
@@ -39,8 +37,9 @@ def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blu
     against = {"random": random, "sobel": sobel, "random-blurred": blurred}
     against |= {"var-grad~other-image": BETTER} if name == "var-grad" else {}
     against = {rival: found for rival, found in against.items() if found}
-    made = Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, position, check, against=against)
-    return replace(made, delta_other_image=OVER) if name == "var-grad" else made
+    clean = Estimate(0.9, 0.88, 0.92)
+    made = Row(name, seeds, clean, accuracies, (NONE, NONE), gain, position, check, against=against)
+    return replace(made, delta_other_image=Estimate(2.5, 1.0, 4.0)) if name == "var-grad" else made
 
 
 LOW = (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6))

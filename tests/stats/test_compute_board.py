@@ -7,14 +7,34 @@ import pytest
 
 from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
 from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, judge_comparisons
-from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
+
+IMAGES = 600
+BOOTSTRAP = Bootstrap(400, seed=3)
+STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0, "weak": 0.15}
+MAIN = ("random", "sobel", "good", "bad", "same")
+
+
+def synthetic(seeds, names=MAIN, levels=(0.5, 0.9)):
+    """A board on which `good` falls fastest and `bad` slowest; every cell has its own luck."""
+    difficulty = np.random.default_rng(0).normal(size=IMAGES)
+    correct = {}
+    for point in (UNTOUCHED, *((name, t) for name in names for t in levels)):
+        name, t = point
+        generator = np.random.default_rng([ord(letter) for letter in name] + [round(100 * t)])
+        hidden = difficulty + 0.5 * generator.normal(size=(seeds, IMAGES)) + 0.03 * generator.normal(size=(seeds, 1))
+        correct[point] = hidden > -1.0 + t * (1 + STRENGTHS.get(name, 0.0))
+    return Correctness(names, levels, correct)
+
+
+def row(judged, name):
+    return next(one for one in judged.rows if one.estimator == name)
 
 
 def explain_one_network(scores):
