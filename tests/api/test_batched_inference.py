@@ -57,13 +57,9 @@ class Own(Net):
 class Shared(Net):
     """Uses one convolution before two norms."""
 
-    def __init__(self):
-        super().__init__()
-        self.other = nn.BatchNorm2d(6)
-
     def forward(self, x):
         conv, norm, relu = self.first
-        return self.last(relu(norm(conv(x)) + self.other(conv(x))).mean((2, 3)))
+        return self.last(relu(norm(conv(x)) + self.branch[1](conv(x))).mean((2, 3)))
 
 
 class Before(Net):
