@@ -1,5 +1,6 @@
 """Compare two rows: their gains, and the counts of predictions behind the gains at each level."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
+from roarbench.stats.board_records import RANDOM
+from roarbench.stats.bootstrap_intervals import Estimate, Sample, make_estimate
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.sampled_gains import SampledGains
@@ -63,13 +65,22 @@ def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, 
     if protocol.scores_all_network_pairs:
         return _compare_own_network_gains(draws, protocol, unit, first, second)
     drawn, comparison = draws.draw_gains(protocol, unit), draws.compare(protocol, unit, first, second)
-    one, two = drawn.areas.get(first), drawn.areas.get(second)
+    zero = {RANDOM: Sample(0.0, np.zeros(draws.bootstrap.resamples))} if protocol.random_is_zero else {}
+    one, two = (zero.get(name, drawn.areas.get(name)) for name in (first, second))
     gain = drawn.estimate(one.subtract(two)) if one and two else Estimate()
     gain = comparison.difference if comparison else gain
     correctness = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
     levels = tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common)
     return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol))
+
+
+def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) -> str:
+    """Return the subtraction behind `RowPair.gain`, `A - B`, with 0 if it replaces Random's measured gain."""
+    shown = dict(names_by_row)
+    if RANDOM in shown and protocol.random_is_zero and not protocol.scores_all_network_pairs:
+        shown[RANDOM] = f"0 ({shown[RANDOM]}'s gain by construction)"
+    return " - ".join(shown.values())
 
 
 def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:

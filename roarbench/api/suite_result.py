@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_read_only_results
-from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
@@ -49,7 +49,8 @@ class Difference(NamedTuple):
     """Comparison of two rows of a table, paired by images, references and seeds.
 
     Attributes:
-        points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing.
+        points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's
+            gain is 0 by construction (`matched`, DiffROAR), 0 is used instead of Random's measured gain.
         low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
         verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
@@ -58,6 +59,7 @@ class Difference(NamedTuple):
         protocol: Protocol that measured the gains, such as `roar`.
         unit: Unit of the removed features, such as `scalar`.
         beside_zero: For own-network gain, each row's verdict, such as `0 by construction`; None for other protocols.
+        subtraction: The subtraction behind `points`, such as `grad - 0 (random's gain by construction)`.
     """
 
     points: float | None
@@ -69,6 +71,7 @@ class Difference(NamedTuple):
     protocol: str
     unit: str
     beside_zero: tuple[OwnNetworkVerdict | None, OwnNetworkVerdict | None] = (None, None)
+    subtraction: str = ""
 
 
 class TwoDifferences(NamedTuple):
@@ -199,13 +202,13 @@ class SuiteResult:
         rows = (self.find_row_id(first), self.find_row_id(second))
         if rows[0] == rows[1]:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
+        names = dict(zip(rows, (first, second), strict=True))
         table = replace(self, rows=None).table(protocol, unit)
         if isinstance(table, CombinedTable):
             return TwoDifferences(
-                _compare_within_table(table.roar, *rows), _compare_within_table(table.own_network, *rows)
+                _compare_within_table(table.roar, names), _compare_within_table(table.own_network, names)
             )
-        difference = _compare_within_table(table, *rows)
-        return difference or self._raise_for_missing_rows(table.board, dict(zip(rows, (first, second), strict=True)))
+        return _compare_within_table(table, names) or self._raise_for_missing_rows(table.board, names)
 
     def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
         on_board = {row.estimator for row in board.rows}
@@ -268,7 +271,9 @@ class SuiteResult:
         return name
 
 
-def _compare_within_table(table: SuiteTable, first: str, second: str) -> Difference | None:
+def _compare_within_table(table: SuiteTable, names: Mapping[str, str]) -> Difference | None:
+    """Compare two rows, whose names are given by id; None if the table lacks one."""
+    first, second = names
     rows = {row.estimator: row for row in table.rows}
     if first not in rows or second not in rows:
         return None
@@ -278,4 +283,5 @@ def _compare_within_table(table: SuiteTable, first: str, second: str) -> Differe
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     beside_zero = (row.network and row.network.verdict, other_row.network and other_row.network.verdict)
     gains = (row.gain, other_row.gain)
-    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, beside_zero)
+    subtraction = describe_subtraction(protocol, names)
+    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, beside_zero, subtraction)

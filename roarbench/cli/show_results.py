@@ -90,7 +90,7 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
     p = difference.p_adjusted
     adjusted_p = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
     verdict = f"{adjusted_p}: {difference.verdict or _explain_missing_verdict(names, difference)}"
-    lines.append(f"{names[0]} - {names[1]}: {format_interval(difference[:3])} points{verdict}")
+    lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{verdict}")
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
 
 

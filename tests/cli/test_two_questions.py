@@ -101,7 +101,7 @@ ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVer
     [((EXPLAINS, FIXED), "no verdict: own-network gains are tested only against 0"), ((None, None), "no verdict")],
 )
 def test_compare_has_no_verdict_on_two_own_network_gains(beside_zero, last):
-    found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero)
+    found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero, "a - b")
     _, first, second, difference = _format_difference("s v1", ("a", "b"), found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"

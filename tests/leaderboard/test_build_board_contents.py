@@ -11,7 +11,7 @@ from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
@@ -217,6 +217,21 @@ def test_compare_rows_matches_counts_by_loops(name):
             given = sum(right and not before for right, before in zip(own, other, strict=True))
             assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
         assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
+
+
+def test_compare_rows_subtracts_0_where_random_gain_is_0_by_construction(monkeypatch):
+    rows = ("random", "sobel", "random-blurred", "grad")
+    results = make_suite_results(replace(SUITE, blocks=(Block(SHOWN["matched"], rows, LEVELS, seeds=2),)))
+    draws = SuiteDraws.of(results, Bootstrap(200))
+    gains = {name: area.value for name, area in draws.main_gains.areas.items()}
+    assert gains["random"] != 0
+    compared = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
+    monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
+    without_verdict = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
+    assert compared.gain.value == without_verdict.gain.value == -gains["grad"]
+    names = {"random": "Random", "grad": "grad"}
+    assert describe_subtraction(SHOWN["matched"], names) == "0 (Random's gain by construction) - grad"
+    assert describe_subtraction(SHOWN["roar"], names) == "Random - grad"
 
 
 @pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF], ids=lambda each: each.name)

@@ -218,6 +218,8 @@ def test_pages_say_that_random_counts_as_0_where_rows_are_compared_with_0(views)
         page = render({view.slug: view}, make_address("estimator", estimator="grad"))
         assert "its gain minus each control’s" in page and (words in page) == says
         compared = render({view.slug: view}, make_address("compare", view.slug))
+        pair = render({view.slug: view}, make_address("compare", view.slug, first="grad", second="random"))
+        assert (", with 0, its value by construction, as Random’s gain: " in pair) == says
         assert (words in compared) == says
         assert ("each row’s own retrained networks" in compared) != says
 

@@ -58,8 +58,8 @@ def test_claim_table_shows_measured_beside_published_verdicts():
     little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
     draws = make_draws(lambda cell: true[cell.estimator][cell.t == 0.9], little)
     row = find_claim(draws, "grad-worse-than-random")
-    assert row["published"] == ("holds", 15, 15, (), None)
-    assert row["ours"] == ("open", 1, 2, ("grad at t = 0.9 on planted",), {"agree": 0, "differ": 0})
+    assert row["published"] == ("holds", 15, 15, (), None, ())
+    assert row["ours"] == ("open", 1, 2, ("grad at t = 0.9 on planted",), {"agree": 0, "differ": 0}, ())
     text = format_claims(list_claims_with_findings(draws), "quick v1")
     assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
