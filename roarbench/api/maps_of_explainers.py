@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,12 +88,20 @@ class Explainers:
         """Return whether some maps may only be made in the calling thread, while no other thread works."""
         return bool(self.functions) or any(row.traces_network for row in self.built_in.values())
 
-    def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:
-        """Make the maps of the caller's functions, and of built-in estimators that trace the network."""
+    def make_maps_in_calling_thread(
+        self, batch: ExplainedBatch, guard: Callable[[nn.Module, str], AbstractContextManager[None]] | None = None
+    ) -> Maps:
+        """Make the maps of the caller's functions, and of built-in estimators that trace the network.
+
+        Each function is called within `guard` of the network and the function's name.
+        """
         traced = {name: row for name, row in self.built_in.items() if row.traces_network}
         maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
-        return maps | {name: _call_in_batches(explainer, batch) for name, explainer in self.functions.items()}
+        for name, explainer in self.functions.items():
+            with guard(batch.model, name) if guard else nullcontext():
+                maps[name] = _call_in_batches(explainer, batch)
+        return maps
 
     def rank_features(self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR) -> Iterator[RankedMaps]:
         """Yield each image's ranked features for one estimator after another; CallerError for unusable maps.
@@ -130,10 +138,8 @@ class Explainers:
 
         finished = []
         for batch in batches:
-            names = ", ".join(self.functions)
-            guard = refuse_changes_of_network(batch.model, names) if self.functions else nullcontext()
-            with guard, self._report_all_failures(batch):
-                finished.append(self.make_maps_in_calling_thread(batch))
+            with self._report_all_failures(batch):
+                finished.append(self.make_maps_in_calling_thread(batch, refuse_changes_of_network))
         for batch, error in zip(batches, threads.map(try_batch, zip(batches, finished, strict=True)), strict=True):
             with self._report_all_failures(batch):
                 if error:

@@ -69,6 +69,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         files = list(image_folders.list_all_files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         has_image_files = any(map(image_folders.has_image_suffix, files))
+        if not tables and not has_image_files:
+            _refuse_arrays(files)
         in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
@@ -76,12 +78,19 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
         record = add_class_and_image_counts(inferred)
     else:
+        _refuse_arrays([folder])
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
         seen = f"{record.train_images} {name_item(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
+
+
+def _refuse_arrays(files: Iterable[Path]) -> None:
+    if arrays := [file.name for file in files if file.suffix.lower() in (".npy", ".npz")]:
+        remedy = "in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md)"
+        raise DataError(f"{arrays[0]} is a file of arrays; {remedy}, or save images as PNG in a folder per class")
 
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
 from roarbench.datasets import image_folders, parquet_files, planted
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
@@ -188,6 +189,15 @@ def _list_folder_images(folders: dict[Split, Path], record: DatasetRecord) -> di
     if missing := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
         raise DataError(f"{folders[Split.TEST]} lacks the class '{missing[0]}'")
     return {split: image_folders.list_labelled_images(parent, classes) for split, parent in folders.items()}
+
+
+def describe_class_order(record: DatasetRecord) -> str:
+    """Return how the classes are ordered that a network's outputs stand for: by folder names, or by labels."""
+    folder = Path(record.folder) / record.split_names[Split.TRAIN]
+    if record.own != FOLDERS or record.numbered or not folder.is_dir():
+        return "the labels"
+    names = image_folders.list_class_names(folder)
+    return f"the sorted folder names ({list_some(names)})"
 
 
 def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, Labels]:

@@ -24,6 +24,7 @@ from roarbench.common.text import wrap_lines
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
+from roarbench.datasets.undecoded_splits import describe_class_order
 from roarbench.execution.artifact_verification import (
     list_needed_artifacts,
     read_recorded_checksums,
@@ -219,7 +220,10 @@ def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> 
     if accuracy:
         console.print(f"{suite_results.title}: {accuracy} on untouched test images", soft_wrap=True)
     if NEAR_CHANCE in accuracy and not _is_user_network_near_chance(suite_results):
-        advice = "; check that its weights are the right ones" if suite_results.suite.given else ""
+        suite, advice = suite_results.suite, ""
+        if suite.given:
+            order = describe_class_order(suite.dataset_record)
+            advice = f"; check that its weights are the right ones and its outputs in the order of {order}"
         seen = "the accuracy of a reference is near chance, so its maps are meaningless"
         console.print(f"warning: {seen}{advice}", soft_wrap=True)
 

@@ -64,6 +64,7 @@ def test_run_explains_each_given_network_by_its_seed(call, two_weights, tmp_path
     assert (again.code, "runs are done" in again.err) == (0, True)
     assert "2 references 25.0%, 25.0% correct" in again.err
     assert "warning: the accuracy of a reference is near chance, so its maps" in again.err
+    assert "its outputs in the order of the labels" in again.err
     short = [name[:13] for name in two_weights.titles]
     answer = call("table", *PLANTED, *(word for name in short for word in ("--reference", name)), *two_weights.at)
     assert f"(references {', '.join(short)})" in " ".join(answer.out.split())

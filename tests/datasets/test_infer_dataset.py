@@ -299,6 +299,14 @@ def write_patients(path, rows, labels):
     return path
 
 
+@pytest.mark.parametrize("place", ["spectrograms.npz", "folder/rising/1.npy"])
+def test_infer_dataset_points_from_arrays_to_python(tmp_path, place):
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_bytes(b"")
+    with pytest.raises(DataError, match=r"is a file of arrays; in Python, rb\.Suite\.from_arrays takes arrays"):
+        infer_dataset(tmp_path / place.partition("/")[0], print)
+
+
 def test_infer_dataset_names_ids_and_constant_columns(tmp_path):
     record, said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), ["home", "ward"] * 10))
     assert record.columns == ("patient", "measure")

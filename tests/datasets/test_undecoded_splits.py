@@ -21,7 +21,11 @@ from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
+from roarbench.datasets.undecoded_splits import (
+    add_class_and_image_counts,
+    describe_class_order,
+    open_undecoded_splits,
+)
 from tests.helpers.elsewhere import run_python
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -43,6 +47,12 @@ def test_held_out_images_split_one_parquet_split_into_train_and_test(tiny_folder
     data = decode_dataset(record, tmp_path / "store", tiny_folder)
     np.testing.assert_array_equal(data.train.pixels, PIXELS["train"][train.rows])
     np.testing.assert_array_equal(data.test.pixels, PIXELS["train"][test.rows])
+
+
+def test_describe_class_order_names_folders_of_first_outputs(tmp_path):
+    record = replace(TINY, own=FOLDERS, folder=str(write_pictures(tmp_path / "set")), train_split=".", test_split=".")
+    assert describe_class_order(record) == "the sorted folder names (blue, green, red)"
+    assert describe_class_order(replace(record, numbered=True)) == describe_class_order(TINY) == "the labels"
 
 
 # The last of the first two images per class is third in the second training file and sixth in the first test file.

@@ -271,6 +271,12 @@ def test_estimator_rejects_network_that_lacks_required_layers(name, words, model
     assert "\n" not in str(caught.value)
 
 
+def test_gradcam_says_how_to_write_a_network_with_one_dimensional_convolutions(batch, black):
+    flat = nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 4, 3), nn.Conv1d(4, 4, 3), nn.AdaptiveMaxPool1d(1), nn.Flatten())
+    with pytest.raises(RunError, match="the network has one-dimensional convolutions; write them as nn.Conv2d"):
+        importance("gradcam", flat.double().eval(), batch, black)
+
+
 @pytest.mark.parametrize(("name", "start"), [("shapley", 0.0), ("shapley(baseline=black)", -2.0)])
 @torch.no_grad()
 def test_shapley_values_equal_mean_contribution_over_all_orders(name, start):
