@@ -24,6 +24,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import format_decimals, format_interval, list_some, name_item
 from roarbench.plan.suite import refuse_impossible_for_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
     OwnNetworkGain,
@@ -153,7 +154,14 @@ class OwnNetworkTable(GainTable):
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
             f"own map, minus those {past} under that of another network's map.\n95 % intervals over {noun}s and "
             f"networks; verdicts are adjusted for testing all rows.{describe_zero_gains(map(self.gain, computed))}"
+            f"{self._describe_wide_intervals(map(self.gain, computed))}"
         )
+
+    def _describe_wide_intervals(self, computed: Iterable[Estimate]) -> str:
+        if all((gain.high or 0.0) - (gain.low or 0.0) <= POINTS for gain in computed):
+            return ""
+        reason = f"{self.networks} networks leave {self.networks - 1} degrees of freedom"
+        return f" Intervals are wide because {reason}; they end at ±100, the largest possible gain."
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table's cells as strings, headings first."""
@@ -227,9 +235,13 @@ def own_network_gain(
 def estimate_gain(gain: Sample) -> Estimate:
     """Return a gain with its 95 % interval; 0 without an interval if the gain is 0 on every image.
 
-    Images without any difference do not show how large a difference on other images may be.
+    Images without any difference do not show how large a difference on other images may be. No gain is outside -100 to
+    100, so intervals end there; verdicts use the draws themselves.
     """
-    return make_estimate(gain, Bootstrap().confidence) if gain.value or gain.draws.any() else Estimate(0.0)
+    if not (gain.value or gain.draws.any()):
+        return Estimate(0.0)
+    value, *ends = make_estimate(gain, Bootstrap().confidence)
+    return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
 
 
 def describe_zero_gains(computed: Iterable[Estimate]) -> str:

@@ -1,6 +1,7 @@
 """`own_network_gain`: its definition on three tiny networks, sources of maps, and invalid arguments."""
 
 from copy import deepcopy
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import nn
 import roarbench as rb
 from roarbench.api.ranking_and_removal import rank_maps
 from roarbench.common.errors import CallerError
+from roarbench.stats.bootstrap_intervals import Sample
 from tests.helpers.given import WithChangedOutput, gradient
 
 LEVELS = (0.1, 0.4)
@@ -132,6 +134,17 @@ def test_own_network_gain_adds_permutation_test_for_four_networks(networks, imag
     assert heads[-1] == "permutation p"
     assert {row[0]: row[-1] for row in rows} == {"grad": f"{p:.3f}", "random": "–"}
     assert "permutation" not in repr(rb.own_network_gain(networks, images, ["random"], levels=LEVELS))
+
+
+def test_interval_of_few_networks_ends_at_largest_possible_gain(networks, images):
+    table = rb.own_network_gain(networks, images, {"mine": gradient})
+    row = table.gains["mine"]
+    spread = 300 * np.random.default_rng(0).standard_normal(2000)
+    wide = replace(table, gains={"mine": row._replace(gain=Sample(54.7, 54.7 + spread))})
+    assert wide.gain("mine") == (54.7, -100, 100)
+    assert "3 networks leave 2 degrees of freedom; they end at ±100" in wide.caption
+    narrow = replace(table, gains={"mine": row._replace(gain=Sample(54.7, 54.7 + spread / 300))})
+    assert narrow.gain("mine").high < 60 and "degrees of freedom" not in narrow.caption
 
 
 def test_compare_rows_uses_paired_interval(networks, images):
