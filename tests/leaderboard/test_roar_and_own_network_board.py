@@ -361,6 +361,7 @@ def test_claims_page_covers_both_gains(views):
     page = render(views, make_address("claims"))
     assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
     assert page.count('<span class="none">cannot say</span>') == 2
+    assert "Tested: sgsq-grad, var-grad only. " in page
 
 
 def test_repeat_command_names_version_of_older_suite(views):
