@@ -1,7 +1,7 @@
 """Errors and exit codes: a command exits with 2 after a `CallerError`, with 1 after a `RunError`.
 
 Every message states the value seen, the value expected and the remedy. `Refusal`, a subclass of `CallerError` for
-rejected submissions, is in `submissions.parsed_file`.
+rejected submissions, is in `submissions.limits_and_faults`.
 """
 
 import re
