@@ -11,7 +11,7 @@ from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM
-from roarbench.stats.bootstrap_intervals import Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
 from roarbench.stats.sampled_gains import SampledGains
@@ -65,10 +65,7 @@ def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, 
     if protocol.scores_all_network_pairs:
         return _compare_own_network_gains(draws, protocol, unit, first, second)
     drawn, comparison = draws.draw_gains(protocol, unit), draws.compare(protocol, unit, first, second)
-    zero = {RANDOM: Sample(0.0, np.zeros(draws.bootstrap.resamples))} if protocol.random_is_zero else {}
-    one, two = (zero.get(name, drawn.areas.get(name)) for name in (first, second))
-    gain = drawn.estimate(one.subtract(two)) if one and two else Estimate()
-    gain = comparison.difference if comparison else gain
+    gain = comparison.difference if comparison else drawn.estimate(drawn.subtract_gain(first, second))
     correctness = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
     levels = tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common)

@@ -13,6 +13,7 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
+from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
@@ -80,13 +81,17 @@ def load_all_results() -> "pandas.DataFrame":
         suite = result.plan
         suite_columns = {"suite": name, "version": str(suite.version), "dataset": suite.dataset, "network": suite.model}
         for protocol in result.stored.list_started_protocols():
-            frame = result.to_dataframe(protocol.name)
-            rows = frame.loc[frame["gain"].notna(), ["estimator", *_GAIN_COLUMNS]]
-            if rows.empty:  # mask-only has no gains, and an empty frame would change the types of columns
+            if not protocol.gain_name:  # mask-only
                 continue
+            frame = result.to_dataframe(protocol.name)
+            has_gain = frame["gain"].notna()
             reasons = result.stored.explain_inconsistent_rows(protocol, frame.attrs["unit"])
-            without = Counter(reasons.get(row, "incomplete") for row in {*frame["estimator"]} - {*rows["estimator"]})
-            left_out += [f"{name}, {protocol.name}: {count} rows: {reason}" for reason, count in without.items()]
+            without = Counter(reasons.get(row, "incomplete") for row in frame["estimator"][~has_gain])
+            counted = {reason: format_count(count, "row") for reason, count in without.items()}
+            left_out += [f"{name}, {protocol.name}: {count}: {reason}" for reason, count in counted.items()]
+            rows = frame.loc[has_gain, ["estimator", *_GAIN_COLUMNS]]
+            if rows.empty:  # an empty frame would change the types of columns
+                continue
             estimators = [find_estimator(name) for name in rows["estimator"]]
             protocol_columns = {
                 "question": protocol.name,

@@ -78,7 +78,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
         record = add_class_and_image_counts(inferred)
     else:
-        _refuse_arrays([folder])
+        if folder.is_file():
+            _refuse_arrays([folder])
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:

@@ -60,6 +60,7 @@ def make_text_writer(text):
     ("name", "make", "said"),
     [
         ("photos", lambda path: None, "photos is missing; name a folder of class folders or of parquet files"),
+        ("a.npz", lambda path: None, "a.npz is missing; name a folder"),
         ("photos", make_text_writer("x"), "photos is a file; name a folder of class folders"),
         (
             "photos",
