@@ -182,7 +182,7 @@ def average_weights(state):
         lambda w: {"state_dict": w, "state_dict_ema": dict(w)},
         lambda w: {name: value.to_sparse() if value.ndim == 2 else value for name, value in w.items()},
         lambda w: {name: torch.nn.Parameter(value.double()) for name, value in w.items()},
-        lambda w: average_weights(w),
+        average_weights,
     ],
 )
 def test_load_given_weights_accepts_common_checkpoint_layouts(tmp_path, weights, wrap):
