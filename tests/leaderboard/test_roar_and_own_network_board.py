@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_combined_board
+from leaderboard.roar_and_own_network_board import Answer, NamedRow, Question, make_combined_board
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -231,11 +231,14 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     three = replace(three, blocks=(*three.blocks, Block(MATCHED, ("random",), levels, seeds=1)))
     publish(monkeypatch, three)
     make_store(tmp_path, three, images=20)
+    monkeypatch.setattr(Question, "gain_axis", make_linear_axis([-5.0, 20.0]))
     with open_site(tmp_path) as (views, site):
         (view,) = views.values()
         titles = [question.title for question in view.combined_board.questions]
         page = render_page(site, site.known[0]).html
         suites = render_page(site, make_address("suites")).html
+    ticks = [re.findall("<i [^>]*>([^<]*)</i>", axis) for axis in re.findall('<div class="ax" .*?</div>', page)]
+    assert ticks == [["0", "+20"]] * 3, "the label −5 would touch 0 and read as −50"
     heads = re.findall(r'data-sort="([a-z-]+)"', page)
     assert titles == ["ROAR gain", "Own-network gain", "Matched gain"]
     assert heads == ["name", "roar", "own-network", "matched"] and page.count('<span class="none">not run') == 1
