@@ -121,7 +121,7 @@ def make_combined_board(both: CombinedTable, matched_board: BoardContents | None
     questions = _make_questions(both) + third
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
-    gains = capitalize(" and ".join(question.gain_with_levels for question in questions if question.answers))
+    gains = capitalize(", ".join(question.gain_with_levels for question in questions if question.answers))
     features = prod(results.suite.dataset_record.shape)
     return CombinedBoard(
         slug=make_slug(results),

@@ -18,7 +18,7 @@ from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
 
-BOTH = "Both questions"
+ALL_GAINS = "All gains"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
 
 
@@ -96,7 +96,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
     return {
         "view": view,
         "board": board,
-        "tab": BOTH,
+        "tab": ALL_GAINS,
         "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
         "heading": heading,
         "advice": recommend_rows(board),
@@ -143,7 +143,7 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
     The protocols are those of the suite, and headline protocols of other suites on the same images and network.
     """
     if view.leads_with_roar_and_own_network:
-        yield BOTH, site.get_page_link("board", view.slug), current is None
+        yield ALL_GAINS, site.get_page_link("board", view.slug), current is None
     elsewhere = {
         protocol: other
         for other in reversed(view.suites_on_same_images_and_network)
