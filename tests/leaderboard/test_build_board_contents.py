@@ -270,7 +270,7 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     assert found.gain.value == pytest.approx(gains["var-grad"] - gains["grad"]) and found.comparison is None
 
 
-def test_compare_page_shows_any_pair_and_rejects_unknown_row(views):
+def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
@@ -281,3 +281,6 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views):
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))
+    monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
+    page = render_page(site, at).html
+    assert "The verdict is" not in page and " These pairs have no verdict. " in page
