@@ -77,7 +77,7 @@ def bubblewrap(require):
 
 @pytest.fixture
 def working_folder(tmp_path, monkeypatch):
-    """The folder of the test, which is the current one."""
+    """The folder of the test, as current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
