@@ -32,7 +32,7 @@ _LABEL_SHIFTS = [0.0, *(sign * _LINE_HEIGHT * n + 7 for n in range(1, 999) for s
 class EstimatorCurves(NamedTuple):
     """The curves of the controls and, last, of an estimator under one protocol; a curve has an estimate per level."""
 
-    title: str  # label of the vertical axis, and the level if only one was measured
+    title: str  # label of the vertical axis, without a name that is the title of the protocol, and a single level
     curves: list[list[tuple[float, Estimate]]]
     axis: Axis
     signed: bool  # whether values have signs, as gains do
@@ -64,8 +64,9 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
     others = list_some([find_display_name(name).full_name for name in controls if name != RANDOM])
     legend = ", ".join(filter(None, ("Random (dashed)" if RANDOM in controls else "", others)))
     alone = f"; measured only at t = {board.levels[0]:g}" if len(board.levels) == 1 else ""
+    is_named = board.protocol.gain_name.lower() == board.protocol.title.lower()  # the caption begins with the title
     return EstimatorCurves(
-        f"{board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
+        f"{'points' if is_named else board.protocol.curve_axis}{'' if gains else ', %'}{alone}",
         drawn,
         make_linear_axis(ends if gains else [*ends, 100.0]),
         gains,

@@ -217,6 +217,7 @@ def test_pages_say_that_random_counts_as_0_where_rows_are_compared_with_0(views)
     for view, says in ((quick, False), (matched, True)):
         page = render({view.slug: view}, make_address("estimator", estimator="grad"))
         assert "its gain minus each control’s" in page and (words in page) == says
+        assert ("Matched gain · points" in page) == says and "Own-network gain · own-network gain" not in page
         compared = render({view.slug: view}, make_address("compare", view.slug))
         pair = render({view.slug: view}, make_address("compare", view.slug, first="grad", second="random"))
         assert (", with 0, its value by construction, as Random’s gain: " in pair) == says
