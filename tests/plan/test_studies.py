@@ -19,7 +19,7 @@ from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from roarbench.store.transfer import import_results
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.make import SETS, Step, part, steps
-from studies.paper.published import DataSet, front
+from studies.paper.published import HIGH, DataSet, front, keep_level
 from studies.quick_full.run import SHOWN, make_runs_table
 from studies.short_recipe.run import HERE, NAMES, judge, make_tables
 from tests.helpers.elsewhere import ROOT
@@ -66,7 +66,7 @@ def test_kar_is_whole_if_its_highest_level_is():
             if (run.cell.retrain, run.cell.order, run.cell.t) not in left_out or run.cell.estimator != "grad"
         }
         part = replace(complete, results=kept)
-        return DataSet("made-up", part, part, part, part, part, {}).whole(KAR)
+        return DataSet("made-up", part, keep_level(part, HIGH), part, part, {}).whole(KAR)
 
     images = ScoredNetwork.IMAGES
     assert read((images, Order.LERF, 0.5))
