@@ -15,6 +15,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.published_folder import (
@@ -84,27 +85,34 @@ def load_all_results() -> "pandas.DataFrame":
             if not protocol.gain_name:  # mask-only
                 continue
             frame = result.to_dataframe(protocol.name)
-            has_gain = frame["gain"].notna()
-            reasons = result.stored.explain_inconsistent_rows(protocol, frame.attrs["unit"])
-            without = Counter(reasons.get(row, "incomplete") for row in frame["estimator"][~has_gain])
-            counted = {reason: format_count(count, "row") for reason, count in without.items()}
-            left_out += [f"{name}, {protocol.name}: {count}: {reason}" for reason, count in counted.items()]
-            rows = frame.loc[has_gain, ["estimator", *_GAIN_COLUMNS]]
-            if rows.empty:  # an empty frame would change the types of columns
-                continue
-            estimators = [find_estimator(name) for name in rows["estimator"]]
-            protocol_columns = {
-                "question": protocol.name,
-                "control": [estimator.control for estimator in estimators],
-                "submission": [estimator.submitted for estimator in estimators],
-                "levels": ", ".join(f"{t:g}" for t in frame.attrs["levels"]),
-                "unit": str(frame.attrs["unit"]),
-            }
-            frames.append(rows.assign(**suite_columns, **protocol_columns))
+            counts = _count_rows_without_gain(result, protocol, frame)
+            left_out += [f"{name}, {protocol.name}: {count}" for count in counts]
+            rows = _select_rows_with_gain(frame)
+            if len(rows):  # an empty frame would change the types of columns
+                frames.append(rows.assign(**suite_columns, question=protocol.name))
     columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit"]
     joined = pandas.concat(frames, ignore_index=True)[columns]
     joined.attrs = {"left_out": left_out}
     return joined
+
+
+def _count_rows_without_gain(result: SuiteResult, protocol: Protocol, frame: "pandas.DataFrame") -> list[str]:
+    """Count the rows of a protocol's frame that have no gain, with one text for each reason."""
+    reasons = result.stored.explain_inconsistent_rows(protocol, frame.attrs["unit"])
+    counts = Counter(reasons.get(row, "incomplete") for row in frame["estimator"][frame["gain"].isna()])
+    return [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
+
+
+def _select_rows_with_gain(frame: "pandas.DataFrame") -> "pandas.DataFrame":
+    """Select a frame's rows that have a gain, with their kind, and the levels and unit that they share."""
+    rows = frame.loc[frame["gain"].notna(), ["estimator", *_GAIN_COLUMNS]]
+    estimators = [find_estimator(row) for row in rows["estimator"]]
+    return rows.assign(
+        control=[estimator.control for estimator in estimators],
+        submission=[estimator.submitted for estimator in estimators],
+        levels=", ".join(f"{t:g}" for t in frame.attrs["levels"]),
+        unit=str(frame.attrs["unit"]),
+    )
 
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
