@@ -211,8 +211,9 @@ class SuiteResults:
             own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
         used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
-        curves = self._collect_curves(protocol, unit, fill).items()
-        alike = {name for name, curve in curves if has_same_rankings_for_all_networks(curve)}
+        curves = self._list_curves(protocol, unit, fill)
+        differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(curve)}
+        alike = {name for name, _ in curves} - differing
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
         scores = replace(empty, correct=CorrectnessByPoint(used), references=references)
@@ -283,10 +284,11 @@ class SuiteResults:
         """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.
 
         The same training run on two machines gives slightly different networks and rankings. Rows without a recorded
-        checksum of their explained weights are consistent only if most results lack this checksum.
+        checksum of their explained weights are consistent only if most results lack this checksum. The two curves of a
+        derived protocol may come from rankings of two machines if both explain the same networks.
         """
         usual, reasons = self._usual_weights, dict[str, str]()
-        for name, curve in self._collect_curves(protocol, unit, fill).items():
+        for name, curve in self._list_curves(protocol, unit, fill):
             by_network: defaultdict[int, list[RunResult]] = defaultdict(list)
             for result in curve:
                 by_network[self._find_network_number(result)].append(result)
@@ -315,22 +317,29 @@ class SuiteResults:
         ]
 
     def find_machine_differences(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
-        """Return the settings that differ between the machines that computed one curve, by estimator.
+        """Return the settings that differ between the machines that computed one row, by estimator.
 
-        Such a curve is valid, because results differ less between machines than between seeds. Results without recorded
+        Such a row is valid, because results differ less between machines than between seeds. Results without recorded
         settings are taken as equal.
         """
-        curves = self._collect_curves(protocol, unit, "").items()
-        return {name: values for name, curve in curves if (values := find_provenance_differences(curve))}
-
-    def _collect_curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
-        """Return the results of each estimator, including the shared results on untouched images."""
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+        for name, curve in self._list_curves(protocol, unit, ""):
+            rows[name] += curve
+        return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
+
+    def _list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
+        """Return each estimator's name with the results of one curve, including the results on untouched images.
+
+        Under a derived protocol, an estimator has a curve for each of the two protocols.
+        """
+        curves: list[tuple[str, list[RunResult]]] = []
         for part in protocol.computed_from or (protocol,):
+            rows: defaultdict[str, list[RunResult]] = defaultdict(list)
             for (name, _), seeds in self.find_results(part, unit, fill or self.suite.find_fill(protocol)).items():
                 rows[name] += seeds.values()
-        clean = rows.pop(CLEAN, [])
-        return {name: [*clean, *row] for name, row in rows.items()}
+            clean = rows.pop(CLEAN, [])
+            curves += [(name, [*clean, *row]) for name, row in rows.items()]
+        return curves
 
     def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
         """Return the results from which the boards of these protocols and their networks' accuracies are computed."""

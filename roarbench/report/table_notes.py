@@ -150,7 +150,7 @@ def _describe_several_machines(table: SuiteTable) -> str:
     if not values_by_setting:
         return ""
     differ = "; ".join(f"{setting} {' or '.join(sorted(values))}" for setting, values in values_by_setting.items())
-    return f"Different machines computed the runs of one curve ({list_some(shown)}): {differ}."
+    return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
 
 
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:

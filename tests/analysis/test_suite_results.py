@@ -132,8 +132,10 @@ SAID = "results have a checksum of the explained weights, which most rows lack"
         ("weights", "", "a", ONE_OF_GRAD, ROAR, UNSAID, {"grad"}, {"grad"}),
         # without retraining the untouched images belong to the curve
         ("weights", "b", "a", {"estimator": CLEAN}, MORF, TWO_REFERENCES, {*MAIN}, {*MAIN}),
-        # under DiffROAR both orders belong to the curve
-        ("weights", "b", "a", {**GRAD, "order": Order.LERF}, DIFFROAR, TWO_REFERENCES, {"grad"}, {"grad"}),
+        # under DiffROAR both curves explain the same networks, but their rankings may differ
+        ("weights", "b", "a", {**GRAD, "order": Order.LERF}, DIFFROAR, ANOTHER, {"grad"}, {"grad"}),
+        ("rankings", "b", "a", {**GRAD, "order": Order.LERF}, DIFFROAR, "", set(), set()),
+        ("rankings", "b", "a", ONE_OF_GRAD, DIFFROAR, TWO_RANKINGS, {"grad"}, {"grad"}),
         # if Random is inconsistent, no row has a gain
         ("rankings", "b", "a", {"estimator": "random", "t": 0.9}, ROAR, TWO_RANKINGS, {"random"}, {*MAIN}),
     ],

@@ -111,7 +111,7 @@ def test_table_notes_name_rows_from_different_machines(whole):
             rows[at] = replace(row, provenance=Provenance("0", {}, machine))
         return make_table(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
 
-    said = "Different machines computed the runs of one curve (grad): device H200 or cpu; precision bf16 or float32."
+    said = "Different machines computed the runs of one row (grad): device H200 or cpu; precision bf16 or float32."
     assert said in write_all_notes(made_but("grad", 1))
     every = made_but("none", 0)  # every curve includes the untouched images
     assert "(random, grad, var-grad): device" in write_all_notes(every)
