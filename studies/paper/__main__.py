@@ -23,7 +23,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict, make_parser, write_tables
 from studies.paper.agreement import kar_levels, levels, machines, orders, own_network_levels, replication
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
-from studies.paper.others import others
+from studies.paper.others import diffroar_of_shah, others
 from studies.paper.published import (
     HALF,
     HIGH,
@@ -145,6 +145,15 @@ def kar(sets: list[DataSet]) -> str:
     return format_markdown_table(("estimator", *heads), rows)
 
 
+def diffroar(sets: list[DataSet]) -> str:
+    """Make a table of DiffROAR gains over all levels, with their verdicts against Random."""
+    shown = [dataset for dataset in sets if dataset.diffroar]
+    tables = [dataset.diffroar for dataset in shown]
+    names = _sort_by_largest_gain(dict.fromkeys(name for rows in tables for name in rows), tables)
+    rows = [[_quote(name), *(_judged(rows.get(name)) for rows in tables)] for name in names]
+    return format_markdown_table(("estimator", *(dataset.name for dataset in shown)), rows)
+
+
 def masks(sets: list[DataSet]) -> str:
     """Make a table of accuracies on masks alone and after retraining, with the verdict by the rule of plan.md."""
     shown = [dataset for dataset in sets if dataset.masks_alone and dataset.roar]
@@ -236,6 +245,8 @@ _TABLES = (
     estimators,
     kar,
     kar_levels,
+    diffroar,
+    diffroar_of_shah,
     masks,
     matched,
     submissions,

@@ -15,7 +15,8 @@ from scipy.stats import kendalltau
 
 from roarbench.analysis.paper_claims import Curve
 from roarbench.common.enums import Unit
-from roarbench.common.text import MISSING, format_markdown_table
+from roarbench.common.text import MISSING, format_interval, format_markdown_table
+from roarbench.plan.protocols import DIFFROAR
 from roarbench.report.claim_table import compute_accuracy_tables
 from studies.paper.published import HIGH, DataSet, format_accuracy
 
@@ -23,6 +24,10 @@ FILE = Path(__file__).with_name("cifar10_of_others.csv")
 _LEVELS = (0.1, 0.5, HIGH)
 _PAPERS = {"rong2022": "Rong et al.", "khakzar2021": "Khakzar et al."}
 _OURS = "ours"
+# DiffROAR of a ResNet-50 on CIFAR-10 by level, in points, with its standard deviation between pairs of runs (vector
+# paths of plots/feature_inversion_cifar10.pdf in harshays/inputgradients@3770469; Shah et al., arXiv 2102.12781)
+_SHAH = {0.1: (0.98, 0.45), 0.5: (1.00, 0.55), HIGH: (-4.75, 0.30)}
+_SQUARED_GRADIENT = "grad-sq"  # ranks features as Shah et al. do, who take the absolute gradient
 
 
 def others(sets: list[DataSet]) -> str:
@@ -38,6 +43,23 @@ def others(sets: list[DataSet]) -> str:
     taus = ["" if paper == _OURS else _correlate(curves[paper], curves[_OURS], level) for paper, level in columns]
     heads = [f"{_PAPERS.get(paper, _OURS)}, {level:g}" for paper, level in columns]
     return format_markdown_table(("removed first", *heads), [*rows, ["Kendall's tau with ours", *taus]])
+
+
+def diffroar_of_shah(sets: list[DataSet]) -> str:
+    """Make a table of accuracy under KAR minus ROAR of the squared gradient, by level, ours and Shah et al.'s."""
+    shown = [dataset for dataset in sets if _SQUARED_GRADIENT in dataset.diffroar]
+    levels = [dataset.results.list_included_levels(DIFFROAR, Unit.SCALAR) for dataset in shown]
+    differences = [dataset.diffroar[_SQUARED_GRADIENT].differences for dataset in shown]
+    by_level = [dict(zip(*pair, strict=True)) for pair in zip(levels, differences, strict=True)]
+    rows = [
+        [f"{t:g}", *(format_interval(of[t].in_points) if t in of else MISSING for of in by_level), _format_shah(t)]
+        for t in sorted({t for of in by_level for t in of})
+    ]
+    return format_markdown_table(("level", *(dataset.name for dataset in shown), "Shah et al., cifar10, ± sd"), rows)
+
+
+def _format_shah(level: float) -> str:
+    return "{:+.1f} ± {:.1f}".format(*_SHAH[level]) if level in _SHAH else MISSING
 
 
 def _read_curves() -> dict[str, Mapping[str, Curve]]:

@@ -16,7 +16,7 @@ from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import DIFFROAR, KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
@@ -111,6 +111,11 @@ class DataSet:
     def kar(self) -> dict[str, Row]:
         """Return the rows with a KAR gain at the level `HIGH`."""
         return find_measured_rows(self._suite_draws, KAR)
+
+    @cached_property
+    def diffroar(self) -> dict[str, Row]:
+        """Return the rows with a DiffROAR gain over all levels that ROAR and KAR share."""
+        return find_measured_rows(SuiteDraws.of(self.results), DIFFROAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
