@@ -71,7 +71,7 @@ class MapInput(NamedTuple):
 
     @property
     def baseline(self) -> Tensor:
-        """Return the baseline of each image, (n, c, h, w), according to the estimator's parameter `baseline`."""
+        """Return one baseline per image, (n, c, h, w), as set by the estimator's parameter `baseline`."""
         return make_baseline_images(str(self.estimator.get_value("baseline")), self.images, self.black)
 
     def compute_logit(self, images: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ class ReferenceModel:
 
     @property
     def number_suffix(self) -> str:
-        """Return a suffix for names of steps: the number counted from 1; empty if the suite explains one network."""
+        """Return the suffix of step names: the network's number, from 1, or empty if the suite explains one network."""
         return f" {self.number + 1}" if self.work.suite.references > 1 else ""
 
     @property

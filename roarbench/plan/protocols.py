@@ -90,7 +90,7 @@ class Protocol:
         return self.gain_axis if self.has_gain_at_each_level else ACCURACY
 
     def make_paired_twin_id(self, estimator: str) -> str:
-        """Return the id of the twin whose masks score each image a second time."""
+        """Return the id of the paired twin; each image is scored a second time with the twin's masks."""
         return f"{estimator}~{self.twin_kind}"
 
 

@@ -188,7 +188,7 @@ class SuiteTable:
 
     @cached_property
     def all_rows_self_reported(self) -> bool:
-        """Return whether all rows with results are self-reported; single rows then have no warning for this reason."""
+        """Return whether every row with results is self-reported; the rows then carry no warning of their own."""
         names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
         reasons = {self.suite_results.doubts.get(name) for name in names}
         return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}

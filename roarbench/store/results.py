@@ -269,7 +269,7 @@ UNVERIFIED = {  # from origins to the reasons why results of this origin are not
 
 
 def explain_unverified_estimators(database: Database, stored: Iterable[RunResult]) -> dict[str, str]:
-    """Return a dict from each estimator that has an unverified result to the reason why the result is unverified."""
+    """Map each estimator with an unverified result to the reason why it is unverified."""
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     origins = _find_origins(database, rows)
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
