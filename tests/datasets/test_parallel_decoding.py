@@ -184,6 +184,12 @@ def test_decode_dataset_rejects_source_that_changes_while_read(change, decode, t
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
 
 
+def test_decode_dataset_names_store_inside_data(tiny_folder):
+    """Files that roarbench writes into the folder of images change the identity of the images."""
+    with pytest.raises(DataError, match="were changed while they were read; choose a --store outside --data"):
+        decode_dataset(TINY, tiny_folder / "store", tiny_folder)
+
+
 # Data set of 1,200 images in row groups of 100
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (MANY.train_images, 8, 8, 3), np.uint8)

@@ -340,7 +340,7 @@ WRONG = (
     ("seeds = 1", "add_controls = 1", "add_controls is 1, expected true or false; write add_controls = false"),
     ("seeds = 1", "add_controls = false", 'roar lacks random, with which its rows are compared; write "random" in '),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
-    ('["roar"]', '["matched"]\nfills = ["linear"]', "for protocols that exchange masks use mean, black, blur or noise"),
+    ('["roar"]', '["matched"]\nfills = ["linear"]', "for protocols that exchange masks use mean, black, "),
 )
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
