@@ -1,5 +1,6 @@
 """Recommend estimators: the Pareto front of own-network gain against passes, and rows close to the front."""
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS
@@ -13,7 +14,9 @@ class AdvisedRow(NamedTuple):
     row: NamedRow
     gain: Estimate
     roar: Answer | None  # the row's answer under ROAR; None if ROAR was not run
-    certain: bool  # the row's interval is above the gains of all cheaper rows
+    # the row's interval is above the gains of all other rows of the suite with at most as many passes, also of rows
+    # without a significant gain; rows that were added to the suite do not count
+    certain: bool
 
 
 class Advice(NamedTuple):
@@ -38,7 +41,7 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     for row, gain, value in sorted(candidates, key=lambda candidate: (candidate[0].passes, -candidate[2])):
         retrained = roar.get(row.id)
         shown = retrained if retrained and retrained.gain.value is not None else None
-        advised = AdvisedRow(row, gain, shown, certain=gain.low is not None and gain.low > best)
+        advised = AdvisedRow(row, gain, shown, certain=_is_above_rows_with_as_few_passes(row, board.rows, own_network))
         (front if value > best else others).append(advised)
         best = max(best, value)
     if not front:
@@ -47,3 +50,11 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
     return Advice(board.slug, board.title, board.questions[0].included_levels_text, front, near)
+
+
+def _is_above_rows_with_as_few_passes(row: NamedRow, rows: Iterable[NamedRow], answers: Mapping[str, Answer]) -> bool:
+    """Return whether a row's interval is above the gains of the suite's other rows with at most as many passes."""
+    rivals = (other for other in rows if other != row and not other.added and 0 < other.passes <= row.passes)
+    gains = (answers[other.id].gain.value for other in rivals if other.id in answers)
+    low = answers[row.id].gain.low
+    return low is not None and low > max((gain for gain in gains if gain is not None), default=float("-inf"))

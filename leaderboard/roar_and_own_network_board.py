@@ -94,6 +94,7 @@ class NamedRow(NamedTuple):
     about: str
     control: bool
     passes: int  # forward and backward passes per image; 0 if unknown
+    added: bool = False  # whether the row was added to the suite
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
         describe_estimator(results, name),
         estimator.control,
         sum(count_passes([estimator], features)),
+        name in results.suite.added,
     )
 
 

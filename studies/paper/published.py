@@ -238,11 +238,18 @@ def cost(name: str) -> int:
 
 
 def front(dataset: DataSet) -> dict[str, bool]:
-    """Return the Pareto front of own-network gain against passes, and whether each estimator is on it for certain."""
+    """Return the Pareto front of own-network gain against passes, and whether each estimator is on it for certain.
+
+    An estimator is on the front for certain if its interval lies above the gains of all other rows with at most as many
+    passes.
+    """
     found, best = {}, float("-inf")
     for name in sorted(dataset.own, key=lambda name: (cost(name), -value_of(dataset.own[name]))):
         if (value := value_of(dataset.own[name])) > best:
-            found[name] = (dataset.own[name].gain.low or 0.0) > best
+            rivals = [
+                value_of(row) for other, row in dataset.own.items() if other != name and cost(other) <= cost(name)
+            ]
+            found[name] = (dataset.own[name].gain.low or 0.0) > max(rivals, default=float("-inf"))
             best = value
     return found
 

@@ -132,22 +132,37 @@ ADVISED = {  # passes, own-network gain with its interval
 }
 
 
-def recommend(board, *names):
+def recommend(board, *names, added=()):
     """Recommend among these rows of `ADVISED`, which replace those of the board."""
     roar, own = board.questions
     answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
-    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0]) for name in names)
+    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0], name in added) for name in names)
     return recommend_rows(replace(board, rows=rows, questions=(roar, replace(own, answers=answers))))
 
 
 def test_recommended_rows_match_manual_pareto_front(combined_board):
     """The front is of gain against passes; rows whose interval reaches the front are near."""
     found = recommend(combined_board, *ADVISED)
-    front = [(each.row.id, each.certain) for each in found.front]
-    assert front == [("lrp", True), ("occlusion", True), ("rise", False)]
+    assert [each.row.id for each in found.front] == ["lrp", "occlusion", "rise"]
     assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
     assert found.front[0].roar is None, "not retrained for"
     assert [each.row.id for each in recommend(combined_board, "grad", "lrp").near] == ["grad"]
+
+
+def test_row_is_certain_if_interval_is_above_every_row_with_as_few_passes(combined_board):
+    few = ("lrp", "deeplift", "occlusion")
+    for more, added, certain in (
+        ((), (), [True, True]),
+        (("grad",), (), [False, True]),  # as many passes as lrp, whose interval reaches its gain
+        (("ig",), (), [True, False]),
+        (("ig",), ("ig",), [True, True]),  # an added row does not count
+        (("sg-grad",), (), [True, False]),  # a higher gain that is not significant
+        (("mine",), (), [True, True]),  # passes unknown
+    ):
+        found = recommend(combined_board, *few, *more, added=added)
+        assert {each.row.id: each.certain for each in found.front if each.row.id in few} == dict(
+            zip(("lrp", "occlusion"), certain, strict=True)
+        ), more
 
 
 def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board):

@@ -44,15 +44,18 @@ def test_paper_steps_store_rankings_of_same_levels(protocol):
 
 
 def test_front_matches_manual_pareto_front():
-    """Passes: grad 2, sgsq-grad 30, ig 50, occlusion 50. The gain of ig is below sgsq-grad, occlusion's uncertain."""
+    """Passes: grad, gb-sq 2, sgsq-grad 30, ig, occlusion 50. The intervals of grad and occlusion reach another gain."""
     gains = {
         "occlusion": Estimate(6.0, 4.0, 8.0),
         "grad": Estimate(3.0, 1.0, 5.0),
+        "gb-sq": Estimate(1.5, 0.5, 2.5),
         "ig": Estimate(4.5, 4.0, 5.0),
         "sgsq-grad": Estimate(5.0, 3.5, 6.5),
     }
     rows = {name: SimpleNamespace(gain=gain) for name, gain in gains.items()}
-    assert front(SimpleNamespace(own=rows)) == {"grad": True, "sgsq-grad": True, "occlusion": False}
+    assert front(SimpleNamespace(own=rows)) == {"grad": False, "sgsq-grad": True, "occlusion": False}
+    del rows["gb-sq"]
+    assert front(SimpleNamespace(own=rows))["grad"], "no other row has as few passes"
 
 
 def test_kar_is_whole_if_its_highest_level_is():
