@@ -3,27 +3,34 @@
 python -m studies.paper
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
-from roarbench.analysis.paper_claims import CLAIMS, Curve, read_hooker2019
+from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.estimators.catalogue import PAPER_IDS, find_estimator, format_id_with_samples
+from roarbench.estimators.catalogue import PAPER_IDS, find_estimator
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import LERF, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.report.claim_table import compute_accuracy_tables, list_claims_with_findings
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Sample
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from studies.page import format_verdict, make_parser, write_tables
+from studies.page import make_parser, write_tables
 from studies.paper.agreement import kar_levels, levels, machines, orders, own_network_levels, replication
+from studies.paper.cells import (
+    format_judged_gain,
+    format_own_network_gain,
+    make_gain_table,
+    quote_estimator,
+    sort_by_largest_gain,
+)
 from studies.paper.figures import draw_fronts, draw_questions, draw_readme_picture
 from studies.paper.others import diffroar_of_shah, others
+from studies.paper.own_network import own_network_by_level, own_network_lerf
 from studies.paper.published import (
     HALF,
     HIGH,
@@ -39,7 +46,6 @@ from studies.paper.published import (
 )
 
 HERE = Path(__file__).parent
-_MARKS = {OwnNetworkVerdict.EXPLAINS: " **yes**", OwnNetworkVerdict.OPPOSES: " **opposes**"}
 _SHOWN = 4  # number of estimators per order in the table of the best
 # points by which masks alone are below retraining: at most `_NEAR` if masks explain the accuracy, above `_FAR` if not
 _NEAR, _FAR = 5.0, 10.0
@@ -70,8 +76,14 @@ def claims(sets: list[DataSet]) -> str:
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
         published = found[0]["published"] if found else list_claims_with_findings(None)[number]["published"]
-        rows.append([claim.text, str(published), *(str(dataset["ours"]) for dataset in found)])
+        rows.append([claim.text, str(published), *(_describe_finding(dataset["ours"]) for dataset in found)])
     return format_markdown_table(("claim", "the paper", *(dataset.name for dataset in shown)), rows)
+
+
+def _describe_finding(finding: ClaimFinding) -> str:
+    """Describe a finding, with the numbers of cells that agree and disagree significantly, if any does."""
+    counts = finding.significant
+    return f"{finding}; significant: {counts['agree']} for, {counts['differ']} against" if counts else str(finding)
 
 
 def accuracies(sets: list[DataSet]) -> str:
@@ -107,30 +119,16 @@ def estimators(sets: list[DataSet]) -> str:
     heads += [f"own-network, {dataset.name}" for dataset in sets if dataset.own]
     heads += [f"ROAR at .9, {dataset.name}" for dataset in sets if dataset.samples(ROAR)]
     rows = []
-    for name in _sort_by_largest_gain(names, [dataset.own for dataset in sets]):
-        own = [_gain(dataset.own.get(name)) for dataset in sets if dataset.own]
-        roar = [_judged(dataset.roar.get(name)) for dataset in sets if dataset.samples(ROAR)]
-        rows.append([_quote(name), f"{cost(name):,}", *own, *roar])
+    for name in sort_by_largest_gain(names, [dataset.own for dataset in sets]):
+        own = [format_own_network_gain(dataset.own.get(name)) for dataset in sets if dataset.own]
+        roar = [format_judged_gain(dataset.roar.get(name)) for dataset in sets if dataset.samples(ROAR)]
+        rows.append([quote_estimator(name), f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
 
-def _sort_by_largest_gain(names: Iterable[str], tables: Sequence[Mapping[str, Row]]) -> list[str]:
-    """Sort names by their largest gain in any of the tables."""
-    return sorted(names, key=lambda name: -max(value_of(rows.get(name)) for rows in tables))
-
-
-def _quote(name: str) -> str:
-    return f"`{format_id_with_samples(name)}`"
-
-
-def _gain(row: Row | None) -> str:
-    if row is None:
-        return MISSING
-    return format_interval(row.gain) + (_MARKS.get(row.network.verdict, "") if row.network else "")
-
-
-def _judged(row: Row | None) -> str:
-    return MISSING if row is None else f"{format_interval(row.gain)} {format_verdict(row.vs_random)}"
+def roar_all_levels(sets: list[DataSet]) -> str:
+    """Make a table of ROAR gains over all levels, with their verdicts against Random."""
+    return make_gain_table({dataset.name: dataset.roar_all_levels for dataset in sets}, format_judged_gain)
 
 
 def kar(sets: list[DataSet]) -> str:
@@ -139,19 +137,18 @@ def kar(sets: list[DataSet]) -> str:
     names = dict.fromkeys(name for dataset in shown for name in dataset.kar)
     heads = [f"{protocol} at .9, {dataset.name}" for dataset in shown for protocol in ("KAR", "ROAR")]
     rows = [
-        [_quote(name), *(_judged(of.get(name)) for dataset in shown for of in (dataset.kar, dataset.roar))]
-        for name in _sort_by_largest_gain(names, [dataset.kar for dataset in shown])
+        [
+            quote_estimator(name),
+            *(format_judged_gain(of.get(name)) for dataset in shown for of in (dataset.kar, dataset.roar)),
+        ]
+        for name in sort_by_largest_gain(names, [dataset.kar for dataset in shown])
     ]
     return format_markdown_table(("estimator", *heads), rows)
 
 
 def diffroar(sets: list[DataSet]) -> str:
-    """Make a table of DiffROAR gains over all levels, with their verdicts against Random."""
-    shown = [dataset for dataset in sets if dataset.diffroar]
-    tables = [dataset.diffroar for dataset in shown]
-    names = _sort_by_largest_gain(dict.fromkeys(name for rows in tables for name in rows), tables)
-    rows = [[_quote(name), *(_judged(rows.get(name)) for rows in tables)] for name in names]
-    return format_markdown_table(("estimator", *(dataset.name for dataset in shown)), rows)
+    """Make a table of DiffROAR gains over all levels, with their verdicts against 0."""
+    return make_gain_table({dataset.name: dataset.diffroar for dataset in sets}, format_judged_gain)
 
 
 def masks(sets: list[DataSet]) -> str:
@@ -181,14 +178,14 @@ def matched(sets: list[DataSet]) -> str:
     shown = {dataset.name: dataset.matched for dataset in sets if dataset.matched}
     names = dict.fromkeys(name for rows in shown.values() for name in rows)
     table = []
-    for name in _sort_by_largest_gain(names, list(shown.values())):
+    for name in sort_by_largest_gain(names, list(shown.values())):
         kind = "control" if find_estimator(name).control else ""
-        table.append([_quote(name), kind, *(_compared(rows.get(name)) for rows in shown.values())])
+        table.append([quote_estimator(name), kind, *(_compared(rows.get(name)) for rows in shown.values())])
     return format_markdown_table(("estimator", "", *shown), table)
 
 
 def _compared(row: Row | None) -> str:
-    return f"{_judged(row)}{' **all**' if row and row.beating and row.beating.beats_all else ''}"
+    return f"{format_judged_gain(row)}{' **all**' if row and row.beating and row.beating.beats_all else ''}"
 
 
 def submissions(sets: list[DataSet]) -> str:
@@ -199,8 +196,8 @@ def submissions(sets: list[DataSet]) -> str:
         own = found.pop(OWN_NETWORK)
         for name in sorted(own, key=lambda name: -value_of(own[name])):
             matched = _compared(found[MATCHED].get(name))
-            others = (_judged(found[protocol].get(name)) for protocol in (MORF, LERF))
-            table.append([dataset.name, f"`{name}`", _gain(own[name]), *others, matched])
+            others = (format_judged_gain(found[protocol].get(name)) for protocol in (MORF, LERF))
+            table.append([dataset.name, f"`{name}`", format_own_network_gain(own[name]), *others, matched])
     return format_markdown_table(("data set", "submission", *UNTRAINED, "matched gain"), table)
 
 
@@ -209,7 +206,7 @@ def fronts(sets: list[DataSet]) -> str:
     rows = [
         [
             dataset.name,
-            _quote(name),
+            quote_estimator(name),
             f"{cost(name):,}",
             format_interval(dataset.own[name].gain),
             "yes" if sure else "no",
@@ -233,7 +230,7 @@ def best(sets: list[DataSet]) -> str:
 
 def _first(samples: Mapping[str, Sample]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
-    return ", ".join(f"{_quote(name)} {samples[name].value:+.1f}" for name in names)
+    return ", ".join(f"{quote_estimator(name)} {samples[name].value:+.1f}" for name in names)
 
 
 _TABLES = (
@@ -243,6 +240,9 @@ _TABLES = (
     accuracies_at_50,
     others,
     estimators,
+    own_network_lerf,
+    own_network_by_level,
+    roar_all_levels,
     kar,
     kar_levels,
     diffroar,

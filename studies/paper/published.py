@@ -16,7 +16,18 @@ from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import DIFFROAR, KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import (
+    DIFFROAR,
+    KAR,
+    LERF,
+    MASK_ONLY,
+    MATCHED,
+    MORF,
+    OWN_NETWORK,
+    OWN_NETWORK_LERF,
+    ROAR,
+    Protocol,
+)
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
@@ -99,7 +110,15 @@ class DataSet:
     @cached_property
     def own(self) -> dict[str, Row]:
         """Return the rows with an own-network gain, without rows whose gain is 0 by construction."""
-        rows = find_measured_rows(self._suite_draws, OWN_NETWORK)
+        return self._find_varying_rows(OWN_NETWORK)
+
+    @cached_property
+    def own_lerf(self) -> dict[str, Row]:
+        """Return the rows with an own-network gain in LeRF order, without rows whose gain is 0 by construction."""
+        return self._find_varying_rows(OWN_NETWORK_LERF)
+
+    def _find_varying_rows(self, protocol: Protocol) -> dict[str, Row]:
+        rows = find_measured_rows(self._suite_draws, protocol)
         return {name: row for name, row in rows.items() if row.gain.low != row.gain.high}
 
     @cached_property
@@ -115,7 +134,12 @@ class DataSet:
     @cached_property
     def diffroar(self) -> dict[str, Row]:
         """Return the rows with a DiffROAR gain over all levels that ROAR and KAR share."""
-        return find_measured_rows(SuiteDraws.of(self.results), DIFFROAR)
+        return find_measured_rows(self._all_level_draws, DIFFROAR)
+
+    @cached_property
+    def roar_all_levels(self) -> dict[str, Row]:
+        """Return the rows with a ROAR gain over all levels."""
+        return find_measured_rows(self._all_level_draws, ROAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
@@ -167,6 +191,10 @@ class DataSet:
     @cached_property
     def _submitted_draws(self) -> SuiteDraws:
         return SuiteDraws.of(self.submitted)
+
+    @cached_property
+    def _all_level_draws(self) -> SuiteDraws:
+        return SuiteDraws.of(self.results)
 
     @cached_property
     def _suite_draws(self) -> SuiteDraws:
