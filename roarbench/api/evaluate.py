@@ -63,9 +63,11 @@ def evaluate(
             keyword arguments, as for Quantus; the id of a built-in estimator; the path of a submission; or precomputed
             maps. A function gets a network in eval mode, normalised images, float32 (n, c, h, w), and the predicted
             classes, int64 (n,); it returns a tensor or array (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger =
-            more important. A function runs with your rights, and its row records this; a submission file runs in the
-            sandbox. Precomputed maps are a list of arrays of all test images, one array per explained network; or two
-            such lists under `test` and `train`, which allow more protocols.
+            more important. A function's source, with the values that it uses, identifies its row; files and environment
+            variables that it reads do not, so rename the row if these change. A function runs with your rights, and its
+            row records this; a submission file runs in the sandbox. Precomputed maps are a list of arrays of all test
+            images, one array per explained network; or two such lists under `test` and `train`, which allow more
+            protocols.
         store: Folder of images, networks, rankings and results; later calls with this suite also use this folder. The
             suite's current folder if None.
         protocol: Run only this protocol, such as `matched`.

@@ -3,7 +3,9 @@
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
 The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
-modules, and has simple values as literals. Any other object raises CallerError.
+modules, and has simple values as literals. Any other object raises CallerError. If a class attribute was changed after
+the class was defined, the file assigns its current value. Files and environment variables that the function reads are
+not in the file.
 """
 
 import ast
@@ -19,7 +21,7 @@ import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -51,6 +53,7 @@ _ENTRY_POINTS = {  # by number of required arguments
     4: "estimate = {call}\n",  # a submission's form, with a generator
 }
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+_COMPUTED = object()  # stands for a value that only running the source would show
 _ADVICE = "create it inside your function, or pass precomputed maps"
 
 
@@ -176,7 +179,34 @@ class WrittenStatements:
             statement, dependencies = _copy_source(name, value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
+            if isinstance(value, type) and not issubclass(value, Enum):
+                statement += self._write_changed_attributes(value, statement, dependencies)
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
+
+    def _write_changed_attributes(self, value: type, source: str, names: Mapping[str, object]) -> str:
+        """Return assignments of the class attributes whose values are not those of the class's source.
+
+        An attribute that the source computes by other expressions than literals and names is always assigned, if its
+        value can be written.
+        """
+        lines, in_source = "", _read_class_attributes(value, source, names)
+        for attribute, current in vars(value).items():
+            if attribute.startswith("__") or hasattr(type(current), "__get__"):  # methods, properties, slots
+                continue
+            given = in_source.get(attribute, _COMPUTED)
+            if given is current:
+                continue
+            before = dict(self.statements), dict(self._objects)
+            label = f"{value.__name__}.{attribute}"
+            try:
+                written = self._write_value(current, label)
+                if given is _COMPUTED or written != self._write_value(given, label):
+                    lines += f"\n{label} = {written}"
+            except CallerError:
+                if given is not _COMPUTED:
+                    raise
+                self.statements, self._objects = before
+        return f"\n\n{lines}" if lines else ""
 
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
@@ -244,6 +274,28 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
     return source, used
+
+
+def _read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
+    """Return the class attributes that a class's source sets to a literal, or to an object of `names`, by name."""
+    attributes = dict[str, object]()
+    for node in getattr(ast.parse(source).body[0], "body", []):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+                private = target.id.startswith("__")
+                name = f"_{value.__name__.lstrip('_')}{target.id}" if private else target.id
+                attributes[name] = _evaluate_without_calls(node.value, names)
+    return attributes
+
+
+def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:
+    """Return the value of a literal or a dotted name; `_COMPUTED` for every other expression."""
+    with suppress(ValueError, TypeError):
+        return ast.literal_eval(node)
+    if isinstance(node, ast.Attribute):
+        return getattr(_evaluate_without_calls(node.value, names), node.attr, _COMPUTED)
+    return names.get(node.id, _COMPUTED) if isinstance(node, ast.Name) else _COMPUTED
 
 
 def _list_own_methods(value: type) -> list[FunctionType]:

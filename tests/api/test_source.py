@@ -2,6 +2,7 @@
 
 import functools
 import math
+from enum import Enum
 from types import ModuleType
 
 import pytest
@@ -45,6 +46,31 @@ def explain_by_shadowed_name(model, inputs, targets):
 
 def make_closure_over(factor):
     return lambda model, inputs, targets: factor * inputs
+
+
+class Mode(Enum):
+    MEAN = 1
+    MAX = 2
+
+
+class Settings:
+    """Class attributes that a caller may change."""
+
+    sign = 1.0
+    mode = Mode.MEAN
+    scale = SCALE
+    power = 2 * 0.5
+    dtype = torch.float32  # cannot be written, but is the object of the source
+    __private = (1, 2)
+
+    @property
+    def nothing(self):
+        return None
+
+
+def explain_by_settings(model, inputs, targets):
+    factor = Settings.sign * Settings.scale * (2 if Settings.mode is Mode.MAX else 1)
+    return (factor * inputs**Settings.power).to(Settings.dtype)
 
 
 class Own:
@@ -109,6 +135,30 @@ def test_submission_id_depends_on_used_global_values(monkeypatch):
     assert make_submission("mine", explain_by_helper).file_id == before
     monkeypatch.setitem(globals(), "SCALE", 4.0)
     assert make_submission("mine", explain_by_helper).file_id != before
+
+
+@pytest.mark.parametrize(
+    ("attribute", "changed", "expected"),
+    [
+        ("sign", -1.0, -SCALE * IMAGES),
+        ("mode", Mode.MAX, 2 * SCALE * IMAGES),
+        ("scale", 5.0, 5 * IMAGES),
+        ("power", 2.0, SCALE * IMAGES**2),
+    ],
+)
+def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attribute, changed, expected):
+    before = make_submission("mine", explain_by_settings)
+    torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), SCALE * IMAGES, rtol=0, atol=0)
+    assert "\nSettings.sign = " not in before.source.decode()  # unchanged literals stay in the class alone
+    monkeypatch.setattr(Settings, attribute, changed)
+    assert make_submission("mine", explain_by_settings).file_id != before.file_id
+    torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), expected, rtol=0, atol=0)
+
+
+def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(monkeypatch):
+    monkeypatch.setattr(Settings, "sign", torch.tensor(-1.0))
+    with pytest.raises(CallerError, match=r"'Settings.sign' is a Tensor, which cannot be written to a file"):
+        make_submission("mine", explain_by_settings)
 
 
 def test_make_submission_rejects_unwritable_functions():
