@@ -29,6 +29,7 @@ from roarbench.api.ranking_and_removal import (
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError
+from roarbench.common.text import format_count
 from roarbench.compute import degrade as fills
 from roarbench.compute import magnitude_matched_masks, ranking
 from roarbench.compute.degrade import degrade
@@ -38,6 +39,9 @@ from roarbench.stats.resampling import draw_image_weights
 
 if TYPE_CHECKING:
     import pandas
+
+_LARGEST_SQUARE = 8  # pixels, side of the squares that `mix_maps` exchanges
+_FEWEST_SQUARES = 64  # per map; the share of exchanged squares is then precise to 1 / 128
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
@@ -129,7 +133,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     return torch.from_numpy(masks).view(pixels.shape)
 
 
-def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
+def mix_maps(maps: Any, others: Any, share: float, square: int | None = None, seed: int = 0) -> Tensor:
     """Replace a known fraction of each map by the same squares of another image's map, made by the same estimator.
 
     A larger fraction leaves less information about the image, so a valid protocol ranks such a map lower (after
@@ -141,12 +145,15 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         others: For each map the map of another image, of the same shape. If a protocol itself uses another image's
             map, pass the map of a third image.
         share: Fraction of squares, in [0, 1].
-        square: Side of a square in pixels.
+        square: Side of a square in pixels; if None, the largest side up to 8 with at least 64 squares per map, or 1.
         seed: Seed of the order of an image's squares.
 
     Returns:
         float32 of the maps' shape. Values of different maps have no common scale, so each value is replaced by the
         fraction of the image's features with lower importance, in [0, 1). Ties stay ties.
+
+    Raises:
+        CallerError: The arguments do not fit together, or so few squares would mix no squares or all.
     """
     own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
@@ -154,17 +161,28 @@ def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
     if not 0 <= (share := read_real_number(share, "share")) <= 1:
         raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
-    side, seed = read_whole_number(square, "square", 1), read_whole_number(seed, "seed")
-    exchanged = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, seed)
+    side = _choose_square(*own.shape[-2:]) if square is None else read_whole_number(square, "square", 1)
+    exchanged = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, side, read_whole_number(seed, "seed"))
     exchanged = exchanged if own.ndim == 3 else exchanged[:, None]
     return torch.where(exchanged, _compute_rank_fractions(other), _compute_rank_fractions(own))
+
+
+def _choose_square(height: int, width: int) -> int:
+    """Return the largest side up to 8 with which a map has at least 64 squares, so that shares are precise; else 1."""
+    sides = range(_LARGEST_SQUARE, 0, -1)
+    return next((side for side in sides if -(-height // side) * -(-width // side) >= _FEWEST_SQUARES), 1)
 
 
 def _draw_squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
     """Draw a fraction of the squares of each image, bool (n, height, width)."""
     rows, columns = -(-height // square), -(-width // square)
-    drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
-    exchanged = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
+    squares = rows * columns
+    count = round(share * squares)
+    if 0 < share < 1 and count in (0, squares):
+        seen = f"maps of {height} x {width} pixels have {format_count(squares, 'square')} of side {square}"
+        raise CallerError(f"{seen}, so a share of {share:g} exchanges {count}; pass a smaller square, or larger maps")
+    drawn = torch.rand((n, squares), generator=torch.Generator().manual_seed(seed))
+    exchanged = (drawn.argsort(1).argsort(1) < count).view(n, rows, columns)
     return exchanged.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
 
 

@@ -72,6 +72,21 @@ def test_mix_maps_takes_nested_squares_from_other_image():
     assert (corner.all(1) | ~corner.any(1)).all()
 
 
+@pytest.mark.parametrize(("height", "width"), [(7, 7), (14, 14), (28, 28), (32, 32), (64, 64), (1, 100)])
+@pytest.mark.parametrize("share", [0.05, 0.12, 0.25, 0.5, 0.9])
+def test_mix_maps_exchanges_stated_share_of_low_resolution_maps(height, width, share):
+    own = torch.rand(300, height, width, generator=torch.Generator().manual_seed(0)) + 1
+    mixed = roarbench.mix_maps(own, torch.zeros_like(own), share) == 0  # own values have place 0 once per map
+    assert abs(float(mixed.float().mean()) - share) < 1 / 98 + 1 / (height * width)
+
+
+def test_mix_maps_exchanges_squares_of_eight_pixels_of_large_maps():
+    own = torch.arange(64 * 64.0).flip(0).view(1, 64, 64)  # the last pixel has place 0
+    mixed = roarbench.mix_maps(own, torch.zeros_like(own), 0.5)[0] == 0
+    shares = mixed.view(8, 8, 8, 8).float().mean((1, 3))
+    assert sorted(shares.flatten().tolist())[32:] == [1] * 32 and int((shares == 0).sum()) in (31, 32)
+
+
 def test_bootstrap_resamples_paired_differences_by_image():
     one, two = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
     found = roarbench.bootstrap(one, two)
@@ -287,6 +302,11 @@ def test_perturbation_curve_rejects_invalid_arguments(given, words):
         (lambda: roarbench.mix_maps(MAPS, MAPS, share="a"), "share is 'a', expected a number"),
         (lambda: roarbench.mix_maps(MAPS, MAPS, 2), r"share is 2.0, expected a fraction in \[0, 1\]"),
         (lambda: roarbench.mix_maps(MAPS, MAPS, 0.5, square=0), "square is 0, expected a whole number from 1"),
+        (
+            lambda: roarbench.mix_maps(MAPS, MAPS, 0.3, square=2),
+            "maps of 2 x 2 pixels have 1 square of side 2, so a share of 0.3 exchanges 0; pass a smaller square",
+        ),
+        (lambda: roarbench.mix_maps(MAPS, MAPS, 0.9, square=2), "so a share of 0.9 exchanges 1; pass a smaller"),
         (lambda: roarbench.mix_maps(MAPS, MAPS, 0.5, seed=None), "seed is None, expected a whole number from 0"),
         (lambda: roarbench.rank(MAPS, seed="a"), "seed is 'a', expected a whole number"),
         (lambda: roarbench.rank(MAPS, (2, 2)), r"shape is \(2, 2\), expected \(c, h, w\)"),
