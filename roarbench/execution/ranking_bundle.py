@@ -84,11 +84,14 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
                 raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {wanted}")
         with _replace_copy_path_in_errors(copy, folder, "nothing was imported"):
             imported = _read_and_check_rankings(work, copy, specs)
-        annotations = {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in imported}
+        subfolders = sorted({str(Path(name).parent) for name in index.files})
+        new = [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]
+        # rankings that the store made itself stay its own
+        added = [rankings for rankings in imported if str(rankings.folder.relative_to(copy)) in new]
+        annotations = {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in added}
         with store.database.begin_exclusive_write() as connection:
             insert_annotations(connection, annotations)
-        subfolders = sorted({str(Path(name).parent) for name in index.files})
-        for subfolder in [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]:
+        for subfolder in new:
             (root / subfolder).parent.mkdir(parents=True, exist_ok=True)
             (copy / subfolder).rename(root / subfolder)
             flush_to_disk((root / subfolder).parent)

@@ -58,6 +58,13 @@ def test_imported_rankings_give_same_results_and_record_origin(shipped, tmp_path
     assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
 
 
+def test_importing_own_rankings_leaves_results_verified(tmp_path):
+    with completed(tmp_path, PART) as (work, _, _, store):
+        export_rankings(work, tmp_path / "shipped", "the project, two cores")
+        assert len(import_rankings(work, store, tmp_path / "shipped")) == 2
+        assert {*read_origins(store.database, store.list_result_keys("")).values()} == {Origin.VERIFIED}
+
+
 def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_path):
     folder, answers = shipped
     work, engine = make_work(tmp_path / "a", PART), InlineEngine()
