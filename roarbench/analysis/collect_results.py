@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from roarbench.analysis.image_and_network_versions import Version, Versions, list_versions
 from roarbench.analysis.networks_at_chance import compute_largest_class_share
 from roarbench.analysis.quantus_and_probability_drop import list_score_specs
-from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
@@ -21,10 +21,10 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import (
     build_run,
-    has_explained_model,
     list_clean_runs_of_explained_networks,
     list_planned_runs,
     list_runs,
+    needs_explained_network,
 )
 from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind, describe_validation_findings, read_annotations
@@ -85,9 +85,9 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         quantus=_load_quantus_scores(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
-        references=_load_reference_results(suite, version, store) if has_explained_model(suite) else {},
+        references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
         masks=read_annotations(
-            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _scores_own_network(row)}
+            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _is_pair_with_own_network(row)}
         ),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
@@ -96,7 +96,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     )
 
 
-def _scores_own_network(result: RunResult) -> bool:
+def _is_pair_with_own_network(result: RunResult) -> bool:
     explained, scored = decode_network_pair_seed(result.run.seed)
     return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 

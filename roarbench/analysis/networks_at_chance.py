@@ -38,7 +38,7 @@ def describe_at_chance(networks: Sequence[RunResult], chance: float, chance_text
 
 def describe_reference_accuracy(references: Sequence[RunResult], chance: float, chance_text: str) -> str:
     """Describe the accuracies of explained networks, and whether one is near chance."""
-    near = any(is_near_chance(row.correct, row.total, chance) for row in references)
+    near = any(is_at_or_near_chance(row.correct, row.total, chance) for row in references)
     accuracies = ", ".join(f"{row.correct / row.total:.1%}" for row in references)
     name = f"{len(references)} references" if len(references) > 1 else "reference"
     return f"{name} {accuracies} correct" + (f", {NEAR_CHANCE} of {chance_text}" if near else "")
@@ -61,6 +61,6 @@ def is_at_chance(correct: int, total: int, chance: float) -> bool:
     return bool(bdtrc(correct - 1, total, chance) >= LEVEL)
 
 
-def is_near_chance(correct: int, total: int, chance: float) -> bool:
+def is_at_or_near_chance(correct: int, total: int, chance: float) -> bool:
     """Return whether an accuracy is at chance, or less than a tenth of the way from chance to 1."""
     return is_at_chance(correct, total, chance) or correct / total - chance < MARGIN * (1 - chance)

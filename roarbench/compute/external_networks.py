@@ -13,7 +13,7 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
-from roarbench.compute.torchvision_operators import call_despite_missing_operators
+from roarbench.compute.missing_torchvision_operators import call_despite_missing_operators
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of the names of networks
 _ARGUMENTS = ("classes", "channels", "size")  # arguments of a function that makes a network

@@ -208,7 +208,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
-            tally += _tally_images(decoded, pixels, part.start + tally.images)
+            tally += _count_repairs_and_values(decoded, pixels, part.start + tally.images)
         file.flush()
         os.fsync(file.fileno())
     return tally
@@ -224,7 +224,7 @@ def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 
-def _tally_images(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
+def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + position for position, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
     bits = max(image.bits for image in decoded)

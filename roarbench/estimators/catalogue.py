@@ -159,7 +159,7 @@ def format_id_with_samples(name: str) -> str:
     return str(replace(estimator_id, listed=",".join(listed)))
 
 
-def _strip_hash(submission: EstimatorId) -> EstimatorId:
+def _strip_hash_and_marks(submission: EstimatorId) -> EstimatorId:
     return replace(submission, digits=None, marks=())
 
 
@@ -170,7 +170,7 @@ def choose_row_names(rows: Iterable[str]) -> dict[str, str]:
     table has the same name, the row has the submission's id.
     """
     ids = {row: EstimatorId.parse(row) for row in rows}
-    plain = {row: _strip_hash(id_of_row) for row, id_of_row in ids.items()}
+    plain = {row: _strip_hash_and_marks(id_of_row) for row, id_of_row in ids.items()}
     ids_by_name: dict[EstimatorId, set[EstimatorId]] = {}
     for row, id_of_row in ids.items():
         ids_by_name.setdefault(plain[row].untwinned, set()).add(id_of_row.untwinned)
@@ -188,7 +188,11 @@ def map_row_names_to_ids(rows: Iterable[str]) -> dict[str, str]:
 
 def refuse_name_of_several_submissions(name: str, rows: Iterable[str]) -> None:
     """Raise CallerError if several of these rows are submissions with this name, such as two versions of a file."""
-    ids = [row for row in rows if (parsed := EstimatorId.parse(row)).submitted and str(_strip_hash(parsed)) == name]
+    ids = [
+        row
+        for row in rows
+        if (parsed := EstimatorId.parse(row)).submitted and str(_strip_hash_and_marks(parsed)) == name
+    ]
     if len(ids) > 1:
         raise CallerError(f"{len(ids)} submissions here have the name '{name}'; write one of {', '.join(ids)}")
 

@@ -62,7 +62,7 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     Batch norms are folded into convolutions, sums of branches become `BranchSum` modules, and operations without
     effect in eval mode are removed. Raises RunError if an operation has no relevance rule.
     """
-    traced = _trace_for_lrp(model)
+    traced = _trace_and_fold_batch_norms(model)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):
         module = modules[str(node.target)] if node.op == "call_module" else None
@@ -84,7 +84,7 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     return traced.eval()
 
 
-def _trace_for_lrp(model: nn.Module) -> GraphModule:
+def _trace_and_fold_batch_norms(model: nn.Module) -> GraphModule:
     for part in model.modules():
         known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
         if type(part).__module__.startswith("torch.nn") and not known:

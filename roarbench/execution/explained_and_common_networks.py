@@ -17,7 +17,7 @@ from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.train import fit
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.run_inputs import make_images_with_exchanged_masks, make_untouched_inputs
+from roarbench.execution.run_images_and_masks import make_images_with_exchanged_masks, make_untouched_inputs
 from roarbench.execution.suite_networks import build_starting_network, load_given_weights
 from roarbench.plan.cells_and_runs import CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe

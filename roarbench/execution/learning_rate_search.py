@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_near_chance
+from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_or_near_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
@@ -24,7 +24,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.select_images import mark_balanced_subset, mark_held_out_images
 from roarbench.execution.network_trials import check_network_and_drop_estimators
-from roarbench.execution.run_inputs import get_device_mean
+from roarbench.execution.run_images_and_masks import get_device_mean
 from roarbench.execution.suite_networks import build_starting_network
 from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
@@ -63,7 +63,7 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     nearly_best = [number for number, count in enumerate(correct) if count >= ENOUGH * max(correct)]
     chosen_trial = nearly_best[:2][-1]
     chance = compute_largest_class_share(images.train.labels[test.numpy()])
-    peak, trained = peaks[chosen_trial], not is_near_chance(correct[chosen_trial], len(test), chance)
+    peak, trained = peaks[chosen_trial], not is_at_or_near_chance(correct[chosen_trial], len(test), chance)
     trials = ", ".join(f"{count / len(test):.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
     noun = f"{name_item(images.record.tabular)}s"
     counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"

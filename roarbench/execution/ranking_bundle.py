@@ -23,7 +23,7 @@ from roarbench.common.identity import check_field_values, make_json_record
 from roarbench.common.text import fit_on_one_line, format_count
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
-from roarbench.plan.planned_runs import has_explained_model, list_runs
+from roarbench.plan.planned_runs import list_runs, needs_explained_network
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST
@@ -116,7 +116,7 @@ def _list_ranking_specs_of_suite(work: JobContext) -> list[RankingSpec]:
 def _list_ranking_and_network_files(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
     """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     names = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
-    for explained in work.explained if has_explained_model(work.suite) else ():
+    for explained in work.explained if needs_explained_network(work.suite) else ():
         names[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.ranked_splits)]
     paths = [folder / name for folder, files in names.items() for name in (*files, MANIFEST)]
     return [str(path.relative_to(work.workspace.root)) for path in paths]
@@ -168,7 +168,7 @@ def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, spec
 def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
     """Read these rankings from another folder, and check all their bytes and the explained networks."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
-    for explained in other.explained if has_explained_model(work.suite) else ():
+    for explained in other.explained if needs_explained_network(work.suite) else ():
         explained.load_trained()
         weights[explained.reference.key] = explained.store.read_checksum()
         for split in filter(explained.store.has_predictions, explained.ranked_splits):

@@ -45,7 +45,7 @@ from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.count_and_start_workers import start_local_workers
 from roarbench.execution.importance_maps import choose_map_batch_size
 from roarbench.execution.rates import CORE, GPU, PHOTO, Rates, assume_rates, estimate_gpu_busy_share
-from roarbench.execution.run_inputs import refuse_too_large_filled_images
+from roarbench.execution.run_images_and_masks import refuse_too_large_filled_images
 from roarbench.execution.suite_networks import build_suite_network
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.planned_runs import list_stored_levels

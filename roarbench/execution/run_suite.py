@@ -44,9 +44,9 @@ from roarbench.execution.workload import Work, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
-    has_explained_model,
     list_clean_runs_of_explained_networks,
     list_planned_runs,
+    needs_explained_network,
 )
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
@@ -199,7 +199,7 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
     suite = results.suite
     points = [point for point in list_planned_runs(suite) if point not in results.results]
     runs = [build_run(suite, point, results.data, results.limit) for point in points]
-    if not has_explained_model(suite):
+    if not needs_explained_network(suite):
         return runs
     first = [
         run

@@ -35,7 +35,7 @@ from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.explained_and_common_networks import load_stored_common_network
 from roarbench.execution.importance_maps import MAX_LOADED_NETWORKS
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.run_inputs import (
+from roarbench.execution.run_images_and_masks import (
     exchange_rankings_if_twin,
     extract_packed_test_masks,
     make_run_inputs,

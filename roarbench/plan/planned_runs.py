@@ -154,7 +154,7 @@ def list_clean_runs_of_explained_networks(suite: SuiteSpec) -> tuple[PlannedRun,
     return tuple(PlannedRun(clean, first + number) for number in range(suite.references))
 
 
-def has_explained_model(suite: SuiteSpec) -> bool:
+def needs_explained_network(suite: SuiteSpec) -> bool:
     """Return whether a suite has given weights, or a result that depends on an explained network."""
     return bool(suite.given) or any(depends_on_reference(planned.cell) for planned in list_planned_runs(suite))
 

@@ -131,7 +131,7 @@ def _check_starting_weights(value: Any) -> object:
     return value
 
 
-def _read_sides(value: Any) -> tuple[object, ...]:
+def _read_side_fractions(value: Any) -> tuple[object, ...]:
     sides = value.split("+") if isinstance(value, str) else value
     if not isinstance(sides, list | tuple) or not sides:
         raise ValueError
@@ -150,7 +150,7 @@ SETTINGS = {  # in the order of titles
     "weight_decay": _make_range_setting(float, 0, 10),
     "smoothing": _make_range_setting(float, 0, 0.9),
     # fractions of the image side; the training run is divided into equally long parts, one for each fraction
-    "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_sides),
+    "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_side_fractions),
     "micro_batch": _make_range_setting(int, 0, 65_536),
     "optimiser": _make_choice_setting(Optimiser),
     # published weights at the start of training

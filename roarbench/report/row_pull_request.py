@@ -41,7 +41,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):
         files = [file for file in results_by_file if file.versioned_suite == suite]
-        paragraphs += [f"### {suite} with the new results", _format_suite_table(folder, suite, files)]
+        paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
     paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
     return "\n\n".join(paragraphs)
 
@@ -51,7 +51,7 @@ def _format_row_names(results: list[RunResult]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 
 
-def _format_suite_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
+def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -> str:
     with TemporaryDirectory() as temporary, ResultsStore.open(make_default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)

@@ -46,7 +46,7 @@ class Section(NamedTuple):
 
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
-    sections, doubts = list_sections(panel), list_doubts(panel)
+    sections, doubts = list_sections(panel), list_lines_below_panel(panel)
     title = [Text(panel.suite_draws.suite_results.title)] if sections else []
     tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
     lines = [*write_legend(panel), "", *format_agreements(panel), *doubts] if sections else doubts[-1:]
@@ -188,7 +188,7 @@ def _format_agreement(agreement: Agreement | None) -> str:
     return f"{tau}; {pairs}."
 
 
-def list_doubts(panel: ValidityPanel) -> list[str]:
+def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     """Return the lines below the panel: table-wide warnings, then the warnings about each row.
 
     Table-wide lines name rows without a rank and rows that are not significantly above mask-only. If no row has a

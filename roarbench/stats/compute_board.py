@@ -71,7 +71,7 @@ class Judge(SampledGains):
         twins = self.estimate_gains_over_twins(name)
         return Row(
             estimator=name,
-            seeds=min(len(scores.correct.get(point, ())) for point in scores.list_points(name)[first:]),
+            seeds=min(len(scores.correct.get(point, ())) for point in scores.list_curve_points(name)[first:]),
             clean=self.estimate_accuracy(*UNTOUCHED),
             accuracies=tuple(self.estimate_accuracy(name, t) for t in scores.levels),
             differences=tuple(self.compare_with_counterpart(name, t) for t in scores.levels),

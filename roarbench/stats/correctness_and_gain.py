@@ -62,13 +62,13 @@ class Correctness:
         """Return the number of test images; 0 without cells."""
         return next((bits.shape[1] for bits in self.correct.values()), 0)
 
-    def list_points(self, estimator: str) -> tuple[Point, ...]:
+    def list_curve_points(self, estimator: str) -> tuple[Point, ...]:
         """List the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
     def is_complete(self, estimator: str) -> bool:
         """Return whether the estimator's curve is complete and consistent; otherwise it has no gain and no rank."""
-        points = self.list_points(estimator)
+        points = self.list_curve_points(estimator)
         return estimator not in self.inconsistent and all(point in self.correct for point in points)
 
 

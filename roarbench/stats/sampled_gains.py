@@ -43,13 +43,16 @@ def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[
         return _compute_areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
     if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
         return {}
-    return _compute_areas(scores, protocol, draws, draws.stack_accuracies_with_draws(scores.list_points(RANDOM)))
+    return _compute_areas(scores, protocol, draws, draws.stack_accuracies_with_draws(scores.list_curve_points(RANDOM)))
 
 
 def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
     gains = {
         name: compute_gain(
-            (0.0, *scores.levels), draws.stack_accuracies_with_draws(scores.list_points(name)), baseline, protocol.order
+            (0.0, *scores.levels),
+            draws.stack_accuracies_with_draws(scores.list_curve_points(name)),
+            baseline,
+            protocol.order,
         )
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.is_complete(name)
@@ -67,7 +70,7 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
     weights = POINTS * compute_trapezoid_weights((0.0, *scores.levels))
     areas = {}
     for name in scores.estimators:
-        curve = scores.list_points(name)
+        curve = scores.list_curve_points(name)
         if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
             # both curves have the same accuracy at t = 0
             difference = lerf.stack_accuracies_with_draws(curve[1:]) - morf.stack_accuracies_with_draws(curve[1:])

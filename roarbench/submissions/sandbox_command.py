@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
 _NETWORKS = (
     *("__init__", "external_networks", "builtin_network_table", "networks"),
-    *("torchvision_networks", "torchvision_operators"),
+    *("torchvision_networks", "missing_torchvision_operators"),
 )
 _INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits_and_faults", "sandbox_program")
 _OWN = (  # files of roarbench for the program in the sandbox

@@ -71,7 +71,7 @@ def main(request: int, answer: int, started: int) -> None:
         header |= _explain_parts(estimate, parts, answer)
     except _SubmissionFailed as failure:
         header = {"fault": failure.kind, "words": failure.message[:8000], "trace": failure.trace[:8000]}
-    sealed_memory_messages.write_answer_header(answer, header)
+    sealed_memory_messages.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 
 

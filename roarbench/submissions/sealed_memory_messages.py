@@ -73,7 +73,7 @@ def write_map(descriptor: int, offset: int, importance: NDArray[np.float32]) -> 
         data, position = data[written:], position + written
 
 
-def write_answer_header(descriptor: int, header: Mapping[str, Any]) -> None:
+def finish_answer(descriptor: int, header: Mapping[str, Any]) -> None:
     """Write the header of an answer, which marks the answer as finished."""
     text = json.dumps(header).encode()
     os.pwrite(descriptor, len(text).to_bytes(_PREFIX, "little") + text, 0)

@@ -22,7 +22,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import list_doubts, list_sections
+from roarbench.report.validity_panel import list_lines_below_panel, list_sections
 from roarbench.store.quantus_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -190,7 +190,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     masks, shares = get_mask_columns(shown), {"var-grad": "75.0", "grad": "50.0", "sobel": "100.0"}
     found = dict(zip(masks["estimator"], masks["ties, %"], strict=True))
     assert found == dict.fromkeys(shown.names, "–") | shares
-    assert any(doubt in line for line in list_doubts(shown))
+    assert any(doubt in line for line in list_lines_below_panel(shown))
     assert "ties, %" not in get_mask_columns(compute_validity_panel(whole))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.networks_at_chance import is_at_chance, is_near_chance
+from roarbench.analysis.networks_at_chance import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_validity import compute_validity_panel
@@ -27,7 +27,7 @@ from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import list_doubts
+from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import UNTOUCHED
@@ -186,8 +186,8 @@ def test_is_at_chance_matches_exact_binomial_test():
         found = [is_at_chance(correct, total, 1 / classes) for correct in range(total + 1)]
         assert found == [100 * count >= classes**total for count in at_least], (total, classes)
     assert not is_at_chance(380, 2000, 0.1)
-    assert is_near_chance(379, 2000, 0.1) and not is_near_chance(381, 2000, 0.1)
-    assert is_near_chance(2, 2, 0.25)
+    assert is_at_or_near_chance(379, 2000, 0.1) and not is_at_or_near_chance(381, 2000, 0.1)
+    assert is_at_or_near_chance(2, 2, 0.25)
     assert is_at_chance(40, 40, 1.0), "the labels have a single class"
 
 
@@ -221,7 +221,12 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     assert find_warnings_by_row(SuiteDraws(sound, Unit.SCALAR, Bootstrap(200)))
     for suite_results, said in ((void, True), (sound, False)):
         shown, beside = make_table(suite_results), compute_validity_panel(suite_results)
-        for words in (render_words(shown), render(shown, "markdown"), make_chart(shown).title, *list_doubts(beside)):
+        for words in (
+            render_words(shown),
+            render(shown, "markdown"),
+            make_chart(shown).title,
+            *list_lines_below_panel(beside),
+        ):
             assert ("the installation only" in words, "installation" in words) == (said, said)
         assert json.loads(render(shown, "json"))["at_chance"] is said
     assert "At chance: 25." in (words := render_words(make_table(void))) and "(!)" not in words

@@ -28,7 +28,7 @@ from roarbench.compute.streamed_degraded_images import (
     _find_memory_map,
 )
 from roarbench.datasets.open_decoded import _map_file
-from roarbench.execution import run_inputs as inputs
+from roarbench.execution import run_images_and_masks as inputs
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score

@@ -16,9 +16,9 @@ from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import explained_and_common_networks as networks
-from roarbench.execution import run_inputs, train_and_score_runs
+from roarbench.execution import run_images_and_masks, train_and_score_runs
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.run_inputs import remove_features
+from roarbench.execution.run_images_and_masks import remove_features
 from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import SharedInputs, list_planned_runs, list_shared_inputs, make_common_network_spec
@@ -68,7 +68,7 @@ def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=Fal
     """Train a network on exchanged masks, or tune `model`, without the jobs."""
     recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.build_untrained_network(seed), mean or work.images.mean
-    generator = torch.Generator().manual_seed(run_inputs.EXCHANGE_SEED + seed)
+    generator = torch.Generator().manual_seed(run_images_and_masks.EXCHANGE_SEED + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ImagesWithExchangedMasks(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)

@@ -10,15 +10,15 @@ import torch
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.class_templates_and_classifier import compute_class_templates_and_classifier
 from roarbench.compute.normalised_inputs import Normalisation
 from roarbench.compute.prediction import predict_logits
+from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.execution import importance_maps
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.run_inputs import remove_features
+from roarbench.execution.run_images_and_masks import remove_features
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import (
     PlannedRun,

@@ -24,7 +24,7 @@ from roarbench.compute.magnitude_matched_masks import compute_removal_magnitudes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images
 from roarbench.execution import explained_and_common_networks
-from roarbench.execution.run_inputs import make_packed_other_image_masks
+from roarbench.execution.run_images_and_masks import make_packed_other_image_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block

@@ -16,7 +16,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import write_all_notes
-from roarbench.report.validity_panel import list_doubts
+from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.process_provenance import Provenance
@@ -156,7 +156,11 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
-    (last,) = (line for line in list_doubts(compute_validity_panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
+    (last,) = (
+        line
+        for line in list_lines_below_panel(compute_validity_panel(shown, Bootstrap(50)))
+        if line.startswith(ENTRY.id)
+    )
     assert "(!)" in last and NETWORK in last
     said = write_all_notes(table, signs=False)  # rows of the board have no sign
     assert "var-grad 50%" in said and "†" not in said

@@ -49,7 +49,7 @@ def test_answer_is_read_unchanged_with_fixed_size_and_valid_header():
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
-    sealed_memory_messages.write_answer_header(answer, {"fault": None, "dims": 3})
+    sealed_memory_messages.finish_answer(answer, {"fault": None, "dims": 3})
     header, numbers = read_answer(answer)
     for change, *more in (
         (fcntl.fcntl, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE),
@@ -77,7 +77,7 @@ def test_request_and_answer_are_unnamed_files_without_memfd(monkeypatch):
     monkeypatch.delattr(fcntl, "F_ADD_SEALS")
     request, answer = sealed_memory_messages.create_request({"batch": 4}, ARRAYS), create_answer(1)
     write_map(answer, 0, np.ones(1, np.float32))
-    sealed_memory_messages.write_answer_header(answer, {"fault": None})
+    sealed_memory_messages.finish_answer(answer, {"fault": None})
     assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
     assert [os.fstat(descriptor).st_nlink for descriptor in (request, answer)] == [0, 0]
     for descriptor in (request, answer):

@@ -111,7 +111,7 @@ class Versions:
         images = own is False or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
         parts = [self._describe_images(version.data)] if images else []
-        parts += [self._describe_reference(version.given)] if reference else []
+        parts += [self._describe_explained_weights(version.given)] if reference else []
         return tuple(parts) if version.data else ()
 
     def list_options(self, version: Version) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class Versions:
         whose = f"of {Path(folders[-1]).name}" if own is False else "of unknown origin"
         return f"images {whose}, {data[:_SHOWN]}"
 
-    def _describe_reference(self, given: str) -> str:
+    def _describe_explained_weights(self, given: str) -> str:
         if not given:
             return f"reference trained by {self.suite.reference_recipe}"
         names = [shorten_reference(name) for name in given.split(",")]

@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from roarbench.compute import class_templates_and_classifier
-from roarbench.compute.class_templates_and_classifier import compute_class_templates_and_classifier
+from roarbench.compute import templates_and_classifier_of_controls
 from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.map_input import Batch
 from tests.helpers.tiny_suite import make_work
 
@@ -34,7 +34,7 @@ def test_class_templates_and_classifier_match_means_and_sklearn_ridge(images):
 
 def test_class_templates_are_sent_to_device_once(images, monkeypatch):
     device = torch.device("meta")
-    monkeypatch.setattr(class_templates_and_classifier, "choose_device", lambda: device)
+    monkeypatch.setattr(templates_and_classifier_of_controls, "choose_device", lambda: device)
     compute_class_templates_and_classifier.cache_clear()
     try:
         templates = compute_class_templates_and_classifier(images)
