@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -18,6 +18,7 @@ from roarbench.common.text import describe_type
 from roarbench.compute.external_networks import add_second_logit, wrap_if_channels_last_fails, wrap_to_return_logits
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.estimators.compute_maps import use_exact_eager_mode
+from roarbench.submissions.network_state import ADVICE, NetworkState
 
 _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
@@ -117,25 +118,15 @@ def keep_global_generators() -> Iterator[None]:
 
 @contextmanager
 def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
-    """Raise CallerError at the end if the function `name` changed weights or modes; restore weights and modes first."""
-    weights = {key: tensor.detach().clone() for key, tensor in _read_live_weights(model).items()}
-    modes = _read_modes([model])
-    yield
-    current = _read_live_weights(model)
-    same = current.keys() == weights.keys() and all(_are_identical(current[key], weights[key]) for key in weights)
-    if same and _read_modes([model]) == modes:
-        return
-    with torch.no_grad():
-        for key in current.keys() & weights.keys():
-            if current[key].shape == weights[key].shape:
-                current[key].copy_(weights[key])
-    _restore_modes(modes)
-    raise CallerError(f"{name} changed the network (weights or mode); use copy.deepcopy(model)")
-
-
-def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors of a network's state dict without detaching them: detached sparse tensors share no memory."""
-    return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
+    """Undo changes of the network at the end, and raise CallerError if the function `name` made any."""
+    state = NetworkState.read(model)
+    try:
+        yield
+    finally:
+        if changed := not state.is_kept_by(model):
+            state.restore(model)
+    if changed:
+        raise CallerError(f"{name} modified the model {ADVICE}")
 
 
 def _read_modes(models: Sequence[nn.Module]) -> list[tuple[nn.Module, bool]]:
@@ -145,10 +136,3 @@ def _read_modes(models: Sequence[nn.Module]) -> list[tuple[nn.Module, bool]]:
 def _restore_modes(modes: list[tuple[nn.Module, bool]]) -> None:
     for module, training in modes:
         module.training = training
-
-
-def _are_identical(one: Tensor, other: Tensor) -> bool:
-    with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal
-        torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
-        return True
-    return False

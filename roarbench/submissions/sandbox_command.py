@@ -21,7 +21,10 @@ _NETWORKS = (
     *("__init__", "external_networks", "builtin_network_table", "networks"),
     *("torchvision_networks", "missing_torchvision_operators"),
 )
-_INSIDE = ("__init__", "adapters", "sealed_memory_messages", "isolation_probe", "limits_and_faults", "sandbox_program")
+_INSIDE = (
+    *("__init__", "adapters", "network_state", "sealed_memory_messages"),
+    *("isolation_probe", "limits_and_faults", "sandbox_program"),
+)
 _OWN = (  # files of roarbench for the program in the sandbox
     "__init__.py",
     *(f"common/{name}.py" for name in ("__init__", "errors", "stopping", "text")),

@@ -27,6 +27,7 @@ from torch import Tensor, nn  # noqa: E402
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
 from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
+from roarbench.submissions.network_state import ADVICE, NetworkState  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 
@@ -143,7 +144,7 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers.
     From that batch on, images are explained one at a time, so that no map depends on the other images of a batch.
     """
-    state, one_by_one = _ModelState.of(part.model), False
+    state, one_by_one = NetworkState.read(part.model), False
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not one_by_one:
@@ -156,7 +157,7 @@ def _compute_maps_and_randomness(estimate: EstimateFunction, part: _ReceivedPart
 
 
 def _call_submission(
-    estimate: EstimateFunction, part: _ReceivedPart, state: "_ModelState", rows: slice
+    estimate: EstimateFunction, part: _ReceivedPart, state: NetworkState, rows: slice
 ) -> tuple[Tensor, bool]:
     """Call the submission once; return its checked maps, and True if the submission drew from the generator."""
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
@@ -168,7 +169,8 @@ def _call_submission(
         raise _SubmissionFailed(
             "changed-inputs", "estimate modified its images or targets in place; work on a .clone()"
         )
-    state.refuse_changes(part.model)
+    if not state.is_kept_by(part.model):
+        raise _SubmissionFailed("changed-model", f"estimate modified the model {ADVICE}")
     part.model.zero_grad(set_to_none=True)
     return _check_importance(importance, images), not torch.equal(before, generator.get_state())
 
@@ -195,35 +197,6 @@ def _check_importance(importance: Any, images: Tensor) -> Tensor:
         )
     plain: Tensor = importance.detach().cpu().contiguous()
     return plain
-
-
-class _ModelState(NamedTuple):
-    """Properties of a model that a submission must not change."""
-
-    tensors: dict[str, Tensor]
-    modules: list[tuple[type, bool, int]]  # of `_list_module_states`
-
-    @classmethod
-    def of(cls, model: nn.Module) -> "_ModelState":
-        return cls(
-            {name: tensor.clone() for name, tensor in model.state_dict().items()}, cls._list_module_states(model)
-        )
-
-    @staticmethod
-    def _list_module_states(model: nn.Module) -> list[tuple[type, bool, int]]:
-        """Return the type, mode and number of hooks of each module."""
-        hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        return [
-            (type(module), module.training, sum(len(getattr(module, name)) for name in hooks))
-            for module in model.modules()
-        ]
-
-    def refuse_changes(self, model: nn.Module) -> None:
-        now = model.state_dict()
-        same = now.keys() == self.tensors.keys() and all(torch.equal(now[name], self.tensors[name]) for name in now)
-        if not same or self._list_module_states(model) != self.modules:
-            message = "estimate modified the model (weights, mode, hooks or modules); work on copy.deepcopy(model)"
-            raise _SubmissionFailed("changed-model", message)
 
 
 @contextmanager

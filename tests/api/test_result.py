@@ -215,7 +215,7 @@ def set_training_mode(model, inputs, targets):
         (zero_images, "changed its images or targets in place"),
         (subtract_batch_mean, "depends on its batch"),
         (return_nan, "NaN or infinite"),
-        (set_training_mode, "changed the network"),
+        (set_training_mode, "modified the model"),
     ],
 )
 def test_evaluate_validates_function_before_storing(suite, given, words, monkeypatch):

@@ -128,19 +128,69 @@ def replace_parameter(model):
     setattr(model.get_submodule(owner), last, nn.Parameter(value.detach() + 1))
 
 
+def patch_forward(model):
+    model[0].forward = torch.zeros_like
+
+
 @pytest.mark.parametrize(
-    "change", [lambda model: model.train(), lambda model: next(model.parameters()).data.add_(1), replace_parameter]
+    "change",
+    [
+        lambda model: model.train(),
+        lambda model: next(model.parameters()).data.add_(1),
+        lambda model: model.half(),
+        replace_parameter,
+        lambda model: model[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0,)),
+        lambda model: model.register_forward_pre_hook(lambda module, inputs: None),
+        lambda model: model[0].register_forward_hook(lambda module, inputs, output: output * 0),
+        patch_forward,
+        lambda model: model.set_submodule("1", nn.Tanh()),
+        lambda model: model.append(nn.Identity()),
+        lambda model: nn.utils.parametrizations.weight_norm(model[0]),
+    ],
 )
-def test_own_network_gain_rejects_function_that_changes_network(networks, change):
+@pytest.mark.parametrize("call", ["check", "own-network"])
+def test_changes_of_network_by_function_are_refused_and_undone(networks, call, change):
     def mine(model, images, targets):
         change(model)
         return images
 
     networks = copy.deepcopy(networks)
-    before = [each.clone() for each in networks[0].parameters()]
-    with pytest.raises(rb.CallerError, match=r"^mine changed the network \(weights or mode\); use copy.deepcopy"):
-        rb.own_network_gain(networks, IMAGES, {"other": lambda model, images, targets: images, "mine": mine})
-    assert all(map(torch.equal, networks[0].parameters(), before))
+    before, logits, layers = copy.deepcopy(networks[0].state_dict()), networks[0](IMAGES), list(networks[0])
+    estimators = {"other": lambda model, images, targets: images, "mine": mine}
+    words = r"^mine modified the model \(weights, mode, hooks, methods or modules\); undo this at the end, or work"
+    with pytest.raises(rb.CallerError, match=words):
+        if call == "check":
+            rb.check(networks[0], IMAGES, LABELS, estimators)
+        else:
+            rb.own_network_gain(networks, IMAGES, estimators)
+    torch.testing.assert_close(networks[0].state_dict(), before, rtol=0, atol=0)
+    assert list(networks[0]) == layers and torch.equal(networks[0](IMAGES), logits)
+    assert all("forward" not in vars(layer) and not layer._backward_hooks for layer in layers)
+
+
+def test_changes_of_network_are_undone_after_exception():
+    model = nn.Linear(2, 2)
+    with pytest.raises(ZeroDivisionError), refuse_changes_of_network(model, "mine"):
+        model.register_forward_hook(lambda module, inputs, output: output * 0)
+        print(1 / 0)
+    assert not model._forward_hooks
+
+
+def test_hooks_of_the_caller_stay(networks):
+    networks, seen = copy.deepcopy(networks), []
+    networks[0][0].register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    rb.own_network_gain(networks, IMAGES, {"mine": lambda model, images, targets: images * len(model(images))})
+    count = len(seen)
+    networks[0](IMAGES)
+    assert len(seen) == count + 1
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("freeze", [lambda model: model, torch.jit.freeze])
+def test_script_modules_count_as_unchanged(freeze):
+    model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
+    with refuse_changes_of_network(model, "mine"):
+        model(torch.ones(1, 2))
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
@@ -149,7 +199,7 @@ def test_refuse_changes_of_network_compares_quantized_buffers():
     model.register_buffer("table", torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
     with refuse_changes_of_network(model, "mine"):
         model(torch.ones(1, 2))
-    with pytest.raises(rb.CallerError, match="mine changed the network"), refuse_changes_of_network(model, "mine"):
+    with pytest.raises(rb.CallerError, match="mine modified the model"), refuse_changes_of_network(model, "mine"):
         model.table = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)
 
 
@@ -161,6 +211,6 @@ def test_refuse_changes_of_network_restores_sparse_buffers(layout):
     model.register_buffer("table", values.to_sparse(layout=layout))
     with refuse_changes_of_network(model, "mine"):
         model(torch.ones(1, 2))
-    with pytest.raises(rb.CallerError, match="mine changed the network"), refuse_changes_of_network(model, "mine"):
+    with pytest.raises(rb.CallerError, match="mine modified the model"), refuse_changes_of_network(model, "mine"):
         model.table.mul_(0)
     assert torch.equal(model.table.to_dense().nan_to_num(7), values.nan_to_num(7))
