@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.inputs import move_to_model, to_array
+from roarbench.api.plain_tensors import empty_tensors_of_forward, find_uncopyable_tensor
 from roarbench.api.submission_source import WrittenStatements, is_from_installed_package
 from roarbench.api.user_networks import (
     borrow_networks,
@@ -128,9 +129,13 @@ def read_or_write_source(
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    source, function = _read_source_and_function(builder) if builder else (write_network_structure(model), "network")
+    few = take_few_images(model, images)
+    if builder:
+        source, function = _read_source_and_function(builder)
+    else:
+        with empty_tensors_of_forward(model, few):
+            source, function = write_network_structure(model), "network"
     with borrow_networks([model]):
-        few = take_few_images(model, images)
         wrapped = add_second_logit(model, few)
         check_network_outputs(wrapped, few)
         if wrapped is not model:
@@ -159,6 +164,8 @@ def write_network_structure(model: nn.Module) -> str:
     """Return a Python file whose function `network` builds the same structure; CallerError if there is none."""
     written = WrittenStatements()
     try:
+        if path := find_uncopyable_tensor(model):
+            raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
         structure = _pickle_structure_as_base64(model, written)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)

@@ -100,7 +100,8 @@ class Suite:
 
         Args:
             model: A trained network that returns one logit per class; or a single logit z, if class 1 has probability
-                sigmoid(z). The network may have more classes than the images.
+                sigmoid(z). The network may have more classes than the images. Tensors that each forward pass stores in
+                attributes, such as attention, are not part of the network.
             train: A pair of images and labels. Images: float (n, c, h, w), square, 1 or 3 channels, resized, cropped
                 and normalised as the network expects (`rb.Preprocessing` does this for photographs). Labels: integers
                 (n,), indices of the network's outputs. None if no protocol trains: the mean of the test images is then
@@ -122,13 +123,15 @@ class Suite:
         """
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.array_suite import require_lists, write_array_suite
+        from roarbench.api.plain_tensors import restore_plain_tensors
 
         root = find_default_store() if store is None else Path(store)
         lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         say = partial(make_console().print, soft_wrap=True)
-        folder = write_array_suite(model, train, test, settings, root, network, say)
+        with restore_plain_tensors(model):
+            folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
         return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), name_or_file=path)
 

@@ -103,6 +103,47 @@ def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     assert make_array_suite(tmp_path, model).version == suite.version
 
 
+class Keeping(nn.Module):
+    """A network that keeps tensors of its last pass, as transformers keep their attention, and one of its first."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.attention, self.shift = nn.Linear(3 * 8 * 8, 2), None, torch.tensor(0.25)
+        self.passes, self.cached = [], None
+
+    def forward(self, images):
+        features = images.flatten(1) + self.shift
+        if self.cached is None:
+            self.cached = features.new_ones(2)
+        self.attention = self.layer(features)
+        self.last = {"features": features}
+        self.passes[:] = [features]
+        return self.attention * self.cached
+
+
+def test_tensors_that_a_forward_keeps_are_not_part_of_array_suite(tmp_path):
+    torch.manual_seed(0)
+    model = Keeping()
+    version, images = make_array_suite(tmp_path, model).version, torch.from_numpy(IMAGES)
+    assert (model.attention, model.cached, hasattr(model, "last")) == (None, None, False), "attributes are as before"
+    assert make_array_suite(tmp_path, model).version == version
+    model.attention = torch.zeros(2)  # an earlier pass stored these, one of them with a graph
+    model.last, model.passes = {"features": images.clone().requires_grad_() * 2}, [images]
+    suite = make_array_suite(tmp_path, model)
+    assert suite.version == version and list(model.last) == ["features"] and len(model.passes) == 1
+    assert b"attention" in Path(suite.name_or_file).with_name("network.py").read_bytes()
+    torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(images))
+    model.shift = torch.tensor(0.5)  # not from a pass, so it belongs to the network
+    assert make_array_suite(tmp_path, model).version != version
+
+
+def test_from_arrays_names_attribute_that_cannot_be_copied(tmp_path):
+    model = nn.Sequential(nn.Flatten(), Keeping())
+    model[1].shift = model[1].layer.weight.sum() * 0.1
+    with pytest.raises(roarbench.CallerError, match=r"its attribute '1.shift' is a tensor computed with a gradient"):
+        make_array_suite(tmp_path, model)
+
+
 FILE = """
 from torch import nn
 
