@@ -24,7 +24,7 @@ from roarbench.cli.suggested_commands import append_proposed_command, propose_co
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
-from roarbench.common.text import wrap_lines
+from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.change_suite import add_submissions_and_estimators
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
@@ -73,6 +73,7 @@ def run(
     _enable_compiling(engine, workspace, part, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
     submissions = _read_submissions(submitted)
+    _explain_additional_seeds(suite, options, console)
     with suite.open_writable_results(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
         print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
@@ -114,6 +115,17 @@ def _submit_and_select_part(
     mode = submitted.make_mode(suite)
     entries, pace = check_and_store_submissions(submissions, mode, results, workspace, console)
     return options.select_part(suite, entries), pace
+
+
+def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Console) -> None:
+    """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
+    blocks = replace(options, seeds=None).select_part(suite).blocks
+    own = [block.seeds for block in blocks if block.protocol.trains]
+    if options.seeds and own and (shown := min(own)) < options.seeds:
+        path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
+        tables = f"tables of {suite.plan.title} show {format_count(shown, 'seed')}"
+        use = f"the results of more seeds are stored, and count if {path} says `seeds = {options.seeds}`"
+        console.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
 
 
 def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
@@ -210,6 +222,7 @@ def plan(
     """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite)
     part, data, decoded, seconds = options.select_part(suite), work.data, None, None
+    _explain_additional_seeds(suite, options, err)
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load_results import load_results_reused_by_run
@@ -280,6 +293,7 @@ def _run_suite_and_replication(
 
     workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
+    _explain_additional_seeds(suite, options, err)
     with suite.open_writable_results(err) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))

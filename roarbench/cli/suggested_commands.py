@@ -97,7 +97,8 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
     words += ["--trust-submission"] if any(TRUSTED in EstimatorId.parse(name).marks for name in submitted) else []
     command = propose_command("run", *words, reused=(*_SUITE_OPTIONS, *(_SUBMISSION_OPTIONS if submitted else ())))
     also = ", and for all submissions of this call" if submitted else ""
-    return [f"{command}  # a third training run for rows not significantly different from Random{also}"]
+    purpose = "for a suite file with `seeds = 3`: a third training run for rows not significantly different from Random"
+    return [f"{command}  # {purpose}{also}"]
 
 
 def find_program_name() -> str:

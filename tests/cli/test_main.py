@@ -197,6 +197,19 @@ def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
     assert call("import", tmp_path / "all.parquet", "--store", store).err.startswith(told[0])
 
 
+def test_run_says_before_training_which_seeds_tables_show(call, store, monkeypatch):
+    def stop(*_):
+        raise RunError("no training in this test")
+
+    monkeypatch.setattr(run_suite, "run_suite", stop)
+    run = ("run", *SMALL, "--store", store, "--seeds")
+    told = "--seeds 3: tables of planted v1 show 2 seeds; the results of more seeds are stored, and count if"
+    assert f"{told} a copy of the file of planted says `seeds = 3`" in call(*run, "3").err
+    for words in ((*run, "2"), (*run, "3", "--suite", "planted-corners")):  # the latter trains no networks in its runs
+        answer = call(*words)
+        assert "no training" in answer.err and "--seeds" not in answer.err
+
+
 def test_table_shows_headline_protocol_in_every_format(call, tmp_path):
     """The suite has ROAR beside its headline protocol."""
     make_store(tmp_path, find_builtin_suite("quick@6"), lambda point: point.seed == 0, images=20)
