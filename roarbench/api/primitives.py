@@ -240,7 +240,8 @@ class Curve:
         order: `morf` or `lerf`.
         levels: Removal fractions, including 0.
         accuracy: In [0, 1], with 95 % intervals over the images.
-        probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1].
+        probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1]; wrong if the
+            network returns probabilities instead of logits, which causes a warning.
         area: Mean accuracy over the levels by the trapezoid rule, with its interval.
     """
 

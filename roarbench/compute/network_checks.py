@@ -120,7 +120,11 @@ def _list_warnings(logits: Tensor, name: str) -> list[str]:
         seen, last_layer = "numbers from 0 to 1", "sigmoid"
     else:
         return []
-    return [f"{name} returns {seen} instead of logits, so maps explain the {seen}; remove its last {last_layer}"]
+    wrong = "" if last_layer == "log_softmax" else f", and probabilities are wrong (the softmax of a {last_layer})"
+    remedy = f"remove its last {last_layer}"
+    if last_layer == "sigmoid":  # logits of a hardly trained network may lie between 0 and 1, too
+        remedy = "if it ends in a sigmoid, remove that layer"
+    return [f"{name} returns {seen} instead of logits, so maps explain the {seen}{wrong}; {remedy}"]
 
 
 def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NETWORK) -> list[str]:
@@ -132,8 +136,8 @@ def list_single_logit_warnings(model: nn.Module, images: Tensor, name: str = _NE
         single = extract_logits(model(images))[:, 1] / TWO_CLASSES[1][0]
     if not _look_like_sigmoid_outputs(single):
         return []
-    seen = f"{name} seems to return probabilities of class 1 instead of logits; as logits all of them mean class 1"
-    return [f"{seen}, so remove its last sigmoid"]
+    seen = f"{name} returns numbers from 0 to 1, which as logits all mean class 1"
+    return [f"{seen}; if it ends in a sigmoid, remove that layer"]
 
 
 def _look_like_sigmoid_outputs(logits: Tensor) -> bool:

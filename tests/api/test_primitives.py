@@ -182,9 +182,16 @@ def test_perturbation_curve_fills_by_name_like_suites():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda y: (y[:, 1:] - 5).sigmoid(), "seems to return probabilities of class 1 instead of logits.* sigmoid$"),
-        (lambda y: (y - 5.5).sigmoid(), "returns numbers from 0 to 1 instead of logits, .* remove its last sigmoid$"),
-        (lambda y: y.softmax(1), "returns probabilities instead of logits, .* remove its last softmax$"),
+        (
+            lambda y: (y[:, 1:] - 5).sigmoid(),
+            "returns numbers from 0 to 1, which as logits all mean class 1; if it ends in",
+        ),
+        (
+            lambda y: (y - 5.5).sigmoid(),
+            r"probabilities are wrong \(the softmax of a sigmoid\); if it ends in a sigmoid,",
+        ),
+        (lambda y: y.softmax(1), r"probabilities are wrong \(the softmax of a softmax\); remove its last softmax$"),
+        (lambda y: y.log_softmax(1), "so maps explain the logarithms of probabilities; remove its last log_softmax$"),
     ],
 )
 def test_perturbation_curve_warns_of_probabilities(change, words):
