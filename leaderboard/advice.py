@@ -1,10 +1,11 @@
 """Recommend estimators: the Pareto front of own-network gain against passes, and rows close to the front."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from leaderboard.board_contents import BEATS
+from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.roar_and_own_network_board import Answer, CombinedBoard, NamedRow
+from roarbench.plan.protocols import describe_levels
 from roarbench.stats.bootstrap_intervals import Estimate
 
 
@@ -17,39 +18,57 @@ class AdvisedRow(NamedTuple):
     # the row's interval is above the gains of all other rows of the suite with at most as many passes, also of rows
     # without a significant gain; rows that were added to the suite do not count
     certain: bool
+    lerf_text: str  # the verdict in LeRF order unless it is the same; empty, too, if LeRF order was not run
 
 
 class Advice(NamedTuple):
-    """The Pareto front, cheapest row first, and all other rows whose interval overlaps that of the front's last row."""
+    """The Pareto front, cheapest row first, and all other rows whose interval overlaps that of the front's last row.
+
+    The front is empty if no row explains its network.
+    """
 
     slug: str
     title: str
-    included_levels_text: str  # levels of ROAR in words if some of the suite's levels are left out; else empty
+    removal_text: str  # levels and order of removal behind the own-network gains
+    levels_text: str  # levels of each gain that is shown
     front: list[AdvisedRow]
     near: list[AdvisedRow]
 
 
+_LERF_TEXTS = {OPEN: "not shown in LeRF order", BELOW: "opposes it in LeRF order"}
+
+
 def recommend_rows(board: CombinedBoard) -> Advice | None:
-    """Return the rows among which to choose; None if no row with a known cost explains its network."""
+    """Return the rows among which to choose; None if rows lack verdicts, or if no explaining row has a known cost."""
     roar, own_network = (question.answers for question in board.questions[:2])
-    candidates = list[tuple[NamedRow, Estimate, float]]()
-    for row in board.rows:
-        answer = own_network.get(row.id)
-        if row.passes and answer and answer.colour_class == BEATS and answer.gain.value is not None:
-            candidates.append((row, answer.gain, answer.gain.value))
+    kinds = {answer.colour_class for answer in own_network.values()}
     front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
-    for row, gain, value in sorted(candidates, key=lambda candidate: (candidate[0].passes, -candidate[2])):
-        retrained = roar.get(row.id)
-        shown = retrained if retrained and retrained.gain.value is not None else None
-        advised = AdvisedRow(row, gain, shown, certain=_is_above_rows_with_as_few_passes(row, board.rows, own_network))
+    for row, gain, value in sorted(_list_candidates(board), key=lambda candidate: (candidate[0].passes, -candidate[2])):
+        retrained, lerf = roar.get(row.id), board.lerf_answers.get(row.id)
+        advised = AdvisedRow(
+            row,
+            gain,
+            retrained if retrained and retrained.gain.value is not None else None,
+            _is_above_rows_with_as_few_passes(row, board.rows, own_network),
+            _LERF_TEXTS.get(lerf.colour_class, "") if lerf else "",
+        )
         (front if value > best else others).append(advised)
         best = max(best, value)
-    if not front:
+    if not front and (BEATS in kinds or not {OPEN, BELOW} & kinds):
         return None
-    lowest = front[-1].gain.low or 0.0
+    lowest = front[-1].gain.low or 0.0 if front else 0.0
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
-    return Advice(board.slug, board.title, board.questions[0].included_levels_text, front, near)
+    levels = (f"{each.gain}: {describe_levels(each.levels)}" for each in board.answered_questions[:2])
+    return Advice(board.slug, board.title, board.questions[1].removal_text, "; ".join(levels), front, near)
+
+
+def _list_candidates(board: CombinedBoard) -> Iterator[tuple[NamedRow, Estimate, float]]:
+    """Yield the rows that explain their network and have a known cost, with their gain and its value."""
+    for row in board.rows:
+        answer = board.questions[1].answers.get(row.id)
+        if row.passes and answer and answer.colour_class == BEATS and answer.gain.value is not None:
+            yield row, answer.gain, answer.gain.value
 
 
 def _is_above_rows_with_as_few_passes(row: NamedRow, rows: Iterable[NamedRow], answers: Mapping[str, Answer]) -> bool:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from roarbench.plan.protocols import Protocol
+from roarbench.plan.protocols import ORDER_NAMES, Protocol
 from roarbench.report.row_doubts import Doubt
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
-from roarbench.stats.verdicts import ControlComparison
+from roarbench.stats.verdicts import ControlComparison, Verdict
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # colour classes of rows, with their descriptions
@@ -28,12 +28,22 @@ NETWORK_KINDS = {  # descriptions under own-network gain
     CONTROL: str(OwnNetworkVerdict.BY_CONSTRUCTION),
     UNJUDGED: "no verdict",
 }
+RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no other control
+    Verdict.BETTER: "better than Random",
+    Verdict.SAME: "no significant difference from Random",
+    Verdict.WORSE: "worse than Random",
+}
 _KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
 
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
     """Return a row's colour class under own-network gain; rows with a gain of 0 by construction look like controls."""
     return _KINDS_BY_VERDICT[test.verdict] if test else UNJUDGED
+
+
+def add_order_to_title(title: str, protocol: Protocol) -> str:
+    """Add the order of removal to the name of own-network gain, which alone does not tell its two orders apart."""
+    return f"{title} ({ORDER_NAMES[protocol.order]})" if protocol.scores_all_network_pairs else title
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class BoardRow:
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
     added: bool = False  # whether the row was added to the suite; the rank of such a row does not change other ranks
     started: bool = True  # whether the row has a result under the protocol
+    # under ROAR, the verdict of the comparison with Random alone, which the board of all gains shows; else empty
+    random_verdict_text: str = ""
 
     @property
     def colour_class(self) -> str:
@@ -147,6 +159,11 @@ class BoardContents:
     def tab_label(self) -> str:
         """Return the board's short name: its protocol, and its levels if some of the suite's levels are left out."""
         return f"{self.protocol.title} {self.included_levels_text}".rstrip()
+
+    @property
+    def removal_text(self) -> str:
+        """Return the board's levels and order of removal in words."""
+        return self.protocol.describe_removal(self.levels)
 
     @property
     def colour_legend(self) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Set
 
-from leaderboard.board_contents import BoardContents, BoardRow, make_cost_axis, make_gain_axis
+from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
@@ -55,22 +55,25 @@ def make_board_contents(
             network=row.network,
             added=row.estimator in results.suite.added,
             started=row.estimator in table.estimators_with_results,
+            random_verdict_text=RANDOM_TEXTS[row.vs_random.verdict] if protocol == ROAR and row.vs_random else "",
         )
         for row in table.rows
     )
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
-    network_headline = write_own_network_headline(table.rows, results.suite.added)
+    network_headline = write_own_network_headline(table.rows, protocol, results.suite.added)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=f"{network_headline}." if network_headline else write_beats_controls_headline(rows, board.one_network),
+        headline=f"{network_headline}."
+        if network_headline
+        else write_beats_controls_headline(rows, board.one_network, protocol),
         facts=(
-            *list_facts(table, table.names, f"{measure} {table.included_levels_text}".rstrip(), board.images),
+            *list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
             *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
         ),
         included_levels_text=table.included_levels_text,

@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_gain_axis, make_linear_axis
 from leaderboard.roar_and_own_network_board import CombinedBoard
-from roarbench.common.text import format_count, format_interval, format_signed, list_some
+from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
@@ -136,6 +136,7 @@ class Scatter(NamedTuple):
     roar: Axis
     own: Axis
     description: str
+    removal_text: str  # sentence on the levels and the order of removal of both gains
     missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
 
     def to_x(self, value: float) -> float:
@@ -165,6 +166,7 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
         make_gain_axis(dot.roar for dot in dots),
         make_gain_axis(dot.own for dot in dots),
         f"{retrained.title} and own-network gain in points: {values}.",
+        f"{'; '.join(f'{capitalize(each.gain)}: {each.removal_text}' for each in board.questions[:2])}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )

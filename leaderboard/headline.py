@@ -8,14 +8,18 @@ from collections.abc import Collection, Sequence
 
 from leaderboard.board_contents import BEATS, BoardRow
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
+from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, Protocol, has_opposite_order
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 BLURRED = "random-blurred"
+_WORDS_AT_START = ("All", "None", "Of", "The")  # first words of headlines that are not names
 
 
-def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
+def write_beats_controls_headline(
+    rows: Sequence[BoardRow], one_network: bool = False, protocol: Protocol | None = None
+) -> str:
     """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
@@ -24,7 +28,11 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = 
     Args:
         rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
         one_network: Whether all rows explain the same single network.
+        protocol: The board's protocol, which the headline names if there is another one for the opposite order.
     """
+    if protocol and has_opposite_order(protocol) and (headline := write_beats_controls_headline(rows, one_network)):
+        first, space, rest = headline.partition(" ")
+        return f"Under {protocol.title}, {first.lower() if first in _WORDS_AT_START else first}{space}{rest}"
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
     has_added_control = any(row.control for row in rows if row.added)
@@ -68,7 +76,7 @@ def write_combined_headline(
         included_levels_text: The levels in words, such as `at 90 %`, if ROAR has results at only some of the suite's
             levels. Rows without a result at one of these levels are not counted.
     """
-    explained = write_own_network_headline(network, added)
+    explained = _count_explaining_rows(network, added)
     retrained = [
         row for row in _select_estimators(roar, added) if row.gain.value is not None or not included_levels_text
     ]
@@ -80,14 +88,22 @@ def write_combined_headline(
     blurred_beats = any(row.estimator == BLURRED and _does_beat_random(row) for row in roar)
     blurred = (", and so is blurred noise" if winners else ", but blurred noise is") * blurred_beats
     protocol = f"under ROAR {included_levels_text}".rstrip()
-    return f"{explained}; {protocol} {winners or 'none'} of {estimators} {verb} shown to beat Random{blurred}."
+    order = ORDER_NAMES[OWN_NETWORK.order]
+    return (
+        f"{explained} ({order}); {protocol} {winners or 'none'} of {estimators} {verb} shown to beat Random{blurred}."
+    )
 
 
-def write_own_network_headline(rows: Sequence[Row], added: Collection[str] = ()) -> str:
-    """Describe how many estimators are shown to explain their network, without a full stop.
+def write_own_network_headline(rows: Sequence[Row], protocol: Protocol, added: Collection[str] = ()) -> str:
+    """Describe how many estimators are shown to explain their network, and the order of removal, without a full stop.
 
     Rows that were `added` to the suite are not counted. The result is empty if a verdict is missing.
     """
+    explained = _count_explaining_rows(rows, added)
+    return explained and f"{explained} ({REMOVED_FIRST[protocol.order]} features removed first)"
+
+
+def _count_explaining_rows(rows: Sequence[Row], added: Collection[str]) -> str:
     estimators, has_added = _select_estimators(rows, added), any(row.estimator in added for row in rows)
     verdicts = [row.network.verdict for row in estimators if row.network]
     if not estimators or len(verdicts) < len(estimators):

@@ -156,9 +156,9 @@ def export_site(views: Views, folder: Path) -> int:
             (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
             (folder / site.get_link(at)).write_text(render_page(site, at).html, encoding="utf-8")
-        for first in site.known[:1]:  # links to its own name stay valid when another page becomes the index
-            forward = _FORWARD_PAGE.format(link=site.get_link(first))
-            (folder / make_file_name(first)).write_text(forward, encoding="utf-8")
+        if site.known and site.first_address.page == "board":  # its own name is the address that the page to cite has
+            forward = _FORWARD_PAGE.format(link=site.get_link(site.first_address))
+            (folder / make_file_name(site.first_address)).write_text(forward, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():
             (folder / name).write_bytes(content)

@@ -16,6 +16,7 @@ from leaderboard.board_contents import (
     UNJUDGED,
     Axis,
     BoardContents,
+    add_order_to_title,
     choose_colour_class,
     make_gain_axis,
 )
@@ -25,7 +26,7 @@ from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
-from roarbench.plan.protocols import Protocol
+from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
@@ -62,6 +63,17 @@ class Question:
     answers: Mapping[str, Answer]
     # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
     included_levels_text: str
+    levels: tuple[float, ...]
+
+    @property
+    def removal_text(self) -> str:
+        """Return the column's levels and order of removal in words."""
+        return self.protocol.describe_removal(self.levels)
+
+    @property
+    def legend_title(self) -> str:
+        """Return the name of the gain and, if another protocol has the opposite order, the order of removal."""
+        return add_order_to_title(capitalize(self.gain), self.protocol)
 
     @property
     def gain_with_levels(self) -> str:
@@ -108,6 +120,8 @@ class CombinedBoard:
     caption: tuple[str, ...]
     questions: tuple[Question, ...]
     rows: tuple[NamedRow, ...]
+    # answers under own-network gain in LeRF order, by estimator; empty if the suite lacks that protocol
+    lerf_answers: Mapping[str, Answer]
 
     @property
     def answered_questions(self) -> list[Question]:
@@ -115,7 +129,9 @@ class CombinedBoard:
         return [question for question in self.questions if question.answers]
 
 
-def make_combined_board(both: CombinedTable, matched_board: BoardContents | None = None) -> CombinedBoard:
+def make_combined_board(
+    both: CombinedTable, matched_board: BoardContents | None = None, own_network_lerf: SuiteTable | None = None
+) -> CombinedBoard:
     """Build the board of ROAR and own-network gain; `matched_board`, if given, adds a column of matched gain."""
     results = both.roar.suite_results
     third = [_make_matched_gain_question(both, matched_board)] if matched_board else []
@@ -134,6 +150,28 @@ def make_combined_board(both: CombinedTable, matched_board: BoardContents | None
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, features) for name in names),
+        lerf_answers=_make_own_network_answers(own_network_lerf) if own_network_lerf else {},
+    )
+
+
+def make_board_without_roar(results: SuiteResults, board: BoardContents) -> CombinedBoard:
+    """Build the board of a suite that leads with own-network gain alone, for advice; its ROAR question is empty."""
+    features = prod(results.suite.dataset_record.shape)
+    answers = {
+        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction)
+        for row in board.rows
+        if row.started
+    }
+    own = Question(board.protocol, board.protocol.gain_name, "", NETWORK_KINDS, answers, "", board.levels)
+    return CombinedBoard(
+        slug=board.slug,
+        title=board.title,
+        headline=board.headline,
+        facts=board.facts,
+        caption=(board.caption,),
+        questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
+        rows=tuple(_make_named_row(results, name, features) for name in answers),
+        lerf_answers={},
     )
 
 
@@ -152,12 +190,28 @@ def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
-    own_answers = {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(own)}
+    own_answers = _make_own_network_answers(own)
     pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
     network, protocol = "Does the map explain this network?", own.board.protocol
     return [
-        Question(roar.board.protocol, "ROAR gain", pixels, RANDOM_KINDS, roar_answers, roar.included_levels_text),
-        Question(protocol, protocol.gain_name, network, NETWORK_KINDS, own_answers, own.included_levels_text),
+        Question(
+            roar.board.protocol,
+            "ROAR gain",
+            pixels,
+            RANDOM_KINDS,
+            roar_answers,
+            roar.included_levels_text,
+            roar.board.levels,
+        ),
+        Question(
+            protocol,
+            protocol.gain_name,
+            network,
+            NETWORK_KINDS,
+            own_answers,
+            own.included_levels_text,
+            own.board.levels,
+        ),
     ]
 
 
@@ -172,7 +226,8 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
         if row.started
     }
     asks = both.roar.suite_results.adapt_text("Does the map show evidence in the image?")
-    return Question(board.protocol, board.protocol.gain_name, asks, KINDS, answers, board.included_levels_text)
+    name = board.protocol.gain_name
+    return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
 
 
 def _make_roar_answer(row: Row) -> Answer:
@@ -181,6 +236,10 @@ def _make_roar_answer(row: Row) -> Answer:
     kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
     gain = row.gain if comparison else Estimate(row.gain.value)
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
+
+
+def _make_own_network_answers(table: SuiteTable) -> dict[str, Answer]:
+    return {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(table)}
 
 
 def _make_own_network_answer(row: Row) -> Answer:

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.pictures import Pictures, read_pictures
-from leaderboard.roar_and_own_network_board import CombinedBoard, make_combined_board
+from leaderboard.roar_and_own_network_board import CombinedBoard, make_board_without_roar, make_combined_board
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.planned_runs import PlannedRun
-from roarbench.plan.protocols import MATCHED, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.roar_and_own_network_table import CombinedTable, has_combined_table
@@ -111,7 +111,15 @@ class SuiteView:
         matched_board = self.get_board(MATCHED) if MATCHED in self.protocols else None
         if matched_board and {CONTROL, UNJUDGED} == {row.colour_class for row in matched_board.rows}:
             matched_board = None  # a control was not run, so no row has a verdict
-        return self.get_or_compute("paired", lambda: make_combined_board(tables, matched_board))
+        lerf = self.table(OWN_NETWORK_LERF) if OWN_NETWORK_LERF in self.protocols else None
+        return self.get_or_compute("paired", lambda: make_combined_board(tables, matched_board, lerf))
+
+    @property
+    def board_for_advice(self) -> CombinedBoard | None:
+        """Return the board from which estimators are recommended; None for a suite that leads with other gains."""
+        if self.headline_protocol != OWN_NETWORK:
+            return self.combined_board
+        return self.get_or_compute("advice", lambda: make_board_without_roar(self.results, self.board))
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a protocol's board; the defaults are the first unit and all levels."""
@@ -189,11 +197,20 @@ class SuiteView:
 
 
 def sort_for_display(views: Iterable[SuiteView]) -> list[SuiteView]:
-    """Sort suites for a page: images before tables, then suites that lead with both questions, then by image size."""
+    """Sort suites for a page: images before tables, then suites that lead with both questions.
+
+    Suites that agree in both are sorted by image size, then by their number of rows that were not added, the largest
+    first.
+    """
     records = {view: view.results.suite.dataset_record for view in views}
     return sorted(
         records,
-        key=lambda view: (records[view].tabular, not view.leads_with_roar_and_own_network, -prod(records[view].shape)),
+        key=lambda view: (
+            records[view].tabular,
+            not view.leads_with_roar_and_own_network,
+            -prod(records[view].shape),
+            -sum(name not in view.results.suite.added for name in view.rows),
+        ),
     )
 
 

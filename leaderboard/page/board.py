@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BoardContents
+from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
 from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.roar_and_own_network_board import CombinedBoard
@@ -17,6 +17,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
+from roarbench.stats.verdicts import Verdict
 
 ALL_GAINS = "All gains"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
@@ -71,7 +72,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         # the app's first page has no curves, because importing matplotlib takes long
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
-        "key": list(list_explanations(board)),
+        "key": [*list_explanations(board), *_explain_other_colours(view, board)],
         "files": _add_download_files(
             site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
         ),
@@ -105,7 +106,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
         "units": [],
         "levels": [],
         "suites": _make_suite_tabs(site, view),
-        "legend": [(question.title, question.colour_legend) for question in board.answered_questions],
+        "legend": [(question.legend_title, question.colour_legend) for question in board.answered_questions],
         "files": _add_download_files(site, view, view.slug, view.tables),
     }
 
@@ -158,6 +159,18 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
     ):
         label = owner.get_tab_label(protocol) + ("" if owner is view else f" · {shorten_line(owner.title, 40)}")
         yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
+
+
+def _explain_other_colours(view: SuiteView, board: BoardContents) -> Iterator[str]:
+    """Yield an explanation if rows that are better than Random have other colours on the board of all gains."""
+    better = RANDOM_TEXTS[Verdict.BETTER]
+    if view.leads_with_roar_and_own_network and any(
+        row.random_verdict_text == better for row in board.rows if row.colour_class in (OPEN, BELOW)
+    ):
+        yield (
+            f"Colours compare a row with every control. The board “{ALL_GAINS}” compares ROAR gain with Random alone, "
+            f"so that a row below another control may be {better} there."
+        )
 
 
 def list_explanations(board: BoardContents) -> Iterator[str]:

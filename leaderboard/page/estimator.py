@@ -15,7 +15,7 @@ from leaderboard.pictures import Pictures
 from leaderboard.roar_and_own_network_board import Answer, CombinedBoard
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
-from roarbench.common.text import format_interval, format_rank, typeset_minus_and_percent_signs
+from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     count_passes,
     describe_control_use_of_network,
@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import (
     find_estimator_or_placeholder,
 )
 from roarbench.estimators.ids import TRUSTED
-from roarbench.plan.protocols import ROAR
+from roarbench.plan.protocols import ROAR, describe_levels
 from roarbench.report.repeat_commands import make_repeat_command
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.report.table import CONTROLS, UNTRAINED
@@ -63,16 +63,17 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 
 def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:
-    """Return link, suite and protocol of a board, for the macro `strip` of `parts.html`."""
-    return site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), board.tab_label
+    """Return link, suite and protocol with levels of a board, for the macro `strip` of `parts.html`."""
+    label = f"{board.protocol.title}, {describe_levels(board.levels)}"
+    return site.get_link(find_board_address(view, board.protocol)), shorten_line(view.title), label
 
 
 def _list_control_comparisons(boards: Iterable[RowOnBoard]) -> Iterator[tuple[Any, ...]]:
-    """Yield suite, protocol and the row's comparison with each control, worst first, of each board with verdicts."""
+    """Yield suite, board and the row's comparison with each control, worst first, of each board with verdicts."""
     for view, board, row in boards:
         if row.beating:
             comparisons = sorted(row.beating.against.items(), key=lambda item: item[1].difference.value or 0.0)
-            yield shorten_line(view.title), board.protocol, comparisons
+            yield shorten_line(view.title), board, comparisons
 
 
 def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
@@ -82,19 +83,29 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 
 
 def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Describe a row's answers to both questions, from the first suite with the most answers.
+    """Describe a row's answers to both questions, from the suite with the most answers.
+
+    Of several such suites, the suite with the most rows that were not added is chosen.
 
     If no suite leads with both questions, describe the row's verdict on `board`.
     """
     combined = [view.combined_board for view in views if view.combined_board]
     with_row = [board for board in combined if row.id in {other.id for other in board.rows}]
-    most = max(with_row, key=lambda board: sum(row.id in each.answers for each in board.questions[:2]), default=None)
+
+    def make_sort_key(board: CombinedBoard) -> tuple[int, int]:
+        answers = sum(row.id in each.answers for each in board.questions[:2])
+        return answers, sum(not other.added for other in board.rows)
+
+    most = max(with_row, key=make_sort_key, default=None)
     return describe_both_verdicts(most, row.id) if most else write_verdict_sentence(board, row)
 
 
 def describe_both_verdicts(board: CombinedBoard, name: str) -> str:
-    """Describe a row's answer to each question of a board, and name the suite."""
-    answers = (f"{each.title}: {_format_verdict_and_gain(each.answers.get(name))}" for each in board.questions)
+    """Describe a row's answer to each question of a board with its levels, and name the suite."""
+    answers = (
+        f"{capitalize(each.gain)} ({each.removal_text}): {_format_verdict_and_gain(each.answers.get(name))}"
+        for each in board.questions
+    )
     return f"{'. '.join(answers)} ({board.title})."
 
 
@@ -177,7 +188,8 @@ def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
             wins = "explains its network by" if one.scores_all_network_pairs else "beats every control under"
             control = find_display_name(row.beating.hardest_control).full_name
             return (
-                f"On {won.title} it {wins} {one.title} and is below {control} under {other.title}. Both can be true: "
+                f"On {won.title} it {wins} {one.title} ({describe_levels(won.levels)}) and is below {control} under "
+                f"{other.title} ({describe_levels(lost.levels)}). Both can be true: "
                 f"the two ask different questions. {one.title}: {one.question} {other.title}: {other.question} A "
                 "retrained network can infer the class from the shape of the masks."
             )

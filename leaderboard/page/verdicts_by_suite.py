@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
+from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN, add_order_to_title
 from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
@@ -14,6 +14,7 @@ from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import Run
+from roarbench.plan.protocols import describe_levels
 
 _SHOWN = 8  # visible columns per kind of data; the page hides further columns under "more"
 
@@ -24,6 +25,8 @@ class QuestionColumn(NamedTuple):
     href: str
     suite: str
     question: str
+    levels_text: str
+    legend_title: str
     kinds: Mapping[str, str]
     answers: Mapping[str, Answer]
     later: bool  # whether the column comes after the columns of ROAR and own-network gain of all suites
@@ -41,6 +44,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             counts[_find_kind_of_data(view)] += 1
     tables = []
     boards = [view.combined_board for view in shown if view.combined_board]
+    advices = list(filter(None, map(recommend_rows, filter(None, (view.board_for_advice for view in shown)))))
     for data, unsorted in columns_by_data.items():
         columns = sorted(unsorted, key=lambda column: column.later)
         tables.append((data, False, columns[:_SHOWN], _make_verdict_rows(columns[:_SHOWN])))
@@ -50,7 +54,8 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "tables": tables,
         "counts": counts,
         "legend": _make_legend(column for columns in columns_by_data.values() for column in columns),
-        "advice": list(filter(None, map(recommend_rows, boards))),
+        "advice": [advice for advice in advices if advice.front],
+        "unadvised": [advice for advice in advices if not advice.front],
         "scatters": [(board.title, scatter) for board in boards if (scatter := make_scatter(board))],
     }
 
@@ -89,28 +94,38 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     if view.combined_board:
         link = site.get_page_link("board", view.slug)
         for number, question in enumerate(view.combined_board.questions):
-            yield QuestionColumn(link, title, question.title, question.kinds, question.answers, number > 1)
+            yield QuestionColumn(
+                link,
+                title,
+                question.title,
+                describe_levels(question.levels),
+                question.legend_title,
+                question.kinds,
+                question.answers,
+                number > 1,
+            )
         return
     board = view.board
     words = NETWORK_KINDS if board.protocol.scores_all_network_pairs else KINDS
     rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
     link = site.get_link(find_board_address(view, board.protocol))
-    yield QuestionColumn(link, title, board.tab_label, words, rows, True)
+    levels, legend_title = describe_levels(board.levels), add_order_to_title(board.protocol.title, board.protocol)
+    yield QuestionColumn(link, title, board.tab_label, levels, legend_title, words, rows, True)
 
 
 def _find_kind_of_data(view: SuiteView) -> str:
     record = view.results.suite.dataset_record
     if record.tabular:
         return "Tables"
-    return "Known truth" if record.generated else "Photographs"
+    return "Known truth" if record.generated else "Images"
 
 
 def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the colour legend; questions whose colours have the same meanings share an entry."""
     kinds, present = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
-        kinds[column.question] = column.kinds
-        present[column.question] |= {answer.colour_class for answer in column.answers.values()}
+        kinds[column.legend_title] = column.kinds
+        present[column.legend_title] |= {answer.colour_class for answer in column.answers.values()}
     questions_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
     for question, meanings in kinds.items():
         questions_by_items[tuple(item for item in meanings.items() if item[0] in present[question])].append(question)

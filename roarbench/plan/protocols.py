@@ -5,6 +5,7 @@ ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roarbench.common.enums import MATCHED_IMAGE, Order, ScoredNetwork
@@ -15,6 +16,8 @@ _ON_COMMON = (
     "train one network on images with the controls' exchanged removal masks, tune a copy of it for each row on images "
     "with the row's exchanged masks"
 )
+ORDER_NAMES = {Order.MORF: "MoRF", Order.LERF: "LeRF"}  # most and least relevant first
+REMOVED_FIRST = {Order.MORF: "most important", Order.LERF: "least important"}  # features by order of removal
 _ROUGHER = "a smooth map can differ from 0 without any information, because its matched masks are rougher"
 _TABULAR_WORDS = {  # in this order; in boards, a row alone is an estimator's
     "its contrast": "its distance from the fill",
@@ -42,8 +45,8 @@ class Protocol:
     question: str  # question that the protocol answers about an estimator
     method: str  # procedure, in the imperative, without a full stop
     dot_meaning: str  # meaning of a dot on the web page, in sentences; `*` encloses stressed words
-    gain_name: str = "gain over Random"  # name of the gain in sentences; empty if the protocol has no gain
-    gain_meaning: str = "Gain: the area between Random's accuracy curve and the row's."
+    gain_name: str  # name of the gain in sentences, different for each protocol; empty if the protocol has no gain
+    gain_meaning: str  # definition, whose first sentence tells orders of removal apart
     # controls whose gain should be 0; a significant gain of one of them is a reason to doubt a table
     zero_gain_controls: tuple[str, ...] = ()
     known_failures: str
@@ -79,6 +82,11 @@ class Protocol:
         """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
         return self.random_is_zero or self.retrain is ScoredNetwork.COMMON
 
+    def describe_removal(self, levels: Sequence[float]) -> str:
+        """Return levels and order in words: `90 % removed, most important first`; no order if the gain has both."""
+        order = "" if self.computed_from else f", {REMOVED_FIRST[self.order]} first"
+        return describe_levels(levels) + order
+
     @property
     def gain_axis(self) -> str:
         """Return the label of an axis of gains."""
@@ -103,6 +111,8 @@ ROAR = Protocol(
     method="remove the most important features, then train a new network on the remaining features",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
     "are removed and a *new network* is trained on the rest. 0 = Random.",
+    gain_name="ROAR gain over Random",
+    gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
     known_failures="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond "
     "the removed pixels; redundant features replace each other",
     purpose="To compare with the paper; together with `mask-only` and blurred twins",
@@ -116,6 +126,8 @@ KAR = replace(
     method="remove the least important features, then train a new network on the remaining features",
     dot_meaning="Each dot: how much higher accuracy is than with a random ranking when only the most important "
     "features are kept and a *new network* is trained on them. 0 = Random.",
+    gain_name="KAR gain over Random",
+    gain_meaning="Gain: area between Random's accuracy curve and the row's, least important first.",
     known_failures="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
     purpose="With `roar`, to see whether both orders agree",
 )
@@ -161,6 +173,8 @@ MORF = Protocol(
     method="remove the most important features and score the explained network, without retraining it",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
     "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
+    gain_name="MoRF gain over Random",
+    gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
     known_failures="Damaged images are unlike the training images; smooth and scattered masks harm the network "
     "differently",
     purpose="To find errors in seconds; measures faithfulness to one network, not to the data",
@@ -174,6 +188,8 @@ LERF = replace(
     method="remove the least important features and score the explained network, without retraining it",
     dot_meaning="Each dot: how much higher accuracy is than with a random ranking when the least important features "
     "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
+    gain_name="LeRF gain over Random",
+    gain_meaning="Gain: area between Random's accuracy curve and the row's, least important first.",
     known_failures="As `morf`",
     purpose="With `morf`",
 )
@@ -190,7 +206,7 @@ OWN_NETWORK = Protocol(
     "other's. Each dot: how many more predictions change with a network's *own* map than with *another's*, in points. "
     "0 = the map shows nothing that is specific to its network.",
     gain_name="own-network gain",
-    gain_meaning="Gain: predictions that change with the own map, minus with another network's. Both numbers are in "
+    gain_meaning="Gain: predictions changed by own map minus by others, most important removed. Both numbers are in "
     "percent of the predictions; a map that is the same for all networks has a gain of 0.",
     known_failures="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms "
     "only one network has a high gain; damaged images are unlike the training images",
@@ -207,9 +223,9 @@ OWN_NETWORK_LERF = replace(
     dot_meaning="Two explained networks give four scores: each is tested without the features that its own map ranks "
     "last, and without those that the other's ranks last. Each dot: how many more predictions *stay the same* with a "
     "network's *own* map, in points. 0 = the map shows nothing that is specific to its network.",
-    gain_meaning="Gain: predictions kept with the own map, minus with another network's map. Features that the map "
-    "ranks last are removed. Both numbers are in percent of the predictions; a map that is the same for all networks "
-    "has a gain of 0.",
+    gain_name="own-network LeRF gain",
+    gain_meaning="Gain: predictions kept by own map minus by others, least important removed. Both numbers are in "
+    "percent of the predictions; a map that is the same for all networks has a gain of 0.",
     known_failures="As `own-network`",
     purpose="With `own-network`",
 )
@@ -223,6 +239,7 @@ AUGMENTED = Protocol(
     "features, with that under Random's",
     dot_meaning="Each dot: how much further accuracy falls with an estimator's mask than with a random one, for one "
     "network trained on damaged images. 0 = Random.",
+    gain_name="augmented gain over Random",
     gain_meaning="Gain: the area between the accuracy curves of Random's masks and the row's. Both are scored by one "
     "network, trained with exchanged masks of the controls and tuned with exchanged masks of the row.",
     known_failures="Smooth masks lower accuracy more than scattered masks, whatever they remove",
@@ -259,10 +276,20 @@ ROAR_EXCHANGED = Protocol(
     method="train a new network on images with other images' removal masks, and test it on images with their own masks",
     dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
     "are removed and a *new network* is trained on images with other images' masks. 0 = Random.",
+    gain_name="exchanged ROAR gain over Random",
+    gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
     known_failures="Masks hide an image's own evidence only at test time; a network may learn that a class is more "
     "likely if its evidence is hidden",
     purpose="If mask-only networks have high accuracy",
 )
+
+
+def describe_levels(levels: Sequence[float]) -> str:
+    """Return levels in words: `5 and 50 % removed`; more than three as a range, `10 to 90 % removed`."""
+    *others, last = (f"{100 * t:g}" for t in levels)
+    if len(others) > 2:
+        return f"{others[0]} to {last} % removed"
+    return f"{', '.join(others)} and {last} % removed" if others else f"{last} % removed"
 
 
 def _make_sort_key(protocol: Protocol) -> tuple[bool, int, int, str]:
@@ -277,6 +304,13 @@ _UNSORTED = (
 )
 SHOWN = {protocol.name: protocol for protocol in sorted(_UNSORTED, key=_make_sort_key)}  # protocols with tables
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.computed_from}  # protocols with runs
+
+
+def has_opposite_order(protocol: Protocol) -> bool:
+    """Return whether another protocol scores the same network and removes the other end of the ranking first."""
+    if protocol.computed_from:
+        return False
+    return any(other.retrain is protocol.retrain and other.order != protocol.order for other in PROTOCOLS.values())
 
 
 def adapt_text_to_data(text: str, tabular: bool) -> str:

@@ -120,7 +120,7 @@ class CombinedTable:
         retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own_network))
         return (
             f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
-            f"Own-network gain: predictions changed by own map minus by others, t = {scored}.",
+            f"Own-network gain, MoRF: predictions changed by own map - others, t = {scored}.",
         )
 
     @property

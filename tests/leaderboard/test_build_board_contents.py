@@ -276,7 +276,7 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     page, view = render_page(site, at).html, views["quick-v2"]
     found = view.suite_draws.compare(view.headline_protocol, view.suite_draws.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page and "The verdict is the same as in every table" in page
-    assert "Difference in gain over Random: " in page
+    assert "Difference in augmented gain over Random: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):

@@ -125,7 +125,7 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
 
 def test_methods_count_rows_and_networks_with_results(report):
     """Three of the suite's rows and one of its networks have no results."""
-    assert "2 estimators and 2 controls were compared by gain over Random" in report
+    assert "2 estimators and 2 controls were compared by ROAR gain over Random" in report
     (networks,) = re.findall(r"\d+ networks .* were explained; [^;]* are classified correctly", report)
     assert networks.startswith("2 networks (resnet-quick) trained on 400 images of imagenette64-1000 were explained; ")
     assert networks.count(" %") == 2

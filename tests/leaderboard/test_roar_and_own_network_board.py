@@ -13,7 +13,7 @@ from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.roar_and_own_network_board import Answer, NamedRow, Question, make_combined_board
+from leaderboard.roar_and_own_network_board import Question, make_combined_board
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -21,7 +21,6 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.repeat_commands import make_repeat_command
-from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
@@ -117,57 +116,6 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone
     assert "of 10 estimators is shown to explain" in alone
-
-
-ADVISED = {  # passes, own-network gain with its interval
-    "grad": (2, (3.0, 2.0, 4.0), BEATS),
-    "lrp": (2, (5.0, 3.0, 7.0), BEATS),
-    "deeplift": (4, (4.9, 4.0, 7.5), BEATS),
-    "sg-grad": (30, (99.0, -1.0, 199.0), OPEN),
-    "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
-    "ig": (50, (7.9, 7.4, 8.6), BEATS),
-    "mine": (0, (20.0, 19.0, 21.0), BEATS),
-    "rise": (1000, (8.5, 7.0, 10.0), BEATS),
-    "gb": (2000, (), BEATS),
-}
-
-
-def recommend(board, *names, added=()):
-    """Recommend among these rows of `ADVISED`, which replace those of the board."""
-    roar, own = board.questions
-    answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
-    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0], name in added) for name in names)
-    return recommend_rows(replace(board, rows=rows, questions=(roar, replace(own, answers=answers))))
-
-
-def test_recommended_rows_match_manual_pareto_front(combined_board):
-    """The front is of gain against passes; rows whose interval reaches the front are near."""
-    found = recommend(combined_board, *ADVISED)
-    assert [each.row.id for each in found.front] == ["lrp", "occlusion", "rise"]
-    assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
-    assert found.front[0].roar is None, "not retrained for"
-    assert [each.row.id for each in recommend(combined_board, "grad", "lrp").near] == ["grad"]
-
-
-def test_row_is_certain_if_interval_is_above_every_row_with_as_few_passes(combined_board):
-    few = ("lrp", "deeplift", "occlusion")
-    for more, added, certain in (
-        ((), (), [True, True]),
-        (("grad",), (), [False, True]),  # as many passes as lrp, whose interval reaches its gain
-        (("ig",), (), [True, False]),
-        (("ig",), ("ig",), [True, True]),  # an added row does not count
-        (("sg-grad",), (), [True, False]),  # a higher gain that is not significant
-        (("mine",), (), [True, True]),  # passes unknown
-    ):
-        found = recommend(combined_board, *few, *more, added=added)
-        assert {each.row.id: each.certain for each in found.front if each.row.id in few} == dict(
-            zip(("lrp", "occlusion"), certain, strict=True)
-        ), more
-
-
-def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board):
-    assert recommend(combined_board, "sg-grad", "mine", "gb") is None
-    assert recommend(combined_board) is None
 
 
 def test_row_cost_is_counted_in_passes_per_image(combined_board):
@@ -333,7 +281,7 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
     assert rows == {*SUITE.estimators_with_own_row} - NOT_RETRAINED
     first = pages[make_address("board", "quick-v7")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
-    assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain</b></span>" not in first
+    assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain (" not in first
     assert '<p class="facts">ROAR gain · ' in first
 
 
@@ -359,18 +307,19 @@ def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
     first, roar, *_ = pages
     assert "ROAR gain at 90 %</button>" in first and ">ROAR at 90 %</a>" in first
     assert "levels 0.9, without 0.5 of the suite" in roar and "<small>ROAR at 90 %</small>" in claims
-    assert any("ROAR gain at 90\N{NARROW NO-BREAK SPACE}%: not run" in page for page in pages), "the page of ig"
+    said = "ROAR gain (90\N{NARROW NO-BREAK SPACE}% removed, most important first): not run"
+    assert any(said in page for page in pages), "the page of ig"
 
 
 def test_estimator_page_describes_verdicts_of_both_gains(views, combined_board):
     assert describe_both_verdicts(combined_board, "grad") == (
-        "ROAR gain at 90 %: worse than Random, -4.5 [-5.7, -3.2] points. "
-        "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
+        "ROAR gain (90 % removed, most important first): worse than Random, -4.5 [-5.7, -3.2] points. "
+        "Own-network gain (5 and 50 % removed, most important first): not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
     )
     said = describe_both_verdicts(combined_board, "ig")
-    assert said.startswith("ROAR gain at 90 %: not run. Own-network gain: explains its network, +1.0 ")
-    assert "Own-network gain: 0 by construction" in describe_both_verdicts(combined_board, "sobel")
-    assert "ROAR gain: not run." in render(views, make_address("estimator", estimator="gradcam"))
+    assert said.startswith("ROAR gain (90 % removed, most important first): not run. Own-network gain (")
+    assert "): 0 by construction (made-up v1)." in describe_both_verdicts(combined_board, "sobel")
+    assert "most important first): not run." in render(views, make_address("estimator", estimator="gradcam"))
     board = views["quick-v7"].get_board(OWN_NETWORK)
     sentence = write_verdict_sentence(board, board.rows_by_id["random"])
     assert sentence.startswith("Its own-network gain is 0 by construction")

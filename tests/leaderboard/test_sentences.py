@@ -21,7 +21,7 @@ from leaderboard.page.estimator import (
 from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.common.enums import Order
-from roarbench.plan.protocols import KAR, SHOWN
+from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
 from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.board_records import Board, IntervalScope, Row
@@ -95,6 +95,14 @@ def test_describe_winners_matches_verdicts(words):
     assert write_beats_controls_headline(told) == said
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert write_beats_controls_headline(rows, one_network=True) == alone
+    assert write_beats_controls_headline(rows, protocol=MATCHED) == CASES[words], "no other order"
+    for protocol in (ROAR, KAR):
+        start, _, rest = CASES[words].partition(" ")
+        named = f"Under {protocol.title}, {start if start[:1] == 'E' else start.lower()} {rest}" if start else ""
+        assert write_beats_controls_headline(rows, protocol=protocol) == named
+
+
+MORF_FIRST = "(most important features removed first)"
 
 
 def make_two_boards(explains, better):
@@ -118,16 +126,17 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     ):
         boards = make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
         found = write_combined_headline(*boards)
-        assert found == f"2 of 3 estimators are shown to explain their network; under ROAR {said}"
+        assert found == f"2 of 3 estimators are shown to explain their network (MoRF); under ROAR {said}"
     network, roar = make_two_boards(explains, {"grad": True})
     more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
     assert write_combined_headline(more, again, added={"sg-grad"}) == (
-        "2 of the suite’s 3 estimators are shown to explain their network; "
+        "2 of the suite’s 3 estimators are shown to explain their network (MoRF); "
         "under ROAR 1 of its 1 is shown to beat Random."
     ), "the page has rows that are not counted"
     measured = [replace(again[0], gain=Estimate(1.0)), again[1]]
     assert write_combined_headline(more, measured, included_levels_text="at 90 %") == (
-        "3 of 4 estimators are shown to explain their network; under ROAR at 90 % 1 of 1 is shown to beat Random."
+        "3 of 4 estimators are shown to explain their network (MoRF); "
+        "under ROAR at 90 % 1 of 1 is shown to beat Random."
     ), "a row without the levels that were run is not counted"
     for without_verdict in (
         ([replace(row, network=None) for row in network], roar),
@@ -135,7 +144,9 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
     ):
         assert write_combined_headline(*without_verdict) == ""
     shown_none, _ = make_two_boards({"grad": False, "ig": False}, {})
-    assert write_own_network_headline(shown_none) == "None of 2 estimators is shown to explain its network"
+    for protocol, order in ((OWN_NETWORK, MORF_FIRST), (OWN_NETWORK_LERF, "(least important features removed first)")):
+        found = write_own_network_headline(shown_none, protocol)
+        assert found == f"None of 2 estimators is shown to explain its network {order}"
 
 
 def test_verdict_sentence_names_dependence_on_image_and_network():
@@ -165,13 +176,15 @@ def test_verdict_sentence_counts_rank_among_suite_rows():
 
 def test_explain_disagreement_names_win_and_loss_under_roar():
     def said(suites=("one", "one"), **words):
-        boards = [SimpleNamespace(protocol=SHOWN[name], title="digits") for name in words]
+        boards = [SimpleNamespace(protocol=SHOWN[name], title="digits", levels=(0.1, 0.9)) for name in words]
         return explain_disagreement(list(zip(suites, boards, map(make_row, words.values()), strict=True)))
 
     why = said(matched="yes", roar="<")
-    assert why.startswith("On digits it beats every control under Matched gain and is below Local contrast under ROAR.")
+    removed = "(10 and 90 % removed)"
+    won, lost = f"under Matched gain {removed}", f"under ROAR {removed}."
+    assert why.startswith(f"On digits it beats every control {won} and is below Local contrast {lost}")
     assert MATCHED.question in why and ROAR.question in why
-    assert said(matched="<", roar="yes").startswith("On digits it beats every control under ROAR and is ")
+    assert said(matched="<", roar="yes").startswith(f"On digits it beats every control under ROAR {removed} and is ")
     assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
     assert said(("digits", "photographs"), matched="yes", roar="<") == "", "verdicts on other images may differ"
 

@@ -196,7 +196,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         site = Site(views, list_addresses(views))
         counts = verdicts_by_suite.build_context(site, make_address("suites"))["counts"]
-        assert counts == {"Photographs": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
+        assert counts == {"Images": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
         three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
         both, first = views["quick-v7"], views["quick-v6"]

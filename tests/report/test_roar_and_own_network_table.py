@@ -35,7 +35,7 @@ TEXT = """\
  sobel (!!)       +5.0 [+4.0, +6.0] ≈         0 by construction
  random                         0.0 control   0 by construction
 ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
-Own-network gain: predictions changed by own map minus by others, t = 0.05, 0.5.
+Own-network gain, MoRF: predictions changed by own map - others, t = 0.05, 0.5.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
 | estimator | ROAR gain [95%] | vs Random | own-network gain | explains? |

@@ -331,7 +331,7 @@ def test_table_text_ends_with_three_notes(protocol):
         assert [line.rstrip() for line in below] == summarize_notes(table)
         assert [len(line) <= 80 for line in summarize_notes(table)] == [True] * 3
     gain, sure, more = summarize_notes(make_table_with_board(covers=IntervalScope.REFERENCES))
-    assert gain == "Gain: the area between Random's accuracy curve and the row's."
+    assert gain == "Gain: area between Random's accuracy curve and the row's, most important first."
     assert sure == "95% intervals over images, references and seeds; ≈: not significant."
     assert more == "(!), 1 warning and more are explained by table --notes and docs/how-it-works.md."
     bare = replace(TABLE, row_warnings={}, levels_not_above_mask_only={})
