@@ -1,5 +1,6 @@
 """Public functions on arrays or tensors: single steps of a suite, and the perturbation curve of any torch model."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -196,12 +197,16 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     """Estimate a mean over images with its interval, or a paired mean difference.
 
     Args:
-        correct: (n,) or (seeds, n), bool or numbers.
+        correct: (n,) for n images or (seeds, n), bool or numbers; more seeds than images cause a warning.
         other: Values of the same shape, which are subtracted image by image.
         bootstrap: Number of resamples, seed and confidence; 2,000, 0 and 95 % if None.
 
     Returns:
-        Value, low and high; images are drawn with replacement, and values are averaged over seeds.
+        Value, low and high; images are drawn with replacement, and values are averaged over seeds. One image has a
+        value and no interval.
+
+    Raises:
+        CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
     """
     bootstrap_settings = Bootstrap() if bootstrap is None else bootstrap
     if not isinstance(bootstrap_settings, Bootstrap):
@@ -215,6 +220,15 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     if values.shape != subtracted.shape:
         seen = f"values have shapes {values.shape} and {subtracted.shape}"
         raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
+    if values.ndim > 2 or values.shape[1] == 1 < len(values):
+        remedy = "; for one column write values[:, 0]" if values.ndim == 2 else ""
+        raise CallerError(f"values have shape {values.shape}, expected (n,) or (seeds, n){remedy}")
+    seeds, images = values.shape
+    if seeds > images:
+        seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"
+        warnings.warn(f"{seen}; write values.T if each row is an image", stacklevel=2)
+    if images == 1:
+        return Estimate(float(values[0, 0] - subtracted[0, 0]))
     (mean,) = bootstrap_means((values - subtracted).mean(0)[None], bootstrap_settings)
     return make_estimate(mean, bootstrap_settings.confidence)
 

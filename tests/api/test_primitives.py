@@ -95,6 +95,17 @@ def test_bootstrap_resamples_paired_differences_by_image():
     assert roarbench.bootstrap(np.stack([one, two]), bootstrap=Bootstrap(resamples=50)).value == 0.625
 
 
+def test_bootstrap_of_one_image_has_no_interval():
+    assert roarbench.bootstrap([1]) == roarbench.bootstrap([[3]], [[2]]) == (1.0, None, None)
+
+
+def test_bootstrap_warns_of_more_seeds_than_images():
+    values = np.random.default_rng(0).random((40, 3))
+    with pytest.warns(UserWarning, match=r"shape \(40, 3\) are read as 40 seeds of 3 images; write values.T if"):
+        found = roarbench.bootstrap(values)
+    assert found.value == pytest.approx(values.mean())
+
+
 class First(nn.Module):
     """A network that predicts class 1 if the first feature is above 5."""
 
@@ -317,6 +328,11 @@ def test_perturbation_curve_rejects_invalid_arguments(given, words):
         (lambda: roarbench.mix_maps(MAPS, MAPS, 0.5, seed=None), "seed is None, expected a whole number from 0"),
         (lambda: roarbench.rank(MAPS, seed="a"), "seed is 'a', expected a whole number"),
         (lambda: roarbench.rank(MAPS, (2, 2)), r"shape is \(2, 2\), expected \(c, h, w\)"),
+        (
+            lambda: roarbench.bootstrap(torch.ones(4, 1)),
+            r"values have shape \(4, 1\), expected \(n,\) or \(seeds, n\); for one column write values\[:, 0\]",
+        ),
+        (lambda: roarbench.bootstrap(np.ones((2, 3, 4))), r"values have shape \(2, 3, 4\), expected"),
         (lambda: roarbench.bootstrap([1, 0], bootstrap=100), "bootstrap is 100, expected a roarbench"),
         (lambda: roarbench.remove(IMAGES, MAPS, "0.3"), "a removal fraction is '0.3', expected a number"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.3, fill="linear"), "fill is 'linear', expected a number for each"),
