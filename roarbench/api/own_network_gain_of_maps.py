@@ -205,7 +205,7 @@ def own_network_gain(
         order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
         levels: Removal fractions, ascending in (0, 1].
         unit: `scalar` removes single values, `pixel` removes all channels of a pixel together.
-        fill: Fill value (c,); the mean of these images' channels if None.
+        fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None.
 
     Raises:
         CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on

@@ -76,7 +76,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         t: Removal fraction, in [0, 1].
         order: `morf` removes the most important features, `lerf` the least important.
-        fill: Fill value (c,); the mean of these images' channels if None.
+        fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None.
 
     Returns:
         float32 (n, c, h, w), a new tensor; values of features that are not removed stay exactly equal.
@@ -297,8 +297,8 @@ def perturbation_curve(
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.
         levels: Removal fractions, ascending in (0, 1].
-        fill: Fill value (c,); the mean of these images' channels if None; or the name of a suite's fill, such as
-            `linear` (ROAD's) or `black` (here the smallest value of each channel).
+        fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None; or the name of a
+            suite's fill, such as `linear` (ROAD's) or `black` (here the smallest value of each channel).
         seed: Seed of the order of tied features; the order depends on the image's content, not on its position.
 
     Raises:

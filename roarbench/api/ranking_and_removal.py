@@ -29,6 +29,8 @@ from roarbench.plan.change_suite import find_unit
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import refuse_impossible_for_table
 
+_FAR = 3  # times the largest absolute value of the images; a fill farther outside their range causes a warning
+
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
 
 
@@ -82,8 +84,11 @@ def read_pixels(images: Any) -> Tensor:
     return pixels
 
 
-def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
-    """Convert a fill value to float32 (c,); None stands for the mean of these images' channels."""
+def read_fill_value(pixels: Tensor, fill: Any, stacklevel: int = 3) -> Tensor:
+    """Convert a fill value to float32 (c,); None stands for the mean of these images' channels.
+
+    A value far outside the images' values causes a warning in the name of the caller `stacklevel - 1` calls above.
+    """
     if isinstance(fill, str):
         raise CallerError(f"fill is '{fill}', expected a number for each channel, or None for the mean")
     value = pixels.float().mean((0, 2, 3)) if fill is None else to_tensor(fill, "the fill").float()
@@ -93,7 +98,19 @@ def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
         raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
     if not value.isfinite().all():
         raise CallerError(f"fill is {value.tolist()}, expected finite numbers")
+    _warn_if_fill_is_far_outside(pixels.float(), value, stacklevel + 1)
     return value
+
+
+def _warn_if_fill_is_far_outside(pixels: Tensor, value: Tensor, stacklevel: int) -> None:
+    """Warn of a fill on another scale than the images, such as 127 for normalised images, channel by channel."""
+    low, high, largest = pixels.amin((0, 2, 3)), pixels.amax((0, 2, 3)), pixels.abs().max()
+    far = (value < low - _FAR * largest) | (value > high + _FAR * largest)
+    if far.any() and largest > 0:
+        number = int(far.int().argmax())
+        seen = f"the fill {value[number]:g} of channel {number} is far outside the images' values"
+        remedy = "pass a fill on the scale of the images"
+        warnings.warn(f"{seen}, {low[number]:.3g} to {high[number]:.3g}; {remedy}", stacklevel=stacklevel)
 
 
 def read_fill_name(name: str, pixels: Tensor) -> str:
@@ -214,7 +231,7 @@ def reraise_as_caller_error() -> Iterator[None]:
 def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
     """Return a function of (rows, removed) that returns the images `rows` with their removed features filled."""
     if not isinstance(fill, str) or fill == "mean":
-        value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
+        value = read_fill_value(pixels, None if isinstance(fill, str) else fill, stacklevel=4)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
     fill = read_fill_name(fill, pixels)
     low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
