@@ -33,6 +33,7 @@ from roarbench.store.archive_rows import find_keys_even_if_archived
 from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_suites import list_all_suites, read_suites
+from roarbench.store.workspace import Workspace
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "NAME"))
@@ -40,7 +41,14 @@ LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "N
 
 def open_read_only_results(store: Path, db: str) -> ResultsStore:
     """Open the results of a store folder or database for reading; raise EmptyStore if there is no store."""
-    return ResultsStore.open(db or make_default_url(store), read_only=True)
+    try:
+        return ResultsStore.open(db or make_default_url(store), read_only=True)
+    except EmptyStore as error:
+        workspace = Workspace(store)
+        if db or not (workspace.rankings.exists() or workspace.references.exists()):
+            raise
+        seen = f"{error}, but the folder has explained networks or rankings"
+        raise EmptyStore(f"{seen}; if another database has their results, name it with --db URL") from None
 
 
 def open_writable_results(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:

@@ -39,6 +39,11 @@ def find_default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
+def find_default_database() -> str:
+    """Return the URL in the variable ROARBENCH_DB; empty, which stands for a file in the store, if it is not set."""
+    return os.environ.get("ROARBENCH_DB", "")
+
+
 def print_store_if_default(store: Path, console: "Console") -> None:
     """If the store is the default, print its folder and the options that choose another."""
     if store == user_data_path("roarbench"):
@@ -64,7 +69,7 @@ class Suite:
 
     plan: SuiteSpec
     store: Path = field(default_factory=find_default_store)
-    db: str = ""
+    db: str = field(default_factory=find_default_database)
     data: Path | None = None
     limit: int | None = None
     weights: tuple[str, ...] = ()
@@ -133,7 +138,12 @@ class Suite:
         with restore_plain_tensors(model):
             folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
-        return cls(find_suite_spec(path, root), root, weights=(str(folder / "weights.pt"),), name_or_file=path)
+        return cls(
+            find_suite_spec(path, root, find_default_database()),
+            root,
+            weights=(str(folder / "weights.pt"),),
+            name_or_file=path,
+        )
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -311,7 +321,7 @@ def load_suite(
         suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
             suite, if the store has results of it.
         store: Folder of images, references, rankings and results; ROARBENCH_STORE or the user's data folder if None.
-        db: URL of the database of results; an SQLite file in the store if empty.
+        db: URL of the database of results; ROARBENCH_DB or an SQLite file in the store if empty.
         data: Folder to read the images from, in the layout of the Hugging Face hub.
         limit: Number of images of each split; all if None.
         reference: Pretrained weights to explain, in place of training a network: a file, or `torchvision:resnet50-v1`;
@@ -325,7 +335,7 @@ def load_suite(
     """
     from roarbench.analysis.load_results import find_suite_spec
 
-    folder = find_default_store() if store is None else Path(store)
+    folder, db = find_default_store() if store is None else Path(store), db or find_default_database()
     references = (reference,) if isinstance(reference, str | Path) else reference or ()
     weights = tuple(str(weights_file) for weights_file in references if weights_file)
     name_or_file, image_folder = str(suite), None if data is None else Path(data)

@@ -58,7 +58,7 @@ StoreDir = Annotated[
         "Folder of images, references, rankings and results.", "DIR", "the user's data folder", envvar="ROARBENCH_STORE"
     ),
 ]
-Db = Annotated[str, declare_option("Database of results; by default an SQLite file in the store.", "URL")]
+Db = Annotated[str, declare_option("Database of results.", "URL", "an SQLite file in the store", envvar="ROARBENCH_DB")]
 Limit = Annotated[
     int | None,
     declare_option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES),

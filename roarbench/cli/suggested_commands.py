@@ -123,7 +123,9 @@ def _is_run_as_program() -> bool:
 def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
     """Return the call's options that proposals may reuse: all values of `_REPEATABLE`, the last value of others."""
     words = sys.argv[1:] if _is_run_as_program() else []
-    options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
+    variables = {"--store": "ROARBENCH_STORE", "--db": "ROARBENCH_DB"}
+    options = {option: [hide_password(os.environ.get(name, ""))] for option, name in variables.items()}
+    options["--suite"] = ["quick"]
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option

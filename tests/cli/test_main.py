@@ -17,6 +17,7 @@ import typer
 
 from roarbench.api import suites
 from roarbench.cli import main
+from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import PlainConsole
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
@@ -195,6 +196,18 @@ def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
     assert told[0] == f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another"
     call("export", tmp_path / "all.parquet", "--store", store)
     assert call("import", tmp_path / "all.parquet", "--store", store).err.startswith(told[0])
+
+
+def test_variable_names_database_and_its_absence_is_noticed(call, store, tmp_path, monkeypatch):
+    url = f"sqlite:///{(store / 'results.sqlite').rename(tmp_path / 'elsewhere.sqlite')}"
+    refused = read_refusal(call, "table", *SMALL, "--store", store)
+    assert "no results store at" in refused and "name it with --db URL; `roarbench run" in refused
+    assert "--db" not in read_refusal(call, "table", *SMALL, "--store", tmp_path / "none")
+    monkeypatch.setenv("ROARBENCH_DB", url)
+    assert "truth" in call("table", *SMALL, "--store", store).out
+    assert suites.load_suite("planted", store, limit=8).result().stored.by_estimator
+    assert "ROARBENCH_DB" in call("table", "--help").out
+    assert f"--db {url}" in propose_command("table")
 
 
 def test_run_says_before_training_which_seeds_tables_show(call, store, monkeypatch):
