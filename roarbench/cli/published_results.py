@@ -1,6 +1,7 @@
 """Commands that check, describe and extend a folder of published results."""
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -22,12 +23,26 @@ results = typer.Typer(
 
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
-    """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows."""
-    from roarbench.store.published_folder import read_checked_folder
+    """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows.
 
-    by_file = read_checked_folder(folder, before)
-    rows = sum(map(len, by_file.values()))
-    err.print(f"{folder}: {format_count(len(by_file), 'file')}, {format_count(rows, 'result')}: all checks passed")
+    No check repeats a run, so an invented row passes. With --before, new rows are listed: reproduce some of their runs.
+    """
+    from roarbench.store.published_folder import find_new_results, read_checked_folder
+
+    by_file = read_checked_folder(folder)
+    new = find_new_results(by_file, read_checked_folder(before)) if before else {}
+    for file, results in new.items():
+        runs = Counter(result.run.cell.estimator for result in results)
+        rows = ", ".join(f"{row} ({format_count(number, 'run')})" for row, number in sorted(runs.items()))
+        out.print(f"new in {file.path}: {rows}", soft_wrap=True, markup=False)
+    counts = f"{format_count(len(by_file), 'file')}, {format_count(sum(map(len, by_file.values())), 'result')}"
+    err.print(f"{folder}: {counts}: all checks passed; no check repeats a run", soft_wrap=True)
+    if new:
+        err.print(
+            "reproduce some new runs: `roarbench import` this folder, get keys by `roarbench list-runs --suite SUITE "
+            "--estimators ROW`, then `roarbench reproduce KEY`",
+            soft_wrap=True,
+        )
 
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")

@@ -17,8 +17,8 @@ from roarbench.store.published_folder import (
     PublishedFile,
     add_file_to_index,
     find_named_or_exported_suite,
+    find_new_results,
     read_checked_folder,
-    read_index_and_check_folder,
 )
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
 from roarbench.store.run_result import RunResult
@@ -26,17 +26,16 @@ from roarbench.store.transfer import export_results, import_results
 
 
 def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
-    """Write a Markdown comment on a pull request that changes a folder of results: its new files and their tables.
+    """Write a Markdown comment on a pull request that changes a folder of results: its new rows and their tables.
 
     The whole folder is checked. `before` is the folder without the change; the rows of `before` must be unchanged.
     """
-    results_by_file = read_checked_folder(folder, before)
-    old_paths = {file.path for file in read_index_and_check_folder(before)} if before else set()
-    new = {file: results for file, results in results_by_file.items() if file.path not in old_paths}
+    results_by_file = read_checked_folder(folder)
+    new = find_new_results(results_by_file, read_checked_folder(before)) if before else results_by_file
     if not new:
-        return "There is no new file, and all published rows are unchanged.\n"
+        return "There is no new row, and all published rows are unchanged.\n"
     rows = [
-        (f"`{file.path}`", f"{file.rows:,}", _format_row_names(results), file.about) for file, results in new.items()
+        (f"`{file.path}`", f"{len(results):,}", _format_row_names(results), file.about) for file, results in new.items()
     ]
     paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):

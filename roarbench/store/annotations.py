@@ -56,7 +56,11 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
     parsed = {name: EstimatorId.parse(name) for name in estimators}
     ids = {name: id_.id_without_marks_and_twins for name, id_ in parsed.items() if id_.submitted}
     findings = read_annotations(database, AnnotationKind.VALIDATE, set(ids.values()))
-    return {name: f"`validate` found: {', '.join(findings[id_])}" for name, id_ in ids.items() if findings.get(id_)}
+    return {name: _describe_findings(findings[id_]) for name, id_ in ids.items() if findings.get(id_)}
+
+
+def _describe_findings(findings: Collection[str]) -> str:
+    return f"`validate` found: {'; '.join(ValidationFinding(finding).description for finding in findings)}"
 
 
 def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:

@@ -49,11 +49,13 @@ class PublishedFile:
         return "@".join(self.path.split("/")[:2])
 
 
-def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
-    """Check a folder with an `index.json`, and return a dict from its files to their results.
+ResultsByFile = dict[PublishedFile, list[RunResult]]
 
-    Raises:
-        StoreError: A check failed, or a row of `earlier_folder` is missing or different.
+
+def read_checked_folder(folder: Path) -> ResultsByFile:
+    """Check a folder with an `index.json`, and return its results; raise StoreError if a check fails.
+
+    No check repeats a run, so a new row with invented bits passes.
     """
     results_by_file = {file: _read_checked_file(folder, file) for file in read_index_and_check_folder(folder)}
     seen: dict[str, tuple[PublishedFile, RunResult]] = {}
@@ -68,10 +70,18 @@ def read_checked_folder(folder: Path, earlier_folder: Path | None = None) -> dic
             raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
         if data.setdefault(file.versioned_suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
-    if earlier_folder:
-        results = {key: result for key, (_, result) in seen.items()}
-        _refuse_lost_or_changed_rows(results, read_checked_folder(earlier_folder))
     return results_by_file
+
+
+def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile:
+    """Return the results of files that their suite lacked before; raise StoreError for lost or changed results."""
+    _refuse_lost_or_changed_rows({result.run.key: result for results in now.values() for result in results}, before)
+    known = {(file.versioned_suite, result.run.key) for file, results in before.items() for result in results}
+    new = {
+        file: [result for result in results if (file.versioned_suite, result.run.key) not in known]
+        for file, results in now.items()
+    }
+    return {file: results for file, results in new.items() if results}
 
 
 def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
@@ -192,7 +202,7 @@ def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _refuse_lost_or_changed_rows(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
+def _refuse_lost_or_changed_rows(now: dict[str, RunResult], before: ResultsByFile) -> None:
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:

@@ -97,11 +97,23 @@ def make_printable_fault(kind: SubmissionFault, message: str, trace: str = "") -
 
 
 class ValidationFinding(StrEnum):
-    """Finding of `validate` about an accepted submission."""
+    """Finding of `validate` about an accepted submission, as spelt in stores and exported files."""
 
     NETWORK = "ignores the network"
     CLASS = "ignores the class"
     CONSTANT = "has maps that are the same everywhere"
+
+    @property
+    def description(self) -> str:
+        """Return what the check observed; maps may still depend on the suite's networks, which `validate` lacks."""
+        return _FINDING_DESCRIPTIONS[self]
+
+
+_FINDING_DESCRIPTIONS = {
+    ValidationFinding.NETWORK: "two networks with other weights than the suite's have the same map",
+    ValidationFinding.CLASS: "two classes have the same map",
+    ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
+}
 
 
 class Refusal(CallerError):

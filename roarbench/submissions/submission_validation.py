@@ -92,16 +92,7 @@ class AcceptedSubmission:
         cost = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
         images = f" --max-images {self.limit}" if self.limit else ""
         lines += [f"maps of {self.suite.name_in_commands}{images}: {cost}", f"images: {batching}"]
-        return "\n".join([*lines, *(f"warning: {_WARNINGS[finding]}" for finding in self.warnings)])
-
-
-_WARNINGS = {
-    ValidationFinding.NETWORK: "the estimator ignores the network: with other weights its map is the same "
-    "(Adebayo et al. 2018)",
-    ValidationFinding.CLASS: "the estimator ignores the target: for another class its map is the same "
-    "(Adebayo et al. 2018)",
-    ValidationFinding.CONSTANT: "a map is constant, so its ranking is random",
-}
+        return "\n".join([*lines, *(f"warning: {finding.description}" for finding in self.warnings)])
 
 
 def validate_submission(

@@ -121,7 +121,10 @@ def test_table_notes_name_rows_from_different_machines(whole):
 ENTRY = parse_submission(
     b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
 )
-NETWORK = "`validate` found: ignores the network, ignores the class"
+NETWORK = (
+    "`validate` found: two networks with other weights than the suite's have the same map; "
+    "two classes have the same map"
+)
 IMPORTED = "elf-reported: imported, and not reproduced here"
 NOISE = "fewer than 80%"
 
@@ -152,7 +155,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     table = make_table(shown, protocol.name)
     for style, dagger in (("markdown", "†"), ("csv", NOISE), ("json", NOISE)):
         text = " ".join(render(table, style, notes=True).split())
-        assert dagger in text and IMPORTED in text and "ignores the network" in text, style
+        assert dagger in text and IMPORTED in text and "two networks with other weights" in text, style
     flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())

@@ -18,6 +18,7 @@ from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
     INDEX,
     add_file_to_index,
+    find_new_results,
     list_checked_result_files,
     read_checked_folder,
     read_index_and_check_folder,
@@ -47,9 +48,7 @@ def published(store, tmp_path_factory):
     """A folder with the runs of two controls and of the untouched images."""
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
-    wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
-    found = collect_results(find_builtin_suite("quick-matched@3"), store).results.values()
-    keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
+    keys = list_keys(store, "random", "random~matched", "none", "sobel", "sobel~matched")
     add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
 
@@ -74,15 +73,21 @@ def change_rows(change):
     """Return a function that changes rows of the file and updates the hashes."""
 
     def tamper(folder):
-        table = pq.read_table(folder / NAME)
-        lines = table.to_pylist()
-        change(lines)
-        for line in lines:
-            line["sha256"] = _compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
-        pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
-        change_index(sha256=compute_sha256(folder / NAME), rows=len(lines))(folder)
+        number = rewrite_rows(folder / NAME, change)
+        change_index(sha256=compute_sha256(folder / NAME), rows=number)(folder)
 
     return tamper
+
+
+def rewrite_rows(path, change):
+    """Change the rows of a file, update their hashes, and return their number."""
+    table = pq.read_table(path)
+    lines = table.to_pylist()
+    change(lines)
+    for line in lines:
+        line["sha256"] = _compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
+    pq.write_table(type(table).from_pylist(lines, schema=table.schema), path)
+    return len(lines)
 
 
 def set_row(**values):
@@ -130,16 +135,51 @@ def test_published_folder_rejects_tampering_in_one_line(folder, tamper, said):
 
 
 def test_published_folder_rejects_removed_or_changed_row(published, folder):
-    (found,) = read_checked_folder(published, published).values()
+    (found,) = read_checked_folder(published).values()
+    assert not find_new_results(read_checked_folder(published), read_checked_folder(published))
     assert {result.run.cell.estimator for result in found} >= {"random", "sobel~matched", "none"}
     for tamper, said in (
         (change_rows(lambda lines: lines.pop()), "is missing now"),
         (set_row(seconds=1.5), "rows must not change"),
     ):
         tamper(folder)
-        read_checked_folder(folder)
         with pytest.raises(StoreError, match=said):
-            read_checked_folder(folder, published)
+            find_new_results(read_checked_folder(folder), read_checked_folder(published))
+
+
+def list_keys(store, *estimators):
+    results = collect_results(find_builtin_suite("quick-matched@3"), store).results.values()
+    return {result.run.key for result in results if result.run.cell.estimator in estimators}
+
+
+def invert(lines):
+    """Exchange correct and wrong images of all rows."""
+    for line in lines:
+        assert line["total"] % 8 == 0
+        line |= {"bits": bytes(255 - byte for byte in line["bits"]), "correct": line["total"] - line["correct"]}
+
+
+def test_results_check_accepts_invented_row_and_lists_it_as_new(store, published, folder, call):
+    keys = list_keys(store, "grad", "grad~matched")
+    export_results(store, folder / OTHER, keys=keys)
+    add_file_to_index(folder, OTHER, rewrite_rows(folder / OTHER, invert), "invented")
+    checked = call("results", "check", folder, "--before", published)
+    half = len(keys) // 2
+    assert checked.code == 0 and "no check repeats a run" in checked.err and "`roarbench reproduce KEY`" in checked.err
+    assert checked.out == f"new in {OTHER}: grad ({half} runs), grad~matched ({half} runs)\n"
+    unchanged = call("results", "check", published, "--before", published)
+    assert unchanged.code == 0 and not unchanged.out and "reproduce" not in unchanged.err
+
+
+def test_comment_names_row_added_to_existing_file(store, published, folder):
+    assert format_pull_request_comment(folder, published).startswith("There is no new row")
+    before = list_keys(store, "random", "random~matched", "none", "sobel", "sobel~matched")
+    added = list_keys(store, "grad", "grad~matched")
+    (folder / NAME).unlink()
+    (folder / INDEX).unlink()
+    add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=before | added), "the project")
+    comment = format_pull_request_comment(folder, published)
+    assert f"| `{NAME}` | {len(added)} | `grad` | the project |" in comment
 
 
 @pytest.mark.slow
@@ -148,7 +188,8 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     assert prepared.path == "quick-matched/3/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     add_published_file(store, folder, prepared, "A. Author")
-    (new,) = (found for file, found in read_checked_folder(folder, published).items() if file.path == prepared.path)
+    ((file, new),) = find_new_results(read_checked_folder(folder), read_checked_folder(published)).items()
+    assert file.path == prepared.path
     assert {result.run.cell.estimator for result in new} == {
         f"ig(baseline=mean){twin}" for twin in ("", "~matched", "~untrained", "~untrained~matched")
     }
