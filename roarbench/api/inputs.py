@@ -133,8 +133,11 @@ def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:
     return f": one class for each image; {remedy}"
 
 
-def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels") -> None:
-    """Raise CallerError for labels that are not indices of a network's outputs."""
+def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels", *, given: Any) -> None:
+    """Raise CallerError for labels that are not indices of a network's outputs; `given` are the caller's own."""
+    if classes > 2 and to_array(given).dtype == np.bool_:
+        seen = f"{subject} are bool, and the network has {classes} classes"
+        raise CallerError(f"{seen}; expected whole numbers from 0 to {classes - 1}")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         remedy = "; write labels - 1" if (low, high) == (1, classes) else ""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_duplicate_logits
+from roarbench.api.chance_warning import FEWEST_FOR_WARNING
 from roarbench.api.inputs import is_table, read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
 from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
@@ -36,9 +37,6 @@ from roarbench.stats.own_network_gain import (
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
-
-
-FEWEST_FOR_WARNING = 20  # images; with fewer, no warning says that a network is at chance or predicts a single class
 
 
 class GainTable(ABC):

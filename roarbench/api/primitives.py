@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.batched_inference import compute_logits, split_into_batches
-from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, to_tensor
+from roarbench.api.chance_warning import warn_if_at_chance
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, to_array, to_tensor
 from roarbench.api.ranking_and_removal import (
     RemovalSettings,
     compute_image_seeds,
@@ -30,7 +31,7 @@ from roarbench.api.ranking_and_removal import (
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError
-from roarbench.common.text import format_count
+from roarbench.common.text import format_count, name_item
 from roarbench.compute import degrade as fills
 from roarbench.compute import magnitude_matched_masks, ranking
 from roarbench.compute.degrade import degrade
@@ -287,13 +288,14 @@ def perturbation_curve(
 ) -> Curve:
     """Measure a network's accuracy as the features that maps rank first, or last, are removed.
 
-    Nothing is trained, so the curve also reflects how the network reacts to images unlike its training images.
+    Nothing is trained, so the curve also reflects how the network reacts to images unlike its training images. Of 20
+    images or more, a warning says if the network is not significantly better than chance.
 
     Args:
         model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
             sigmoid(z). It is used in eval mode; afterwards its mode is restored.
         images: Floats (n, c, h, w), normalised as for the network.
-        labels: Integers (n,), the true classes, from 0.
+        labels: Integers (n,), the true classes, from 0; bool only for two classes.
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.
         levels: Removal fractions, ascending in (0, 1].
@@ -317,11 +319,12 @@ def perturbation_curve(
             mask = mark_removed(ranked, pixels.shape, t, order)
             by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
     logits = torch.stack(by_level)  # (levels, n, classes)
-    check_labels(classes, logits.shape[2])
+    check_labels(classes, logits.shape[2], given=labels)
     if logits.isnan().any():
         t = steps[int(logits.isnan().flatten(1).any(1).int().argmax())]
         raise CallerError(f"the network returns logits that are NaN if the fraction {t:g} of an image is removed")
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
+    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2], name_item(is_table(pixels)))
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image

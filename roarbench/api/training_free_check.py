@@ -1,6 +1,5 @@
 """Evaluate the maps of one network without training, by accuracy under removal and own-network gain, in one table."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_duplicate_logits
+from roarbench.api.chance_warning import warn_if_at_chance
 from roarbench.api.check_table import CONTROLS, OWN, CheckTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.make_and_score_maps import (
@@ -22,7 +21,6 @@ from roarbench.api.make_and_score_maps import (
 )
 from roarbench.api.maps_of_explainers import make_batch_per_network
 from roarbench.api.own_network_gain_of_maps import (
-    FEWEST_FOR_WARNING,
     find_agreed_images,
     make_own_network_table,
     warn_of_single_class,
@@ -90,11 +88,11 @@ def check(
         networks = [check_and_wrap_network(network, pixels, name) for network, name in zip(models, names, strict=True)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(networks, pixels)
         refuse_nan_or_duplicate_logits(logits)
-        check_labels(classes.numpy(), logits[0].shape[1])
+        check_labels(classes.numpy(), logits[0].shape[1], given=labels)
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        at_chance_warning = _warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], name_item(tabular))
-        if not at_chance_warning and bool((classes != classes[0]).any()):
+        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], name_item(tabular))
+        if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits, name_item(tabular))
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
         own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
@@ -106,26 +104,8 @@ def check(
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     built_in_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
-    return _make_check_table(scores, correct, request, built_in_controls, at_chance_warning)
-
-
-def _warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], classes: int, noun: str) -> str:
-    """Warn of a network that does not recognise the images, usually because of wrong preprocessing.
-
-    Chance is the accuracy of always answering the most frequent label. If the images lack a class, they are the
-    caller's selection, and chance is 1 / classes.
-
-    Returns:
-        A sentence for the table; empty if the network is above chance or there are few images.
-    """
-    has_all_classes, right, total = len(np.unique(labels)) == classes, int(correct.sum()), len(correct)
-    chance = compute_largest_class_share(labels) if has_all_classes else 1 / classes
-    if total < FEWEST_FOR_WARNING or not is_at_chance(right, total, chance):
-        return ""
-    seen = f"network classifies {right} of {total} {noun}s correctly, which is not significantly above chance"
-    seen = f"{seen} of {describe_chance(chance, classes)}"
-    warnings.warn(f"the {seen}; check normalisation, labels and weights", stacklevel=3)
-    return f"The {seen}, so no estimator leads."
+    at_chance_line = f"The {at_chance}, so no estimator leads." if at_chance else ""
+    return _make_check_table(scores, correct, request, built_in_controls, at_chance_line)
 
 
 def _make_check_table(

@@ -1,7 +1,5 @@
 """Single steps, and perturbation curves, against handmade cases."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -211,42 +209,6 @@ def test_perturbation_curve_warns_of_probabilities(change, words):
     with pytest.warns(UserWarning, match=words) as caught:
         compute_curve(model=change_logits(change))
     assert len(caught) == 1
-
-
-NORMALISED = torch.linspace(-2, 2, 64 * 4).view(64, 1, 2, 2)
-
-
-def make_linear_network(seed):
-    """Return a network whose classes are about the sign of the sum of the features."""
-    layer = nn.Linear(4, 2, bias=False)
-    noise = 0.2 * torch.randn(4, generator=torch.Generator().manual_seed(seed))
-    layer.weight = nn.Parameter(torch.stack([-1 - noise, 1 + noise]))
-    return nn.Sequential(nn.Flatten(), layer)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda fill: roarbench.remove(NORMALISED, NORMALISED, 0.5, fill=fill),
-        lambda fill: compute_curve(
-            images=NORMALISED,
-            labels=[0] * 32 + [1] * 32,
-            maps=NORMALISED,
-            fill=fill,
-            levels=(0.5,),
-            model=make_linear_network(0),
-        ),
-        lambda fill: roarbench.own_network_gain([*map(make_linear_network, range(3))], NORMALISED, ["grad"], fill=fill),
-    ],
-)
-def test_fill_on_another_scale_causes_warning_at_call(call):
-    words = "the fill 127 of channel 0 is far outside the images' values, -2 to 2; pass a fill on the scale of"
-    for value, expected in ((127.0, 1), (-7.0, 0)):  # -7 is outside, but less than 3 times 2 below -2
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            call([value])
-        caught = [warning for warning in caught if "fill" in str(warning.message)]
-        assert [warning.filename for warning in caught] == [__file__] * expected
-        assert all(str(warning.message).startswith(words) for warning in caught)
 
 
 def test_perturbation_curve_accepts_read_only_images_and_labels():
