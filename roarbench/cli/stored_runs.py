@@ -182,16 +182,21 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_writable_results
-    from roarbench.report.run_list import find_named_runs
+    from roarbench.report.run_list import count_runs_by_suite, find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
     with open_writable_results(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
+        affected = count_runs_by_suite(results, chosen.keys)
         if chosen.built_in and not yes:
-            raise CallerError(f"{chosen.description} comes with roarbench; add --yes to take it off the boards anyway")
+            seen = f"{chosen.description} comes with roarbench"
+            raise CallerError(
+                f"{seen}; add --yes to take it off the boards anyway, with all its runs here ({affected})"
+            )
         archived = archive_rows(results.database, chosen.keys, why)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    err.print(f"taken off the boards: {counts} of {chosen.description}; `run-info` still shows them", soft_wrap=True)
+    line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `run-info` still shows them"
+    err.print(line, soft_wrap=True)
 
 
 def reproduce(

@@ -1,7 +1,10 @@
 """List the runs of a suite, and show the details of one run, without importing torch."""
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +12,12 @@ from roarbench.analysis.load_results import LIST_RUNS, can_have_run, find_run_ke
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record
-from roarbench.common.text import MISSING, list_some
+from roarbench.common.text import MISSING, format_count, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
+from roarbench.plan.cells_and_runs import CLEAN, Run
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, find_protocol_name, list_planned_runs
+from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.report.status import find_run_states
 from roarbench.store.archive_rows import (
     ArchivedRow,
@@ -80,6 +85,40 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)), built_in)
+
+
+def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:
+    """Count the runs with these keys by suite and number of images: `quick v7, 40 images: 53 runs; …`.
+
+    A run that several suites have is counted once, for the suite of whose runs the largest share is stored.
+    """
+    stored, failed = store.read_results(keys), store.failures.read_history(keys)
+    runs = [result.run for result in stored.values()]
+    runs += [history[-1].run for key, history in failed.items() if key not in stored]
+    left, counts = {run.key for run in runs}, []
+    for title, found in _group_keys_by_suite(store, runs):
+        counts += [f"{title}: {format_count(len(found & left), 'run')}"] if found & left else []
+        left -= found
+    counts += [f"other: {format_count(len(left), 'run')}"] if left else []
+    return "; ".join(counts)
+
+
+def _group_keys_by_suite(store: ResultsStore, runs: Iterable[Run]) -> list[tuple[str, set[str]]]:
+    """Return suites with numbers of images, and the keys of the runs that they can have; largest shares first."""
+    groups, planned_counts = defaultdict[str, set[str]](set), dict[str, int]()
+    names = {run.cell.estimator for run in runs}
+    for suite, given in product(list_all_suites(store.database), {run.given for run in runs}):
+        if (suite.dataset, suite.model) not in {(run.cell.dataset, run.cell.model) for run in runs}:
+            continue
+        plan = set_explained_weights(add_estimators_with_twins(suite, names - {CLEAN}), given)
+        cells = [planned.cell for planned in list_planned_runs(plan) if planned.cell.estimator in names]
+        for run in (run for run in runs if run.cell in cells):
+            repeated = replace(plan, replication=run.seed // SEEDS_PER_REPLICATION)
+            if build_run(repeated, PlannedRun(run.cell, run.seed), run.data, run.limit) == run:
+                groups[title := f"{suite.title}, {run.limit:,} images" if run.limit else suite.title].add(run.key)
+                planned_counts[title] = len(cells)
+    sizes = {title: (min(len(keys) / planned_counts[title], 1), len(keys)) for title, keys in groups.items()}
+    return sorted(groups.items(), key=lambda item: sizes[item[0]], reverse=True)
 
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:
