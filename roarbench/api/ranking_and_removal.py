@@ -191,7 +191,7 @@ def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64], st
 
 def warn_of_ties(maps: str, stacklevel: int) -> None:
     """Warn that most features in `maps` are ranked at random, in the name of the caller `stacklevel` calls above."""
-    subject = f"more than {TIED:.0%} of the features in {maps} have the same value"
+    subject = f"more than {TIED:.0%} of the features in {maps} have the same value in float32"
     warnings.warn(f"{subject}; equal values are ranked at random", stacklevel=stacklevel)
 
 

@@ -1,6 +1,7 @@
 """Read a caller's estimators: ids of built-in estimators, functions, captum classes, and arrays of maps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.api.inputs import is_table, to_tensor
 from roarbench.api.maps_of_explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
 from roarbench.api.ranking_and_removal import check_map_shape
-from roarbench.api.submission_source import is_quantus_signature, read_signature
+from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
@@ -82,6 +83,8 @@ def _wrap_estimator(name: str, estimator: Any, images: Tensor, networks: int) ->
     if isinstance(estimator, nn.Module):
         raise CallerError(f"{name} is the network {type(estimator).__name__}; expected a function of {_ACCEPTED}")
     if callable(estimator):
+        if networks > 1:
+            _refuse_layer_of_one_network(name, estimator)
         return _wrap_function(name, estimator)
     if isinstance(estimator, Sequence | np.ndarray | Tensor):
         return _wrap_arrays(name, estimator, images, networks)
@@ -89,6 +92,15 @@ def _wrap_estimator(name: str, estimator: Any, images: Tensor, networks: int) ->
         kind = type(estimator).__name__
         raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
     raise CallerError(f"{name} is {describe_type(estimator)}; expected a function of {_ACCEPTED}")
+
+
+def _refuse_layer_of_one_network(name: str, estimator: Callable[..., Any]) -> None:
+    """Raise CallerError for a captum class with a layer, which belongs to one of several networks."""
+    if not isinstance(estimator, partial) or not hasattr(estimator.func, "attribute"):
+        return
+    if any(isinstance(value, nn.Module) for value in (*estimator.args, *estimator.keywords.values())):
+        seen = f"{name} has a layer of one network, and there are several"
+        raise CallerError(f"{seen}; write lambda model: {estimator.func.__name__}(model, model.LAYER)")
 
 
 def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
@@ -114,6 +126,7 @@ def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[...
         if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
             remedy = "pass a function of the network that returns the object"
             raise CallerError(f"{name} needs more arguments than a network; {remedy}")
+        refuse_missing_arguments(name, function)
         return adapt_captum(function)
     if is_quantus_signature(signature):
         return adapt_quantus(function)
@@ -130,6 +143,7 @@ def _check_attribution(name: str, attribution: Any) -> Any:
     if not hasattr(attribution, "attribute"):
         seen = f"{name} takes only the network and returned {describe_type(attribution)}"
         raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
+    refuse_missing_arguments(name, attribution)
     return attribution
 
 

@@ -102,6 +102,7 @@ def make_submission_name(name: str) -> str:
 
 def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
     if isinstance(function, type) and hasattr(function, "attribute"):
+        refuse_missing_arguments(name, function)
         return _ENTRY_POINTS[1]
     signature, required = read_signature(function)
     if is_quantus_signature(signature):
@@ -120,6 +121,20 @@ def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int
         return inspect.Signature(), 0
     parameters = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return signature, sum(parameter.default is parameter.empty for parameter in parameters)
+
+
+def refuse_missing_arguments(name: str, attribution: Any) -> None:
+    """Raise CallerError if `attribute` of a captum class or object needs other arguments than inputs and target."""
+    signature, _ = read_signature(attribution.attribute)
+    arguments = (attribution, None) if isinstance(attribution, type) else (None,)
+    try:
+        signature.bind(*arguments, target=None)
+    except TypeError as error:
+        if not str(error).startswith("missing"):
+            return
+        kind = attribution.__name__ if isinstance(attribution, type) else type(attribution).__name__
+        seen = f"{name}: {kind}.attribute(inputs, target) is {error}"
+        raise CallerError(f"{seen}; pass a function of (model, inputs, targets) that calls it") from None
 
 
 def is_quantus_signature(signature: inspect.Signature) -> bool:

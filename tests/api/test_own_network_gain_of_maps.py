@@ -2,13 +2,14 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from captum.attr import InputXGradient, LayerGradCam, NoiseTunnel
+from captum.attr import InputXGradient, LayerGradCam, NoiseTunnel, Occlusion
 from torch import nn
 
 import roarbench as rb
@@ -185,6 +186,18 @@ def test_compare_rows_uses_paired_interval(networks, images):
         ({"estimators": torch.zeros(60, 6, 6)}, 'a Tensor without a name; write {"mine": …}'),
         ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "a for network 1: maps have shape"),
         ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "a for network 1: the map of image \\d+ holds NaN"),
+        (
+            {"estimators": {"a": Occlusion}},
+            r"a: Occlusion.attribute\(inputs, target\) is missing a required argument: 'sliding_window_shapes'; pass a",
+        ),
+        (
+            {"estimators": {"grad": "grad", "a": lambda model: Occlusion(model)}},
+            "a: Occlusion.attribute.* is missing a required argument: 'sliding_window_shapes'",
+        ),
+        (
+            {"estimators": {"a": partial(LayerGradCam, layer=nn.ReLU())}},
+            r"a has a layer of one network, and there are several; write lambda model: LayerGradCam\(model, model",
+        ),
         ({"estimators": {"a": NoiseTunnel}}, "a needs more arguments than a network; pass a function of the network"),
         ({"estimators": {"a": nn.Identity()}}, "a is the network Identity; expected a function of"),
         ({"estimators": {"a": lambda m, x, y: x[:, 0, 0, 0]}}, r"a for network 1: maps have shape \(2,\)"),

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from captum.attr import IntegratedGradients, Saliency
+from captum.attr import IntegratedGradients, Occlusion, Saliency
 from torch import nn
 from torch.nn import functional as F
 
@@ -169,6 +169,7 @@ def test_make_submission_rejects_unwritable_functions():
         ),
         (make_closure_over(NETWORK), "'factor' is a Linear"),
         (functools.partial(with_factor, factor=NETWORK), "is a Linear"),
+        (Occlusion, r"mine: Occlusion.attribute\(inputs, target\) is missing a required argument: 'sliding_window"),
         (lambda model, inputs: inputs, "2 arguments without a default; expected .model, inputs, targets."),
         (eval("lambda model, inputs, targets: inputs"), "cannot be found; write it as a function"),
         (Own(None), "is a Own, which cannot be written to a file"),

@@ -95,7 +95,7 @@ def test_functions_warn_of_maps_in_which_most_columns_tie(tabular_networks):
     """A map of shape (n, 1, 1) gives all columns of a row the same value."""
     maps = TABLE[:, 0]
     words = (
-        r"^more than 50% of the features in the maps \(100%\) have the same value; equal values are ranked at random$"
+        r"^more than 50% of the features in the maps \(100%\) have the same value in float32; equal values are ranked"
     )
     calls = {
         "rank": lambda: rb.rank(maps, (COLUMNS, 1, 1)),

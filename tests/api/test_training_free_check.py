@@ -327,8 +327,8 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
     mostly[:, :2] = 1
     maps = {"flat": np.zeros((40, 6, 6)), "mostly": mostly, "half": half}
     words = (
-        r"^more than 50% of the features in the maps of flat \(100%\), mostly \(67%\) have the same value; equal "
-        "values are ranked at random$"
+        r"^more than 50% of the features in the maps of flat \(100%\), mostly \(67%\) have the same value "
+        "in float32; equal values are ranked at random$"
     )
     with pytest.warns(UserWarning, match=words) as caught:
         rb.check(networks[0], images, networks[0](images).argmax(1), maps, levels=(0.5,), fills=("mean",))
