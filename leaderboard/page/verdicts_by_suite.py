@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.protocols import describe_levels
 
-_SHOWN = 8  # visible columns per kind of data; the page hides further columns under "more"
+_SHOWN = 9  # visible columns per kind of data: three questions of three suites; further columns are under "more"
 
 
 class QuestionColumn(NamedTuple):
