@@ -15,13 +15,13 @@ from roarbench.store.database import insert_new, select_matching
 from roarbench.store.exported_file import ExportedFile, write_exported_file
 from roarbench.store.image_set_sources import LOCAL, insert_image_sources, read_image_sources
 from roarbench.store.results import Origin, ResultsStore, read_origins
-from roarbench.store.run_result import RunResult, make_result_row, read_result, read_run
+from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, results
 from roarbench.store.submissions import insert_submission, read_submissions_by_id
 from roarbench.store.user_suites import insert_suites, read_suites
 
 _ROWS_PER_STATEMENT = 500
-_CSV_ROWS_IN_MEMORY = 1_000
+_CSV_ROWS_IN_MEMORY = 100  # a row on 50,000 images has up to 206 KB
 _CSV_COLUMNS = (
     *("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data"),
     *("estimator_fingerprint", "reference", "correct", "total", "seconds", "rankings", "smoothness", "weights", "loss"),
@@ -69,8 +69,7 @@ def export_results_as_csv(store: ResultsStore, path: Path) -> int:
 
 
 def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
-    columns = [results.c[name] for name in (*_CSV_COLUMNS, "record")]
-    statement = select(*columns).order_by("key").execution_options(yield_per=_CSV_ROWS_IN_MEMORY)
+    statement = select(results).order_by("key").execution_options(yield_per=_CSV_ROWS_IN_MEMORY)
     with store.database.begin_read() as connection:
         for rows in connection.execute(statement).partitions():
             origins = read_origins(store.database, [row.key for row in rows])
@@ -78,7 +77,7 @@ def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
 
 
 def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
-    run = read_run(row)
+    run = read_result(row).run  # refuses a damaged row
     values: dict[str, Any] = {name: row._mapping[name] for name in _CSV_COLUMNS}
     values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
     values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}

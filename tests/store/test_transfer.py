@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError, StoreError
@@ -38,6 +39,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
+from roarbench.store.schema import results
 from roarbench.store.submissions import (
     find_addable_estimators_with_runs,
     read_submissions_by_id,
@@ -249,6 +251,16 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
     assert (failure.run, failure.row["reason"]) == (failed, "died")
     for row in (result, failure):
         assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
+
+
+@pytest.mark.parametrize("export", [export_results, export_results_as_csv])
+def test_export_of_damaged_row_is_refused(store, tmp_path, export):
+    store.add_results([make_result(make_run())])
+    with store.database.begin_exclusive_write() as connection:
+        connection.execute(update(results).values(correct=1))
+    with pytest.raises(StoreError, match="correct is 1 of 1001 images, which contradicts the bits"):
+        export(store, tmp_path / "all")
+    assert list(tmp_path.glob("all*")) == []
 
 
 def test_results_csv_has_run_and_result_in_documented_columns(store, tmp_path):
