@@ -29,6 +29,7 @@ _INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.ins
 PATIENCE = 60  # seconds to wait for another process's transaction; transactions here take milliseconds
 # SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
 _TEMPORARY_STATES = ("08", "57P0", "53300", "40P01", "40001")
+_TLS = "the server answered, but not with the TLS that the URL requires; check sslmode and sslrootcert in the URL"
 _ADVICE = {  # from part of the database's message to advice; the first match counts
     "malformed": "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`",
     "is full": "the disk is full; free space and run the same command again (finished runs are kept)",
@@ -40,6 +41,12 @@ _ADVICE = {  # from part of the database's message to advice; the first match co
     "permission denied": "this user lacks a permission; ask the database's owner",
     "locked": f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it",
     "lock timeout": f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it",
+    "no password supplied": "the server answered and wants a password; put the password into PGPASSWORD or ~/.pgpass",
+    "password authentication failed": "the server answered and refused this user or password; check the user in the "
+    "URL, and the password in PGPASSWORD or ~/.pgpass",
+    "pg_hba.conf": "the server answered and refused this user, host or encryption; ask the database's owner",
+    "SSL was required": _TLS,
+    "certificate": _TLS,
     "does not exist": "create the database (`createdb NAME`), or use another one",
     "failed to resolve": "no server has this name; check the host in the URL",
     "connection": "the server cannot be reached; check that it runs, and the host, user and password of the URL",
@@ -254,6 +261,6 @@ def convert_database_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        seen = fit_on_one_line(str(getattr(error, "orig", error)), 200)
-        advice = next((advice for part, advice in _ADVICE.items() if part in seen), "see the database's documentation")
-        raise StoreError(f"results store {where}: {seen}; {advice}") from error
+        text = str(getattr(error, "orig", error))
+        advice = next((advice for part, advice in _ADVICE.items() if part in text), "see the database's documentation")
+        raise StoreError(f"results store {where}: {fit_on_one_line(text, 200)}; {advice}") from error

@@ -1,6 +1,7 @@
 """Stores that cannot be opened: the error is one line, and no file changes or appears."""
 
 import os
+import socket
 import sqlite3
 import tempfile
 import threading
@@ -180,6 +181,44 @@ def test_open_rejects_invalid_database_url_and_hides_password(tmp_path):
         assert "postgresql://HOST/NAME" in open_refused_store(url, read_only=False)
     message = open_refused_store(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only=False)
     assert "server" in message and "hush" not in message
+
+
+@pytest.mark.postgres
+def test_refusal_by_server_names_place_of_password(own_server, monkeypatch, tmp_path):
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE guest LOGIN PASSWORD 'right'")
+        rules = Path(connection.execute("SHOW hba_file").fetchone()[0])
+        rules.write_text(f"local postgres guest scram-sha-256\nlocal absent guest reject\n{rules.read_text()}")
+        connection.execute("SELECT pg_reload_conf()")
+    url = own_server.url.replace("postgres@", "guest@")
+    assert "the server answered and wants a password" in open_refused_store(url, read_only=True)
+    monkeypatch.setenv("PGPASSWORD", "wrong")
+    message = open_refused_store(url, read_only=True)
+    assert "refused this user or password" in message and message.endswith("PGPASSWORD or ~/.pgpass")
+    assert "refused this user, host" in open_refused_store(url.replace("@/postgres", "@/absent"), read_only=True)
+    monkeypatch.setenv("PGPASSWORD", "right")
+    assert "roarbench run" in open_refused_store(url, read_only=True)
+
+
+def test_server_without_tls_is_not_called_unreachable(tmp_path):
+    """The server answers two requests for TLS: with N, as PostgreSQL without TLS does, then with S, which accepts."""
+
+    def answer():
+        for reply in (b"N", b"S"):
+            with server.accept()[0] as client:
+                client.recv(8)
+                client.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"postgresql://user@127.0.0.1:{server.getsockname()[1]}/name?sslmode="
+        messages = [
+            open_refused_store(url + mode, read_only=True)
+            for mode in ("require", f"verify-full&sslrootcert={tmp_path}/absent.pem")
+        ]
+    for message, seen in zip(messages, ("SSL was required", "root certificate file"), strict=True):
+        assert seen in message and "the server answered, but not with the TLS that the URL requires" in message
 
 
 @pytest.mark.postgres
