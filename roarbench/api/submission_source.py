@@ -54,6 +54,7 @@ _ENTRY_POINTS = {  # by number of required arguments
 }
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _COMPUTED = object()  # stands for a value that only running the source would show
+_METHOD = object()  # stands for the method that the source defines
 _ADVICE = "create it inside your function, or pass precomputed maps"
 
 
@@ -199,29 +200,40 @@ class WrittenStatements:
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
     def _write_changed_attributes(self, value: type, source: str, names: Mapping[str, object]) -> str:
-        """Return assignments of the class attributes whose values are not those of the class's source.
+        """Return assignments of the class attributes, also methods, whose values are not those of the class's source.
 
         An attribute that the source computes by other expressions than literals and names is always assigned, if its
-        value can be written.
+        value can be written; decorated methods are not assigned.
         """
         lines, in_source = "", _read_class_attributes(value, source, names)
         for attribute, current in vars(value).items():
-            if attribute.startswith("__") or hasattr(type(current), "__get__"):  # methods, properties, slots
-                continue
             given = in_source.get(attribute, _COMPUTED)
-            if given is current:
+            label = f"{value.__name__}.{attribute}"
+            if isinstance(current, FunctionType):
+                defined = current.__qualname__ == f"{value.__qualname__}.{attribute}"
+                same = defined if given is _METHOD else given is current or given is _COMPUTED
+            else:  # descriptors are properties, slots and others
+                same = given is current or attribute.startswith("__") or hasattr(type(current), "__get__")
+            if same:
                 continue
             before = dict(self.statements), dict(self._objects)
-            label = f"{value.__name__}.{attribute}"
             try:
-                written = self._write_value(current, label)
-                if given is _COMPUTED or written != self._write_value(given, label):
-                    lines += f"\n{label} = {written}"
+                written = self._write_object(current, label)
             except CallerError:
                 if given is not _COMPUTED:
                     raise
                 self.statements, self._objects = before
+                continue
+            with suppress(CallerError):
+                if given is not _COMPUTED and given is not _METHOD and written == self._write_object(given, label):
+                    continue
+            lines += f"\n{label} = {written}"
         return f"\n\n{lines}" if lines else ""
+
+    def _write_object(self, value: Any, label: str) -> str:
+        if isinstance(value, FunctionType | type):
+            return self.write_expression(value, label.replace(".", "_"))
+        return self._write_value(value, label)
 
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
@@ -292,15 +304,20 @@ def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, 
 
 
 def _read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
-    """Return the class attributes that a class's source sets to a literal, or to an object of `names`, by name."""
-    attributes = dict[str, object]()
-    for node in getattr(ast.parse(source).body[0], "body", []):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        for target in targets:
-            if isinstance(target, ast.Name) and isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
-                private = target.id.startswith("__")
-                name = f"_{value.__name__.lstrip('_')}{target.id}" if private else target.id
-                attributes[name] = _evaluate_without_calls(node.value, names)
+    """Return the class attributes that a class's source sets to a literal or an object of `names`, and its methods."""
+    attributes, node = dict[str, object](), ast.parse(source).body[0]
+    if not isinstance(node, ast.ClassDef):
+        return {}
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and not part.decorator_list and not node.decorator_list:
+            found = {part.name: _METHOD}
+        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            found = {one.id: _evaluate_without_calls(part.value, names) for one in targets if isinstance(one, ast.Name)}
+        else:
+            continue
+        private = f"_{value.__name__.lstrip('_')}"
+        attributes |= {f"{private}{key}" if re.match("__.*(?<!__)$", key) else key: found[key] for key in found}
     return attributes
 
 
@@ -314,10 +331,11 @@ def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> obje
 
 
 def _list_own_methods(value: type) -> list[FunctionType]:
-    """Return the functions in a class's own body, without functions that decorators add."""
+    """Return the functions in a class's own body, without functions that decorators or callers add."""
     # `__func__` unwraps static and class methods
     members = (getattr(member, "__func__", member) for member in vars(value).values())
-    functions = (member for member in members if isinstance(member, FunctionType))
+    functions = [member for member in members if isinstance(member, FunctionType)]
+    functions = [f for f in functions if f.__qualname__.startswith(f"{value.__qualname__}.")]
     return [f for f in functions if not is_from_installed_package(f) and f.__code__.co_filename != "<string>"]
 
 

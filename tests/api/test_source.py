@@ -63,14 +63,24 @@ class Settings:
     dtype = torch.float32  # cannot be written, but is the object of the source
     __private = (1, 2)
 
+    activation = nn.Identity
+    combine = scale_positive_part
+
+    def weigh(self):
+        return Settings.sign * Settings.scale * (2 if Settings.mode is Mode.MAX else 1)
+
     @property
     def nothing(self):
         return None
 
 
+def weigh_by_seven(self):
+    return 7.0
+
+
 def explain_by_settings(model, inputs, targets):
-    factor = Settings.sign * Settings.scale * (2 if Settings.mode is Mode.MAX else 1)
-    return (factor * inputs**Settings.power).to(Settings.dtype)
+    maps = Settings().weigh() * Settings.activation()(inputs) ** Settings.power
+    return (Settings.combine(maps) / SCALE - Settings.combine(-maps) / SCALE).to(Settings.dtype)
 
 
 class Own:
@@ -144,6 +154,9 @@ def test_submission_id_depends_on_used_global_values(monkeypatch):
         ("mode", Mode.MAX, 2 * SCALE * IMAGES),
         ("scale", 5.0, 5 * IMAGES),
         ("power", 2.0, SCALE * IMAGES**2),
+        ("activation", nn.ReLU, SCALE * IMAGES.clamp(min=0)),
+        ("combine", lambda maps: maps / 2, IMAGES),
+        ("weigh", weigh_by_seven, 7 * IMAGES),
     ],
 )
 def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attribute, changed, expected):
