@@ -7,10 +7,16 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from roarbench.api.own_network_gain_of_maps import GainTable, OwnNetworkTable, describe_zero_gains, estimate_gain
+from roarbench.api.own_network_gain_of_maps import (
+    GainTable,
+    OwnNetworkTable,
+    describe_few_images,
+    describe_zero_gains,
+    estimate_gain,
+)
 from roarbench.common.text import format_count, format_interval, format_percent_number, list_some, name_item
 from roarbench.plan.suite import NO_NEIGHBOURS
-from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Estimate, Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
@@ -51,8 +57,9 @@ class CheckTable(GainTable):
     tabular: bool = False
 
     def gain(self, column: str, name: str) -> Estimate:
-        """Return a gain in points with its 95 % interval; 0 without an interval if the gain is 0 on every image."""
-        return Estimate(0.0) if (column, name) in self.fixed else estimate_gain(self.gains[column][name])
+        """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
+        fixed = (column, name) in self.fixed
+        return Estimate(0.0) if fixed else estimate_gain(self.gains[column][name], self._count_images(column))
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals.
@@ -97,7 +104,8 @@ class CheckTable(GainTable):
         """Return the estimator that leads each column; None if no estimator is shown to lead.
 
         The leader has the largest gain of all rows and is significantly above Random; for own-network gain, its verdict
-        in `own_network` is "explains its network". If the network is at chance, no estimator leads.
+        in `own_network` is "explains its network". If the network is at chance, or if there are fewer than 10 images,
+        no estimator leads.
         """
         first = {column: best[0] for column, best in self._best_rows.items()}
         return {column: None if self._explain_missing_leader(column) else name for column, name in first.items()}
@@ -107,7 +115,7 @@ class CheckTable(GainTable):
         """Return the pairs of rows whose order in one column is significantly reversed in another.
 
         The tests are paired; p values are adjusted over all pairs and columns, at a false discovery rate of 5 %. If the
-        network is at chance, there are no such pairs.
+        network is at chance, or if there are fewer than 10 images, there are no such pairs.
         """
         opposed = {Verdict.BETTER, Verdict.WORSE}
         pairs = [] if self.at_chance_warning else combinations(self._names(), 2)
@@ -115,9 +123,9 @@ class CheckTable(GainTable):
 
     @property
     def disagreement(self) -> str:
-        """Describe the leader of each column and the pairs whose order changes significantly, or accuracy at chance."""
-        if self.at_chance_warning:
-            return self.at_chance_warning
+        """Describe each column's leader and the pairs whose order changes significantly, or say why there are none."""
+        if reason := self.at_chance_warning or describe_few_images(self.images, name_item(self.tabular)):
+            return reason
         clauses, columns_by_reason = list[str](), dict[str, list[str]]()
         for column, name in self.leaders.items():
             if name:
@@ -143,16 +151,26 @@ class CheckTable(GainTable):
         computed = [
             (column, name) for column in self.gains for name in self._names() if (column, name) not in self.fixed
         ]
-        zeros = describe_zero_gains(self.gain(*cell) for cell in computed if cell[0] not in self.unchanged)
+        without_reason = [
+            cell for cell in computed if cell[0] not in self.unchanged and not self._has_few_images(cell[0])
+        ]
+        zeros = describe_zero_gains(self.gain(*cell) for cell in without_reason)
         own, noun = self.own_network, name_item(self.tabular)
         left_out = f"Left out: sobel and the fill linear: {NO_NEIGHBOURS}.\n" if self.tabular else ""
         agree = f" {OWN}: the {own.images} {noun}s on which all {own.networks} networks agree." if own else ""
         return (
             f"{self.disagreement}\n{unchanged}{left_out}{format_count(self.images, noun)}{accuracy}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls more than "
-            f"Random's, lerf: less).{agree}\n"
-            f"95 % intervals over {noun}s{f'; those of {OWN} also over networks' if own else ''}.{zeros}"
+            f"Random's, lerf: less).{agree}{self._describe_intervals()}{zeros}"
         )
+
+    def _describe_intervals(self) -> str:
+        if self.images < FEWEST_IMAGES:
+            return ""  # the first line says so
+        noun, own = name_item(self.tabular), f"; those of {OWN} also over networks" if self.own_network else ""
+        if own and self._has_few_images(OWN):
+            own = f"; none for {OWN}, because the networks agree on fewer than {FEWEST_IMAGES} {noun}s"
+        return f"\n95 % intervals over {noun}s{own}."
 
     @property
     def _chance_note_column(self) -> dict[str, str]:
@@ -160,10 +178,11 @@ class CheckTable(GainTable):
 
     @cached_property
     def _comparisons(self) -> dict[tuple[str, str, str], Comparison]:
-        """Compare every pair of rows in every column; the keys are a column and two rows in the table's order."""
+        """Compare every pair of rows in each column with enough images; keys: column, two rows in the table's order."""
         pairs = list(combinations(self._names(), 2))
+        judged = {column: rows for column, rows in self.gains.items() if not self._has_few_images(column)}
         return judge_comparisons(
-            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in self.gains.items() for a, b in pairs}
+            {(column, a, b): rows[a].subtract(rows[b]) for column, rows in judged.items() for a, b in pairs}
         )
 
     @cached_property
@@ -175,7 +194,15 @@ class CheckTable(GainTable):
             for column, rows in self.gains.items()
         }
 
+    def _count_images(self, column: str) -> int:
+        return self.own_network.images if column == OWN and self.own_network else self.images
+
+    def _has_few_images(self, column: str) -> bool:
+        return self._count_images(column) < FEWEST_IMAGES
+
     def _judge(self, column: str, first: str, second: str) -> Verdict:
+        if self._has_few_images(column):
+            return Verdict.SAME
         names = self._names()
         if names.index(first) < names.index(second):
             return self._comparisons[column, first, second].verdict
@@ -188,6 +215,8 @@ class CheckTable(GainTable):
 
     def _explain_missing_leader(self, column: str) -> str:
         """Return the beginning of a clause that says why no estimator leads a column; empty if an estimator leads."""
+        if self._has_few_images(column):
+            return f"fewer than {FEWEST_IMAGES} {name_item(self.tabular)}s for a leader under"
         estimators, best = [name for name in self._names() if name not in self.controls], self._best_rows[column]
         if self.at_chance_warning or not any(self._is_above_random(column, name) for name in estimators):
             return "no estimator is significantly above random under"

@@ -22,9 +22,15 @@ from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
-from roarbench.common.text import format_decimals, format_interval, list_some, name_item
+from roarbench.common.text import MISSING, format_decimals, format_interval, list_some, name_item
 from roarbench.plan.suite import refuse_impossible_for_table
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap_intervals import (
+    FEWEST_IMAGES,
+    Bootstrap,
+    Estimate,
+    Sample,
+    make_estimate_over_images,
+)
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import (
     FEWEST_PERMUTED,
@@ -90,7 +96,8 @@ class OwnNetworkTable(GainTable):
 
     Attributes:
         gains: Gain by estimator name; None if the removal masks are the same for every network.
-        verdicts: Verdict by estimator name; p values are adjusted for testing all rows.
+        verdicts: Verdict by estimator name; p values are adjusted for testing all rows. None if there are fewer than 10
+            images, which also give no intervals.
         networks: Number of explained networks.
         images: Number of images to which all networks assign the same class; only these are used.
         of: Number of all images.
@@ -100,7 +107,7 @@ class OwnNetworkTable(GainTable):
     """
 
     gains: Mapping[str, OwnNetworkGain | None]
-    verdicts: Mapping[str, OwnNetworkVerdict]
+    verdicts: Mapping[str, OwnNetworkVerdict | None]
     networks: int
     images: int
     of: int
@@ -109,9 +116,9 @@ class OwnNetworkTable(GainTable):
     tabular: bool = False
 
     def gain(self, name: str) -> Estimate:
-        """Return a gain, in percent of predictions, with its 95 % interval; no interval if it is 0 on every image."""
+        """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
         own_gain = self.gains[name]
-        return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.gain)
+        return Estimate(0.0) if own_gain is None else estimate_gain(own_gain.gain, self.images)
 
     def compare(self, first: str, second: str) -> Estimate:
         """Return the first row's gain minus the second's, with its 95 % interval, paired by images and networks.
@@ -124,7 +131,7 @@ class OwnNetworkTable(GainTable):
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
         own_first, own_second = self.gains[first], self.gains[second]
         if own_first and own_second:
-            return make_estimate(own_first.gain.subtract(own_second.gain), Bootstrap().confidence)
+            return make_estimate_over_images(own_first.gain.subtract(own_second.gain), self.images)
         return self.gain(first) if own_first else self.gain(second).negative
 
     def to_dataframe(self) -> "pandas.DataFrame":
@@ -133,8 +140,8 @@ class OwnNetworkTable(GainTable):
 
         rows = []
         for name in self._sort_names():
-            own_gain = self.gains[name]
-            row = {"estimator": name, **self.gain(name)._asdict(), "verdict": str(self.verdicts[name])}
+            own_gain, verdict = self.gains[name], self.verdicts[name]
+            row = {"estimator": name, **self.gain(name)._asdict(), "verdict": verdict and str(verdict)}
             row["p_permutation"] = own_gain.permutation if own_gain else None
             row |= {f"gain at {t:g}": own_gain.levels[k].value if own_gain else 0.0 for k, t in enumerate(self.levels)}
             rows.append(row)
@@ -150,9 +157,16 @@ class OwnNetworkTable(GainTable):
         return (
             f"{self.networks} networks; the {self.images} of {self.of} {noun}s on which all networks agree; "
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "
-            f"own map, minus those {past} under that of another network's map.\n95 % intervals over {noun}s and "
-            f"networks; verdicts are adjusted for testing all rows.{describe_zero_gains(map(self.gain, computed))}"
-            f"{self._describe_wide_intervals(map(self.gain, computed))}"
+            f"own map, minus those {past} under that of another network's map.\n{self._describe_intervals(computed)}"
+        )
+
+    def _describe_intervals(self, computed: Sequence[str]) -> str:
+        noun, gains = name_item(self.tabular), [self.gain(name) for name in computed]
+        if few := describe_few_images(self.images, noun):
+            return few
+        return (
+            f"95 % intervals over {noun}s and networks; verdicts are adjusted for testing all rows."
+            f"{describe_zero_gains(gains)}{self._describe_wide_intervals(gains)}"
         )
 
     def _describe_wide_intervals(self, computed: Iterable[Estimate]) -> str:
@@ -163,7 +177,9 @@ class OwnNetworkTable(GainTable):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the table's cells as strings, headings first."""
-        rows = [(name, format_interval(self.gain(name)), str(self.verdicts[name])) for name in self._sort_names()]
+        rows = [
+            (name, format_interval(self.gain(name)), str(self.verdicts[name] or MISSING)) for name in self._sort_names()
+        ]
         cells: list[tuple[str, ...]] = [("estimator", "gain [95 %]", "verdict"), *rows]
         if self.networks < FEWEST_PERMUTED:
             return cells
@@ -192,7 +208,7 @@ def own_network_gain(
 
     Each network is scored after features are removed by every network's map (docs/protocol.md). Effects of a mask on
     all networks cancel, as does the sensitivity of one network to all masks; a map made without the network has a
-    gain of exactly 0.
+    gain of exactly 0. If the networks agree on fewer than 10 images, there are no intervals and no verdicts.
 
     Args:
         networks: Three or more networks with the same inputs and classes; they return logits and are used in eval mode.
@@ -230,16 +246,22 @@ def own_network_gain(
     return make_own_network_table(scores, request)
 
 
-def estimate_gain(gain: Sample) -> Estimate:
-    """Return a gain with its 95 % interval; 0 without an interval if the gain is 0 on every image.
+def estimate_gain(gain: Sample, images: int) -> Estimate:
+    """Return a gain with its 95 % interval; no interval for few images, and if the gain is 0 on every image.
 
     Images without any difference do not show how large a difference on other images may be. No gain is outside -100 to
     100, so intervals end there; verdicts use the draws themselves.
     """
     if not (gain.value or gain.draws.any()):
         return Estimate(0.0)
-    value, *ends = make_estimate(gain, Bootstrap().confidence)
+    value, *ends = make_estimate_over_images(gain, images)
     return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
+
+
+def describe_few_images(images: int, noun: str) -> str:
+    """Say how many images (`noun`) are needed if there are too few for intervals and verdicts; otherwise empty."""
+    few = images < FEWEST_IMAGES
+    return f"Fewer than {FEWEST_IMAGES} {noun}s: no intervals and no verdicts." if few else ""
 
 
 def describe_zero_gains(computed: Iterable[Estimate]) -> str:
@@ -255,8 +277,11 @@ def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sco
     with_differing_masks = {name: kept for name, kept in predictions.items() if kept is not None}
     computed_gains = compute_own_network_gain_per_row(with_differing_masks, order, Bootstrap())
     gains = {name: computed_gains.get(name) for name in predictions}
-    verdicts = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
+    verdicts: dict[str, OwnNetworkVerdict | None] = {}
+    verdicts |= judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, all_images = int(request.agreed.sum()), len(request.agreed)
+    if images < FEWEST_IMAGES:
+        verdicts |= {name: None for name, gain in gains.items() if gain}
     tabular = is_table(request.pixels)
     return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order, tabular)
 

@@ -35,7 +35,7 @@ from roarbench.common.text import format_count, name_item
 from roarbench.compute import degrade as fills
 from roarbench.compute import magnitude_matched_masks, ranking
 from roarbench.compute.degrade import degrade
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate_over_images
 from roarbench.stats.correctness_and_gain import compute_trapezoid_weights
 from roarbench.stats.resampling import draw_image_weights
 
@@ -203,8 +203,8 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
         bootstrap: Number of resamples, seed and confidence; 2,000, 0 and 95 % if None.
 
     Returns:
-        Value, low and high; images are drawn with replacement, and values are averaged over seeds. One image has a
-        value and no interval.
+        Value, low and high; images are drawn with replacement, and values are averaged over seeds. Fewer than 10 images
+        give no interval.
 
     Raises:
         CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
@@ -228,10 +228,8 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     if seeds > images:
         seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"
         warnings.warn(f"{seen}; write values.T if each row is an image", stacklevel=2)
-    if images == 1:
-        return Estimate(float(values[0, 0] - subtracted[0, 0]))
     (mean,) = bootstrap_means((values - subtracted).mean(0)[None], bootstrap_settings)
-    return make_estimate(mean, bootstrap_settings.confidence)
+    return make_estimate_over_images(mean, images, bootstrap_settings.confidence)
 
 
 def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
@@ -254,7 +252,7 @@ class Curve:
     Attributes:
         order: `morf` or `lerf`.
         levels: Removal fractions, including 0.
-        accuracy: In [0, 1], with 95 % intervals over the images.
+        accuracy: In [0, 1], with 95 % intervals over the images; fewer than 10 images give no interval.
         probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1]; wrong if the
             network returns probabilities instead of logits, which causes a warning.
         area: Mean accuracy over the levels by the trapezoid rule, with its interval.
@@ -329,5 +327,5 @@ def perturbation_curve(
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image
     rows = np.vstack([correct, areas])
-    *accuracies, area = (make_estimate(row, Bootstrap().confidence) for row in bootstrap_means(rows, Bootstrap()))
+    *accuracies, area = (make_estimate_over_images(row, len(pixels)) for row in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)

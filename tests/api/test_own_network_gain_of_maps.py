@@ -148,6 +148,24 @@ def test_interval_of_few_networks_ends_at_largest_possible_gain(networks, images
     assert narrow.gain("mine").high < 60 and "degrees of freedom" not in narrow.caption
 
 
+@pytest.mark.filterwarnings("ignore:networks? .* a single class")
+def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, images, tmp_path):
+    classes = torch.stack([network(images).argmax(1) for network in networks])
+    agreed, others = images[(classes == classes[0]).all(0)], images[(classes != classes[0]).any(0)]
+    nine, ten = (torch.cat([others[:9], agreed[-count:]]) for count in (9, 10))
+    found = rb.own_network_gain(networks, nine, {"mine": gradient, "random": "random"}, levels=LEVELS)
+    assert (found.images, found.of) == (9, 18)
+    assert found.verdicts == {"mine": None, "random": "0 by construction"}
+    assert found.gain("mine") == (found.gains["mine"].gain.value, None, None) == found.compare("mine", "random")
+    assert found.caption.endswith("\nFewer than 10 images: no intervals and no verdicts.")
+    assert ("mine", f"{found.gain('mine').value:+.1f}", "–") in found.cells()
+    frame = found.to_dataframe().set_index("estimator")
+    assert frame["verdict"].isna().to_dict() == {"mine": True, "random": False} and frame["low"].isna().all()
+    found.plot(tmp_path / "gains.png")
+    more = rb.own_network_gain(networks, ten, {"mine": gradient}, levels=LEVELS)
+    assert more.verdicts["mine"] and more.gain("mine").low is not None and "Fewer than" not in more.caption
+
+
 def test_compare_rows_uses_paired_interval(networks, images):
     """Nearly equal maps have a difference with a shorter interval than either gain."""
 

@@ -88,15 +88,11 @@ def test_mix_maps_exchanges_squares_of_eight_pixels_of_large_maps():
 
 
 def test_bootstrap_resamples_paired_differences_by_image():
-    one, two = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
+    one, two = np.tile([1, 1, 0, 1], 3), np.tile([1, 0, 0, 1], 3)
     found = roarbench.bootstrap(one, two)
     assert found.value == 0.25 and found.low < 0.25 < found.high
     assert roarbench.bootstrap(one, one) == (0, 0, 0)
     assert roarbench.bootstrap(np.stack([one, two]), bootstrap=Bootstrap(resamples=50)).value == 0.625
-
-
-def test_bootstrap_of_one_image_has_no_interval():
-    assert roarbench.bootstrap([1]) == roarbench.bootstrap([[3]], [[2]]) == (1.0, None, None)
 
 
 def test_bootstrap_warns_of_more_seeds_than_images():
@@ -104,6 +100,19 @@ def test_bootstrap_warns_of_more_seeds_than_images():
     with pytest.warns(UserWarning, match=r"shape \(40, 3\) are read as 40 seeds of 3 images; write values.T if"):
         found = roarbench.bootstrap(values)
     assert found.value == pytest.approx(values.mean())
+
+
+def test_fewer_than_ten_images_give_no_interval():
+    assert roarbench.bootstrap([1]) == roarbench.bootstrap([[3]], [[2]]) == (1, None, None)
+    assert roarbench.bootstrap(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 4 seeds, 9 images
+    assert roarbench.bootstrap(np.arange(10) % 2).low < 0.5
+    images = torch.randn(10, 1, 3, 3, generator=torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Flatten(), nn.Linear(9, 2))
+    for count in (9, 10):
+        part = images[:count]
+        curve = roarbench.perturbation_curve(model, part, np.arange(count) % 2, part, levels=(0.5,))
+        assert (curve.accuracy[1].low is None) == (curve.area.high is None) == (count == 9)
+        assert curve.to_dataframe()["low"].isna().all() == (count == 9)
 
 
 class First(nn.Module):

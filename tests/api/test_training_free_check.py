@@ -1,5 +1,6 @@
 """`check`: columns against single steps, controls, siblings, and the description of disagreement."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -188,7 +189,7 @@ def make_table(columns, **fields):
         }
         for column, rows in columns.items()
     }
-    return CheckTable(gains, dict.fromkeys(columns, (0.5,)), 9, **fields)
+    return CheckTable(gains, dict.fromkeys(columns, (0.5,)), 40, **fields)
 
 
 def test_check_table_describes_disagreement_of_columns():
@@ -230,7 +231,7 @@ def test_control_that_the_caller_asked_for_does_not_lead(networks, images):
 @pytest.mark.parametrize(("verdict", "leader"), [("EXPLAINS", "a"), ("OPEN", None)])
 def test_check_leader_of_own_network_is_shown_to_explain_its_network(verdict, leader):
     verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": OwnNetworkVerdict[verdict]}
-    own = OwnNetworkTable({}, verdicts, 3, 9, 9, (0.5,), Order.MORF)
+    own = OwnNetworkTable({}, verdicts, 3, 40, 40, (0.5,), Order.MORF)
     fixed = frozenset({("own network", "random")})
     table = make_table({"own network": {"random": 0, "a": 9}}, own_network=own, fixed=fixed)
     assert table.leaders == {"own network": leader}
@@ -254,6 +255,31 @@ def test_check_names_no_leader_for_network_at_chance(networks, images, tmp_path)
         "The network classifies 0 of 40 images correctly, which is not significantly above chance of 90.0% "
         "(always the largest class), so no estimator leads."
     )
+
+
+def test_check_names_no_leader_of_few_images(networks, images):
+    rows = {"x": {"random": 0, "a": 18, "b": 9}, "y": {"random": 0, "a": 9, "b": 18}}
+    enough, few = (replace(make_table(rows), images=images) for images in (10, 9))
+    assert enough.leaders == {"x": "a", "y": "b"} and enough.reversed == [("a", "b")]
+    assert few.leaders == {"x": None, "y": None} and few.reversed == []
+    assert few.gain("x", "a") == (18, None, None) and few.cells()[2] == ("a", "+18.0", "+9.0")
+    assert few.caption.startswith("Fewer than 10 images: no intervals and no verdicts.\n9 images, ")
+    assert "95 %" not in few.caption and "without an interval" not in few.caption
+    one = rb.check(networks[0], images[:1], LABELS[:1], "grad", levels=(0.5,), fills=("mean",))
+    assert not any(one.leaders.values()) and one.intervals_to_dataframe()["low"].isna().all()
+
+
+def test_check_names_no_leader_of_own_network_gain_on_few_agreed_images():
+    verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": None}
+    own = OwnNetworkTable({}, verdicts, 3, 9, 40, (0.5,), Order.MORF)
+    rows = {"random": 0, "a": 9}
+    fixed = frozenset({("x", "random"), ("own network", "random")})
+    table = make_table({"x": rows, "own network": rows}, own_network=own, fixed=fixed)
+    assert table.leaders == {"x": "a", "own network": None}
+    assert table.disagreement.startswith("a leads x, fewer than 10 images for a leader under own network; no pair")
+    assert table.gain("own network", "a") == (9, None, None) and table.gain("x", "a").low is not None
+    words = "\n95 % intervals over images; none for own network, because the networks agree on fewer than 10 images."
+    assert table.caption.endswith(words)
 
 
 def test_check_says_0_by_construction_as_own_network_gain_does(table):
@@ -280,7 +306,7 @@ def test_check_gives_no_interval_to_gain_without_any_difference(networks, images
     assert table.unchanged == () and "No prediction changed" not in table.caption
     equal = Sample(0.0, np.zeros(2000))
     gains = {"x": {"random": equal, "mine": equal, "other": Sample(1.0, 1 + NOISE[0])}}
-    found = CheckTable(gains, {"x": (0.5,)}, 9, fixed=frozenset({("x", "random")}))
+    found = CheckTable(gains, {"x": (0.5,)}, 40, fixed=frozenset({("x", "random")}))
     assert found.gain("x", "mine") == (0.0, None, None) and found.gain("x", "other").low is not None
     assert "0.0 without an interval: the gain is 0 on every image, which does not show equality." in found.caption
 

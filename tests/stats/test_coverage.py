@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from studies.coverage import paired, run, worlds
+from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES
+from studies.coverage import few_images, paired, run, worlds
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +41,16 @@ def test_paired_gain_coverage_holds_beside_model_free_submissions():
     found = paired.PairedOutcome(*paired.simulate(world, 20, seed=1, resamples=300).mean(0))
     assert found.explained > 0.9 and found.wrong < 0.1
     assert found.width > 1.4
+
+
+def test_maps_without_information_have_few_false_verdicts_on_fewest_images():
+    chance, tables = np.random.default_rng(1), 150
+    rows, kept = few_images.CHECK[-1]
+    many, few = (
+        np.mean([few_images.has_false_check_verdict(images, rows, kept, chance) for _ in range(tables)])
+        for images in (FEWEST_IMAGES, 2)
+    )
+    assert many < 0.05 + 3 * np.sqrt(0.05 * 0.95 / tables) and few > 0.4
+    networks, rows, kept = few_images.OWN[1]
+    own = [few_images.has_false_own_network_verdict(FEWEST_IMAGES, networks, rows, kept, chance) for _ in range(tables)]
+    assert np.mean(own) < 0.05
