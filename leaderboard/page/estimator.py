@@ -185,10 +185,11 @@ def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
     for (view, won, _), (same, lost, row) in product(winning, losing):
         one, other = won.protocol, lost.protocol
         if view is same and one != other and ROAR in (one, other) and row.beating:
-            wins = "explains its network by" if one.scores_all_network_pairs else "beats every control under"
+            explains = one.scores_all_network_pairs
+            wins = f"explains its network by {one.gain_name}" if explains else f"beats every control under {one.title}"
             control = find_display_name(row.beating.hardest_control).full_name
             return (
-                f"On {won.title} it {wins} {one.title} ({describe_levels(won.levels)}) and is below {control} under "
+                f"On {won.title} it {wins} ({describe_levels(won.levels)}) and is below {control} under "
                 f"{other.title} ({describe_levels(lost.levels)}). Both can be true: "
                 f"the two ask different questions. {one.title}: {one.question} {other.title}: {other.question} A "
                 "retrained network can infer the class from the shape of the masks."
