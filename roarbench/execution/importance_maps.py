@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -117,12 +116,10 @@ def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvena
     """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
-    find_network = parts[0].explained.work.suite.find_network
-    networks = groupby(parts, lambda part: find_network(part.explained.number))
-    submitted = [maps for _, alike in networks for maps in _make_submitted_maps(list(alike))]
+    submitted = [(part, _make_submitted_maps(part)) for part in parts]
     return [
         {estimator.id: _blur_if_blurred_twin(maps, estimator) for estimator in part.estimators}
-        for part, maps in zip(parts, submitted, strict=True)
+        for part, maps in submitted
     ]
 
 
@@ -133,27 +130,28 @@ def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapW
     return maps._replace(importance=blur(maps.importance.view(n, -1, h, w)).view_as(maps.importance))
 
 
-def _make_submitted_maps(parts: list[_GroupInputs]) -> list[MapWithProvenance]:
-    """Make a submission's maps for networks of one architecture in one sandbox."""
-    explained, (estimator, *_), batch = parts[0]
+def _make_submitted_maps(part: _GroupInputs) -> MapWithProvenance:
+    """Make a submission's maps for one network in a sandbox of their own.
+
+    A submission that sees another explained network can subtract its map: input x gradient then has an own-network gain
+    of +57 instead of +16.
+    """
+    explained, (estimator, *_), (images, targets, ids, *_) = part
     work = explained.work
     network = work.suite.find_network(explained.number)
     file, parameters = estimator.parsed_id.file_id, estimator.parsed_id.listed or ""
-    code = parse_submission(explained.work.workspace.read_submission(file)).replace_parameters(parameters).code
-    n, size = len(batch.ids), count_images_per_call(network)
-    sandbox_parts = tuple(
-        ExplainedPart(subject.load_variant(estimator.explained_variant), images, targets, ids, size)
-        for subject, _, (images, targets, ids, *_) in parts
-    )
-    task = SandboxTask(code, network, sandbox_parts, CUDA if CUDA in estimator.parsed_id.marks else "cpu")
-    limits = compute_limits(n * len(parts), count_network_cost(*network).flops)
+    code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
+    n, size = len(ids), count_images_per_call(network)
+    sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, ids, size)
+    task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
+    limits = compute_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.fault is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
-    provenance = MapProvenance(answer.ended.cpu / len(parts), batches=batches)
-    return [MapWithProvenance(maps, provenance) for maps in answer.maps]
+    (maps,) = answer.maps
+    return MapWithProvenance(maps, MapProvenance(answer.ended.cpu, batches=batches))
 
 
 def find_map_device(estimator: Estimator) -> str:

@@ -60,9 +60,8 @@ class SubmissionPace(NamedTuple):
         """Return the core-seconds per map for a suite, including each map's share of the start of a sandbox."""
         network = suite.find_network()
         shape = (network.channels, network.size, network.size)
-        maps_per_sandbox = count_images_per_sandbox(shape) * suite.references
         relative_cost = count_network_cost(*network).flops / count_network_cost(*_NETWORK).flops
-        return self.seconds_per_map * relative_cost + self.start_seconds / maps_per_sandbox
+        return self.seconds_per_map * relative_cost + self.start_seconds / count_images_per_sandbox(shape)
 
 
 @dataclass(frozen=True)

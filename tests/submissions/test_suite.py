@@ -45,6 +45,7 @@ def estimate(model, images, targets, generator):
 """
 LATE = OTHER.format("late", 'assert len(images) != 24, "a test batch"').encode()
 KILLS = OTHER.format("kills", "len(images) == 24 and os.kill(os.getpid(), 9)").encode()
+SEES_ONE_NETWORK = OTHER.format("one", 'assert model is globals().setdefault("first", model), "another"').encode()
 PER_PIXEL = OTHER.format("per-pixel", "images = images.mean(1, keepdim=True)").encode()
 CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
@@ -58,8 +59,11 @@ def run_all(work, runs, store):
 
 
 def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
-    """Failures of a submission count as its own, not as a machine's, so no other machine tries again."""
-    entries = [parse_submission(code) for code in (GOOD, LATE, KILLS)]
+    """Failures of a submission count as its own, not as a machine's, so no other machine tries again.
+
+    A sandbox has one explained network: a submission that saw two could subtract one network's map from the other's.
+    """
+    entries = [parse_submission(code) for code in (GOOD, LATE, KILLS, SEES_ONE_NETWORK)]
     two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
     suite = add_estimators_with_twins(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
@@ -67,13 +71,14 @@ def test_suite_run_stores_good_submission_and_failure_reasons(tmp_path, store):
         work.workspace.save_submission(entry.id, entry.source)
     runs = make_runs(work, suite)
     failures = run_all(work, runs, store)
-    good, late, kills = (entry.id for entry in entries)
+    good, late, kills, one = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
     assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
     (reason,) = failures[kills]
     assert "died: its process ended by signal 9 (sent by itself, or this machine ran out of memory)" in reason
     assert "tried" not in reason
-    assert {run.cell.estimator for run in runs if store.find_done_keys([run.key])} == {"none", "random", "grad", good}
+    done = {run.cell.estimator for run in runs if store.find_done_keys([run.key])}
+    assert done == {"none", "random", "grad", good, one}
 
     def planes(name, seed):  # one run per explained network
         (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
@@ -133,7 +138,7 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     for pace, suite, seconds in (
         (SubmissionPace(0.1, 0.0), quick, 0.1),  # the network that it was measured with
         (SubmissionPace(0.0, 5.12), quick, 5.12 / 512),  # images of a sandbox
-        (SubmissionPace(0.0, 5.12), replace(quick, references=2), 5.12 / 512 / 2),  # for both
+        (SubmissionPace(0.0, 5.12), replace(quick, references=2), 5.12 / 512),  # each network has its own sandbox
     ):
         assert pace.estimate_seconds_per_map(suite) == pytest.approx(seconds)
     assert SubmissionPace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
