@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
@@ -15,6 +14,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
+from roarbench.execution.compare_reproduction import Reproduction
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
@@ -34,7 +34,6 @@ from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.store.results import (
     Origin,
-    ReproductionOutcome,
     ResultsStore,
     make_default_url,
     read_origins,
@@ -46,49 +45,6 @@ from roarbench.store.trusted_network_files import refuse_untrusted_network
 from roarbench.store.user_suites import list_all_suites
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
-
-_Z = 1.96  # half of a 95 % interval, in standard deviations
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """Stored result of a run, and the result of its repetition."""
-
-    stored: RunResult
-    again: RunResult
-    margin: float  # 95 % of the chance differences in accuracy between two such runs are smaller; in [0, 1]
-
-    @property
-    def verdict(self) -> ReproductionOutcome:
-        """Return the outcome; `EQUAL` means the same rankings and the same correctness on every image."""
-        if self.stored.bits == self.again.bits and self.stored.rankings == self.again.rankings:
-            return ReproductionOutcome.EQUAL
-        near = abs(self.stored.correct - self.again.correct) <= self.margin * self.stored.total
-        return ReproductionOutcome.WITHIN if near else ReproductionOutcome.DIFFERENT
-
-    @property
-    def version_and_hardware_differences(self) -> list[str]:
-        """Describe each difference in versions or hardware that both results record."""
-        old, new = self.stored.provenance, self.again.provenance
-        pairs = [("code", old.code_version, new.code_version)]
-        before, now = old.known_values, new.known_values
-        pairs += [(name, before[name], now[name]) for name in before if name in now]
-        return [f"{name} was {then}, is now {here}" for name, then, here in pairs if then != here]
-
-    def format_report(self) -> str:
-        """Return the report for a terminal."""
-        old, new = self.stored, self.again
-        answers = int((old.correctness != new.correctness).sum())
-        rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
-        lines = [
-            f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
-            f"  correctness differs on {answers} images, {rankings}, "
-            f"95 % of chance differences are below {100 * self.margin:.1f} points",
-        ]
-        if self.verdict is not ReproductionOutcome.EQUAL:
-            differences = self.version_and_hardware_differences
-            lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -135,7 +91,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         fresh = Workspace(Path(folder))
         _copy_submission_after_isolation_check(store, run, fresh)
         again = _rerun(JobContext(fresh, images, part, weights), run, request.workers, console)
-    reproduction = Reproduction(stored, again, _compute_chance_margin(store, suite, stored, again))
+    reproduction = Reproduction(stored, again, _estimate_run_deviation(store, suite, stored, again))
     store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
     return reproduction
 
@@ -267,26 +223,24 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
         return store.read_results([run.key])[run.key]
 
 
-def _compute_chance_margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
-    """Return 1.96 standard deviations of the difference between two accuracies on the same images.
+def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
+    """Return the standard deviation of the accuracy of two honest computations of a run; 0 if the run trains nothing.
 
-    Two training runs that are not equal bit by bit differ as much as training runs with two seeds, or, if the rankings
-    differ, too, as much as training runs for two explained networks. The difference of two accuracies has twice the
-    variance of one accuracy. In addition, d images with different correctness contribute sqrt(d) images (McNemar
-    1947). The variance is estimated from results of the run's protocol, or of ROAR if that protocol has no
-    repetitions. Self-reported results are not used, because their authors could claim any margin.
+    Two training runs that are not equal bit by bit differ as much as training runs with two seeds, or, if the explained
+    network has other weights, as much as training runs for two explained networks. The variance is estimated from
+    results of the run's protocol, or of ROAR if that protocol has no repetitions. Self-reported results are not used,
+    because their authors could claim any variance.
     """
     cell = stored.run.cell
+    if not cell.retrain.trains:
+        return 0.0
     protocol = next(each for each in PROTOCOLS.values() if (each.order, each.retrain) == (cell.order, cell.retrain))
     suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
     origins = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     results = suite_results.results.items()
     trusted = {planned: row for planned, row in results if origins[row.run.key] is not Origin.SELF_REPORTED}
     trusted_results = replace(suite_results, results=trusted)
-    variance = trusted_results.estimate_variance(protocol, cell.fill)
-    if variance is None and cell.retrain.trains:
-        variance = trusted_results.estimate_variance(ROAR)
-    has_other_rankings = stored.rankings != again.rankings
-    deviation = (variance.compute_run_standard_deviation(has_other_rankings, cell.t) if variance else None) or 0.0
-    flips = int((stored.correctness != again.correctness).sum())
-    return float(_Z * np.sqrt(2 * deviation**2 + flips / stored.total**2))
+    variance = trusted_results.estimate_variance(protocol, cell.fill) or trusted_results.estimate_variance(ROAR)
+    has_same_network = bool(stored.weights) and stored.weights == again.weights
+    has_other_maps = stored.rankings != again.rankings and not has_same_network
+    return (variance.compute_run_standard_deviation(has_other_maps, cell.t) if variance else None) or 0.0

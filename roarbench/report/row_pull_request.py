@@ -41,7 +41,7 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     for suite in dict.fromkeys(file.versioned_suite for file in new):
         files = [file for file in results_by_file if file.versioned_suite == suite]
         paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
-    paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` gives the same results.", ""]
+    paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` confirms them.", ""]
     return "\n\n".join(paragraphs)
 
 

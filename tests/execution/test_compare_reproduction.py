@@ -1,0 +1,218 @@
+"""The verdict on a reproduced run: single images must agree as between two machines."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from roarbench.common.enums import Order, ScoredNetwork
+from roarbench.execution.compare_reproduction import Reproduction
+from roarbench.execution.reproduce_run import _estimate_run_deviation
+from roarbench.plan.suites import find_builtin_suite
+from roarbench.store.exported_file import ExportedFile
+from roarbench.store.results import ReproductionOutcome, ResultsStore
+from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
+from tests.helpers.elsewhere import ROOT
+from tests.helpers.store_rows import ORIGIN, make_result, make_run, set_correctness
+
+EQUAL, WITHIN, DIFFERENT = ReproductionOutcome
+HERE = replace(ORIGIN, hardware={"cpu": "some", "cores": 2, "device": "cpu", "precision": "float32"})
+ELSEWHERE = replace(HERE, hardware={**HERE.hardware, "cpu": "other"})
+
+
+def make_siblings_result(correctness):
+    """Return a result without training; `correctness` says which predictions were kept."""
+    run = make_run(t=0.5)
+    run = replace(run, cell=replace(run.cell, retrain=ScoredNetwork.SIBLINGS, order=Order.MORF))
+    bits, correct = pack_correctness(correctness), int(correctness.sum())
+    return RunResult(run, correct, len(correctness), bits, 1.0, HERE, rankings="7a4c", weights="3e16")
+
+
+def make_trained_result(correctness):
+    row = make_siblings_result(correctness)
+    return replace(row, run=replace(row.run, cell=replace(row.run.cell, retrain=ScoredNetwork.IMAGES)))
+
+
+def flip(correctness, count, value=None, seed=1):
+    """Flip `count` random images, or only images with this value."""
+    images = np.arange(len(correctness)) if value is None else np.flatnonzero(correctness == value)
+    chosen = np.random.default_rng(seed).choice(images, count, replace=False)
+    return correctness ^ np.isin(np.arange(len(correctness)), chosen)
+
+
+@pytest.fixture
+def honest():
+    """562 of 2,000 predictions are correct, as in a published run of noise."""
+    return np.random.default_rng(0).permutation(np.arange(2000) < 562)
+
+
+def test_equal_results_are_equal_and_other_rankings_or_seconds_are_not_a_reason(honest):
+    stored = make_siblings_result(honest)
+    assert Reproduction(stored, replace(stored, seconds=9.0)).verdict is EQUAL
+    other = Reproduction(stored, replace(stored, rankings="x"))
+    assert (other.verdict, other.reason) == (WITHIN, "")
+
+
+@pytest.mark.parametrize("origin", [HERE, ELSEWHERE])
+@pytest.mark.parametrize("make", [make_siblings_result, make_trained_result])
+def test_forged_images_with_equal_accuracy_are_different(honest, make, origin):
+    """The gain depends on single images, so an equal number of correct predictions shows nothing."""
+    forged = np.random.default_rng(2).permutation(honest)
+    again = replace(make(honest), provenance=origin)
+    reproduction = Reproduction(make(forged), again, deviation=0.01)
+    assert reproduction.stored.correct == reproduction.again.correct
+    assert reproduction.differing > 700
+    assert reproduction.verdict is DIFFERENT
+    assert f"why: {reproduction.reason}" in reproduction.format_report()
+
+
+@pytest.mark.parametrize("weights", ["3e16", "another network", ""])
+def test_scrambled_and_moved_images_are_different(honest, weights):
+    """Differing images must not widen the margin: 80 correct predictions fewer, and all others scrambled."""
+    moved = flip(np.random.default_rng(3).permutation(honest), 80, value=True)
+    for make in (make_siblings_result, make_trained_result):
+        again = replace(make(honest), provenance=ELSEWHERE, weights=weights)
+        assert Reproduction(make(moved), again).verdict is DIFFERENT
+
+
+def test_margin_counts_only_images_that_may_differ(honest):
+    """Images that differ at random add to the margin, but too many of them are a reason by themselves."""
+    stored = make_siblings_result(honest)
+    few, one_way, many = (flip(honest, 60), flip(honest, 60, value=True), flip(honest, 400))
+    reproductions = [
+        Reproduction(stored, replace(set_correctness(stored, bits), provenance=ELSEWHERE))
+        for bits in (few, one_way, many)
+    ]
+    assert [each.verdict for each in reproductions] == [WITHIN, DIFFERENT, DIFFERENT]
+    assert reproductions[1].reason == "the accuracies differ by more than chance"
+    assert reproductions[2].reason.startswith("too many images differ")
+    assert reproductions[0].margin == pytest.approx(3.29 * np.sqrt(60) / 2000)
+    wide = replace(reproductions[1], deviation=0.02)
+    assert wide.margin == pytest.approx(3.29 * np.sqrt(2 * 0.02**2 + 60 / 2000**2))
+    assert wide.verdict is WITHIN
+
+
+def test_same_processor_must_give_same_predictions(honest):
+    stored = make_siblings_result(honest)
+    nearly = set_correctness(stored, flip(honest, 2))
+    assert Reproduction(stored, nearly).reason == "the same versions and processor give the same predictions"
+    gpu = replace(HERE, hardware={**HERE.hardware, "device": "some card"})
+    given = replace(stored.run, given="file@1a2b3c4d")
+    excused = [
+        Reproduction(stored, replace(nearly, provenance=ELSEWHERE)),
+        Reproduction(replace(stored, provenance=gpu), replace(nearly, provenance=gpu)),
+        Reproduction(replace(stored, run=given), replace(nearly, run=given)),
+    ]
+    assert [each.verdict for each in excused] == [WITHIN] * 3
+
+
+def test_common_networks_must_be_equal_only_with_other_rankings(honest):
+    stored = make_siblings_result(honest)
+    stored = replace(stored, run=replace(stored.run, cell=replace(stored.run.cell, retrain=ScoredNetwork.COMMON)))
+    nearly = set_correctness(stored, flip(honest, 2))
+    assert Reproduction(stored, nearly).verdict is WITHIN
+    assert Reproduction(stored, replace(nearly, rankings="x")).verdict is DIFFERENT
+
+
+def test_maps_from_the_clock_are_different_on_equal_hardware(honest):
+    """Random maps without the generator gave 507 and 508 correct predictions, and 239 differing images."""
+    for make in (make_siblings_result, make_trained_result):
+        stored = make(honest)
+        again = replace(set_correctness(stored, flip(honest, 239)), rankings="x")
+        assert Reproduction(stored, again, deviation=0.01).verdict is DIFFERENT
+    without_training = make_siblings_result(honest)
+    claimed = replace(set_correctness(without_training, flip(honest, 239)), rankings="x", provenance=ELSEWHERE)
+    assert Reproduction(without_training, claimed).reason.startswith("too many images differ")
+
+
+def test_another_network_confirms_no_run_without_training(honest):
+    stored = make_siblings_result(honest)
+    again = replace(set_correctness(stored, flip(honest, 2)), weights="another", provenance=ELSEWHERE)
+    assert "other weights" in Reproduction(stored, again).reason
+    assert (
+        Reproduction(make_trained_result(honest), replace(again, run=make_trained_result(honest).run)).verdict is WITHIN
+    )
+
+
+def test_forged_probabilities_are_different(honest):
+    """The probability drop is computed from probabilities, with equal bits."""
+    true = np.random.default_rng(4).random(2000, dtype=np.float32)
+    stored = make_siblings_result(honest)
+    again = replace(stored, provenance=ELSEWHERE, probability=pack_probabilities(true))
+    lower, scrambled, rounded = true * 0.95, np.random.default_rng(5).permutation(true), true + np.float32(1e-5)
+    outcomes = [
+        Reproduction(replace(stored, probability=pack_probabilities(forged)), again)
+        for forged in (lower, scrambled, rounded, true)
+    ]
+    assert [each.verdict for each in outcomes] == [DIFFERENT, DIFFERENT, WITHIN, EQUAL]
+    assert "probabilities" in outcomes[0].reason
+
+
+def test_reproduction_lists_differences_of_known_values():
+    stored = make_result(make_run())
+    there = {"cpu": "other", "device": "some card", "precision": "bf16"}
+    origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
+    known_for_both = ["torch was 2.13.0, is now 9", "cpu was some, is now other"]
+    reproduction = Reproduction(stored, replace(stored, provenance=origin))
+    assert reproduction.version_and_hardware_differences == known_for_both
+
+
+@cache
+def read_rows(path):
+    return {row.run.key: row for row in ExportedFile(ROOT / path).read_results()}
+
+
+def read_published_rows(suite, *parts):
+    paths = sorted((ROOT / "results" / suite / "1").glob("*.parquet"))
+    chosen = [path for path in paths if any(part in path.name for part in parts)]
+    return {key: row for path in chosen for key, row in read_rows(path.relative_to(ROOT)).items()}
+
+
+@pytest.mark.parametrize(
+    ("suite", "study", "count"),
+    [
+        ("benchmark-imagenette64", "imagenette64-roar-epyc", 60),
+        ("benchmark-imagenette64", "imagenette64-roar-50", 42),
+        ("benchmark-imagenette64", "imagenette64-kar-xeon", 33),
+        ("benchmark-cifar10", "cifar10-roar-xeon", 39),
+        ("benchmark-fashion-mnist", "fashion-mnist-roar-xeon", 39),
+    ],
+)
+def test_honest_training_runs_of_two_machines_are_accepted(suite, study, count, tmp_path):
+    published = read_published_rows(suite, "roar", "kar")
+    again = read_rows(f"studies/paper/{study}.parquet")
+    spec = find_builtin_suite(suite)
+    deviations, reproductions = {}, []
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        store.add_results(list(published.values()))
+        for key, row in again.items():
+            stored = published[key]
+            known = (stored.run.cell.order, stored.run.cell.t, stored.rankings != row.rankings, bool(stored.weights))
+            if known not in deviations:
+                deviations[known] = _estimate_run_deviation(store, spec, stored, row)
+            reproductions.append(Reproduction(stored, row, deviations[known]))
+    assert len(reproductions) == count
+    assert all(each.differing for each in reproductions)
+    assert {each.reason for each in reproductions} == {""}
+
+
+def test_honest_runs_without_training_of_two_machines_are_accepted():
+    published = read_published_rows("benchmark-imagenette64", "own-network", "without-retraining")
+    again = read_rows("studies/paper/imagenette64-own-network-h100.parquet")
+    reproductions = [Reproduction(published[key], row) for key, row in again.items()]
+    assert len(reproductions) == 1005
+    assert {each.reason for each in reproductions} == {""}
+    assert sum(each.differing > 0 for each in reproductions) > 800
+
+
+def test_no_published_run_is_confirmed_by_its_own_images_in_another_order():
+    for study, count in {"own-network-h100": 1000, "roar-epyc": 60}.items():
+        rows = read_rows(f"studies/paper/imagenette64-{study}.parquet").values()
+        mixed = [row for row in rows if row.correct < row.total]
+        draw = np.random.default_rng(6)
+        again = [set_correctness(row, draw.permutation(row.correctness)) for row in mixed]
+        verdicts = [
+            Reproduction(old, replace(new, provenance=ELSEWHERE)).verdict for old, new in zip(mixed, again, strict=True)
+        ]
+        assert verdicts == [DIFFERENT] * count
