@@ -141,7 +141,20 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
+    collected = replace(collected, other_versions=_list_other_versions_with_results(suite, results))
     return add_values_from_store_folder(drop_unrun_submissions(collected, chosen, results), query.store)
+
+
+def _list_other_versions_with_results(suite: SuiteSpec, results: ResultsStore) -> tuple[str, ...]:
+    """Return the names, with versions, of stored suites that have results and only share the name with your suite."""
+    versions = []
+    for other in read_suites(results.database) if suite.own else ():
+        if other.name == suite.name and other.version != suite.version:
+            for data, limit, given in results.read_seeds_by_data_and_weights(other.dataset, other.model):
+                planned = list_run_keys(set_explained_weights(other, given), data, limit).items()
+                if results.find_done_keys([key for point, key in planned if point.cell.estimator != CLEAN]):
+                    versions.append(other.name_in_commands)
+    return tuple(dict.fromkeys(versions))
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
