@@ -17,7 +17,7 @@ from roarbench.api.batched_inference import ThreadedNetworks, refuse_nan_or_dupl
 from roarbench.api.chance_warning import FEWEST_FOR_WARNING
 from roarbench.api.inputs import is_table, read_images
 from roarbench.api.make_and_score_maps import MapScores, ScoringRequest, make_and_score_maps, warn_of_tied_features
-from roarbench.api.ranking_and_removal import RemovalSettings, read_fill_value
+from roarbench.api.ranking_and_removal import RemovalSettings, leave_out_idle_levels, read_fill_value
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
@@ -217,7 +217,8 @@ def own_network_gain(
             captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
             are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
         order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
-        levels: Removal fractions, ascending in (0, 1].
+        levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
+            warning.
         unit: `scalar` removes single values, `pixel` removes all channels of a pixel together.
         fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None.
 
@@ -232,6 +233,7 @@ def own_network_gain(
     removal = RemovalSettings.read(order, levels, unit)
     if is_table(pixels):
         refuse_impossible_for_table(unit=removal.unit)
+    removal = leave_out_idle_levels(removal, pixels)
     with borrow_networks(models):
         models = [check_and_wrap_network(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         threads, logits = ThreadedNetworks.copy_and_compute_logits(models, pixels)

@@ -17,6 +17,7 @@ from roarbench.api.ranking_and_removal import (
     RemovalSettings,
     compute_image_seeds,
     flatten_maps,
+    leave_out_idle_levels,
     make_image_filler,
     mark_removed,
     rank_maps,
@@ -296,7 +297,7 @@ def perturbation_curve(
         labels: Integers (n,), the true classes, from 0; bool only for two classes.
         maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
         order: `morf` removes the most important features first, `lerf` the least important.
-        levels: Removal fractions, ascending in (0, 1].
+        levels: Removal fractions, ascending in (0, 1]; those that remove no feature are left out, with a warning.
         fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None; or the name of a
             suite's fill, such as `linear` (ROAD's) or `black` (here the smallest value of each channel).
         seed: Seed of the order of tied features; the order depends on the image's content, not on its position.
@@ -306,7 +307,8 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal, fill_images = RemovalSettings.read(order, levels), make_image_filler(pixels, fill)
+    removal = leave_out_idle_levels(RemovalSettings.read(order, levels), pixels, least_kept=0)
+    fill_images = make_image_filler(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps, read_whole_number(seed, "seed"))
     by_level = []

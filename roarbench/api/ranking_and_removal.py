@@ -1,6 +1,7 @@
 """Rank features by importance maps, and remove features from images."""
 
 import hashlib
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +51,23 @@ class RemovalSettings(NamedTuple):
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
         return cls(read_order(order), steps, find_unit(unit))
+
+
+def leave_out_idle_levels(removal: RemovalSettings, pixels: Tensor, least_kept: int = 1) -> RemovalSettings:
+    """Leave out the levels that remove no feature, or keep fewer than `least_kept`; CallerError if no level is left.
+
+    At such a level all maps have the same effect, so their gains are 0. A warning names the levels that are left out.
+    """
+    _, c, h, w = pixels.shape
+    features = math.prod(removal.unit.grid((c, h, w)))
+    counts = {t: ranking.count_removed(t, features) for t in removal.levels}
+    levels = tuple(t for t, count in counts.items() if 1 <= count <= features - least_kept)
+    seen = ", ".join(f"{t:g} removes {count} of {features} features" for t, count in counts.items() if t not in levels)
+    if not levels:
+        raise CallerError(f"no level removes some of the features: {seen}")
+    if seen:
+        warnings.warn(f"levels are left out: {seen}", stacklevel=3)
+    return removal._replace(levels=levels)
 
 
 def read_real_number(number: Any, subject: str = "a removal fraction") -> float:

@@ -26,7 +26,12 @@ from roarbench.api.own_network_gain_of_maps import (
     warn_of_single_class,
 )
 from roarbench.api.primitives import bootstrap_means
-from roarbench.api.ranking_and_removal import RemovalSettings, make_image_filler, read_fill_value
+from roarbench.api.ranking_and_removal import (
+    RemovalSettings,
+    leave_out_idle_levels,
+    make_image_filler,
+    read_fill_value,
+)
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
@@ -61,7 +66,8 @@ def check(
         labels: Integers (n,), the true classes.
         estimators: Estimators by name, as for `own_network_gain`; precomputed maps have one array per network.
         siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
-        levels: Removal fractions, ascending in (0, 1].
+        levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
+            warning.
         fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites; by default these two, and `mean` alone
             for tables, whose columns have no neighbours.
 
@@ -71,12 +77,15 @@ def check(
     pixels = read_images(images)
     tabular = is_table(pixels)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
-    steps = RemovalSettings.read(Order.MORF, levels).levels
+    steps = leave_out_idle_levels(RemovalSettings.read(Order.MORF, levels), pixels).levels
+    own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
     models = [*read_networks([model]), *read_networks(siblings)]
     fills = (("mean",) if tabular else ("mean", "linear")) if fills is None else fills
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     fills = tuple(fills)
+    if len(models) > 1:
+        own_removal = leave_out_idle_levels(own_removal, pixels)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     fill_functions = {fill: make_image_filler(pixels, fill) for fill in fills}
@@ -96,7 +105,7 @@ def check(
         if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits, name_item(tabular))
         agreed = find_agreed_images(logits) if len(logits) > 1 else np.zeros(len(pixels), np.bool_)
-        own_removal, own_fill = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS), read_fill_value(pixels, None)
+        own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(
             networks, pixels, targets, agreed, own_removal, own_fill, classes, columns, fill_functions
         )

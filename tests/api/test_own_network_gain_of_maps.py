@@ -166,6 +166,39 @@ def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, 
     assert more.verdicts["mine"] and more.gain("mine").low is not None and "Fewer than" not in more.caption
 
 
+def test_levels_that_remove_no_feature_or_all_are_left_out(networks, images):
+    labels = networks[0](images).argmax(1)
+    expected = rb.own_network_gain(networks, images, {"mine": gradient}, levels=LEVELS)
+    words = "^levels are left out: 0.001 removes 0 of 72 features, 1 removes 72 of 72 features$"
+    with pytest.warns(UserWarning, match=words) as caught:
+        found = rb.own_network_gain(networks, images, {"mine": gradient}, levels=(0.001, *LEVELS, 1))
+    assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+    assert found.levels == LEVELS and repr(found) == repr(expected)
+    with pytest.warns(UserWarning, match="^levels are left out: 0.01 removes 0 of 36 features$"):
+        rb.own_network_gain(networks, images, {"mine": gradient}, levels=(0.01, *LEVELS), unit="pixel")
+    check = partial(rb.check, networks[0], images, labels, "grad", fills=("mean",))
+    with pytest.warns(UserWarning, match=words):
+        found = check(levels=(0.001, *LEVELS, 1))
+    assert repr(found) == repr(check(levels=LEVELS))
+    with pytest.raises(CallerError, match="no level removes some of the features: 1 removes 72 of 72 features"):
+        check(levels=(1,))
+
+
+def test_small_tables_use_only_levels_that_remove_a_column():
+    rows = torch.randn(40, 8, 1, 1, generator=torch.Generator().manual_seed(0))
+    networks = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        networks.append(nn.Sequential(nn.Flatten(), nn.Linear(8, 2)))
+    with pytest.warns(UserWarning, match="^levels are left out: 0.05 removes 0 of 8 features$"):
+        assert rb.own_network_gain(networks, rows, "grad").levels == (0.5,)
+    labels = networks[0](rows).argmax(1)
+    with pytest.warns(UserWarning, match="^levels are left out: 0.05 removes 0 of 8 features$"):
+        table = rb.check(networks[0], rows, labels, "grad", networks[1:])
+    assert table.levels == {"morf mean": (0.1, 0.3, 0.5), "lerf mean": (0.1, 0.3, 0.5), "own network": (0.5,)}
+    rb.check(networks[0], rows, labels, "grad")  # no warning about levels that are not used
+
+
 def test_compare_rows_uses_paired_interval(networks, images):
     """Nearly equal maps have a difference with a shorter interval than either gain."""
 
@@ -189,6 +222,10 @@ def test_compare_rows_uses_paired_interval(networks, images):
         ({"networks": 2}, "there are 2 networks, expected 3 or more"),
         ({"levels": (0.5, 0.1)}, r"expected ascending fractions in \(0, 1\]"),
         ({"levels": (30,)}, "write 0.3 for 30 %"),
+        (
+            {"levels": (0.001, 1)},
+            "no level removes some of the features: 0.001 removes 0 of 72 features, 1 removes 72 of",
+        ),
         ({"order": "most"}, "order 'most'"),
         ({"estimators": {}}, "there are no estimators"),
         ({"estimators": {"a": 3}}, "a is an int"),
@@ -258,14 +295,15 @@ def test_own_network_gain_rejects_networks_with_equal_logits(networks, images):
 
 
 class UndefinedForFlatImages(nn.Module):
-    """A network whose logits are NaN for images with a single value."""
+    """A network whose logits are NaN for images in which all values, except at most two, are equal."""
 
     def __init__(self, network):
         super().__init__()
         self.network = network
 
     def forward(self, images):
-        flat = images.amax((1, 2, 3)) == images.amin((1, 2, 3))
+        values = images.flatten(1)
+        flat = (values == values.mode(1).values[:, None]).sum(1) >= 70
         return self.network(images).masked_fill(flat[:, None], float("nan"))
 
 
@@ -280,11 +318,11 @@ def test_own_network_gain_rejects_nan_logits(networks, images):
         rb.check(models[0], one_flat, np.arange(60) % 2, numbers, fills=("mean",))
     words = "a network returns logits that are NaN after features of an image are removed; pass smaller levels"
     with pytest.raises(CallerError, match=words):
-        rb.own_network_gain(models, images, {"grad": gradient}, levels=(0.5, 1.0), fill=[0.0, 0.0])
+        rb.own_network_gain(models, images, {"grad": gradient}, levels=(0.5, 0.98), fill=[0.0, 0.0])
     black = (images > 0).float()  # without any feature, all values are the smallest, 0
     labels = networks[0](black).argmax(1)
     with pytest.raises(CallerError, match=words):
-        rb.check(models[0], black, labels, numbers, levels=(0.5, 1.0), fills=("black",))
+        rb.check(models[0], black, labels, numbers, levels=(0.5, 0.98), fills=("black",))
 
 
 def test_own_network_gain_rejects_nondeterministic_network(networks, images):

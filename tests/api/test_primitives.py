@@ -123,8 +123,13 @@ class First(nn.Module):
         return torch.stack([torch.full_like(first, 5.0), first], 1)
 
 
+LEVELS = (0.3, 0.5, 0.7, 0.9)  # 0.1 removes none of the four features
+
+
 def compute_curve(**given):
-    return roarbench.perturbation_curve(**{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS} | given)
+    return roarbench.perturbation_curve(
+        **{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS, "levels": LEVELS} | given
+    )
 
 
 def change_logits(change):
@@ -353,8 +358,14 @@ def test_primitives_reject_invalid_arguments(call, words):
         call()
 
 
+def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
+    with pytest.warns(UserWarning, match="^levels are left out: 0.1 removes 0 of 4 features$"):
+        found = compute_curve(levels=(0.1, 0.5, 1))
+    assert found == compute_curve(levels=(0.5, 1)) and found.levels == (0.0, 0.5, 1.0)
+
+
 def test_perturbation_curve_rounds_float32_levels_to_written_fractions():
     """float(np.float32(0.3)) is 0.30000001192092896."""
-    written = np.array([0.1, 0.3], np.float32)
-    for levels in (written, (0.1, 0.3), torch.tensor([0.1, 0.3])):
-        assert compute_curve(levels=levels).levels == (0.0, 0.1, 0.3)
+    written = np.array([0.3, 0.7], np.float32)
+    for levels in (written, (0.3, 0.7), torch.tensor([0.3, 0.7])):
+        assert compute_curve(levels=levels).levels == (0.0, 0.3, 0.7)
