@@ -44,9 +44,10 @@ class Reproduction:
         """Return the largest chance difference in accuracy between two honest computations of a run, in [0, 1].
 
         The difference of two accuracies has twice the variance of one accuracy. In addition, d images with different
-        correctness contribute sqrt(d) images (McNemar 1947).
+        correctness contribute sqrt(d) images (McNemar 1947). Only as many of them count as may differ.
         """
-        return float(_Z * np.sqrt(2 * self.deviation**2 + self.differing / self.stored.total**2))
+        differing = min(self.differing, self._max_differing)
+        return float(_Z * np.sqrt(2 * self.deviation**2 + differing / self.stored.total**2))
 
     @property
     def reason(self) -> str:
@@ -58,12 +59,9 @@ class Reproduction:
             return "the explained network has other weights; repeat the run on a processor like the stored run's"
         if self._must_be_equal:
             return "the same versions and processor give the same predictions"
-        expected = self._count_expected_differing()
-        # one image more, for few images
-        limit = 1 + (_MAX_DISAGREEMENT_WITH_TRAINING if trains else _MAX_DISAGREEMENT_WITHOUT_TRAINING) * expected
-        if self.differing > limit:
-            seen = f"correctness may differ on {limit:.0f}, and unrelated results differ on {expected:.0f}"
-            return f"too many images differ: {seen}"
+        if self.differing > self._max_differing:
+            unrelated = f"unrelated results differ on about {self._expected_differing:.0f}"
+            return f"too many images differ: correctness may differ on {int(self._max_differing)}, and {unrelated}"
         if abs(self.stored.correct - self.again.correct) > self.margin * self.stored.total:
             return "the accuracies differ by more than chance"
         return "" if self._has_similar_probabilities else "the probabilities of the predicted classes differ too much"
@@ -107,7 +105,15 @@ class Reproduction:
         has_own_network = run.cell.retrain is not ScoredNetwork.COMMON or self.stored.rankings != self.again.rankings
         return on_cpu and has_own_network and not run.given and bool(weights) and weights == self.again.weights
 
-    def _count_expected_differing(self) -> float:
+    @property
+    def _max_differing(self) -> float:
+        """Return the largest number of images with different correctness in honest runs; 1 more, for few images."""
+        trains = self.stored.run.cell.retrain.trains
+        share = _MAX_DISAGREEMENT_WITH_TRAINING if trains else _MAX_DISAGREEMENT_WITHOUT_TRAINING
+        return 1 + share * self._expected_differing
+
+    @property
+    def _expected_differing(self) -> float:
         """Return the expected number of images with different correctness if both results were unrelated."""
         p, q = self.stored.correct / self.stored.total, self.again.correct / self.again.total
         return self.stored.total * (p * (1 - q) + q * (1 - p))

@@ -88,6 +88,8 @@ def test_margin_counts_only_images_that_may_differ(honest):
     assert reproductions[1].reason == "the accuracies differ by more than chance"
     assert reproductions[2].reason.startswith("too many images differ")
     assert reproductions[0].margin == pytest.approx(3.29 * np.sqrt(60) / 2000)
+    unrelated = 562 * (1 - reproductions[2].again.correct / 2000) + reproductions[2].again.correct * (1 - 562 / 2000)
+    assert reproductions[2].margin == pytest.approx(3.29 * np.sqrt(1 + 0.2 * unrelated) / 2000)
     wide = replace(reproductions[1], deviation=0.02)
     assert wide.margin == pytest.approx(3.29 * np.sqrt(2 * 0.02**2 + 60 / 2000**2))
     assert wide.verdict is WITHIN
