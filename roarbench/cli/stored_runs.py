@@ -223,5 +223,5 @@ def reproduce(
     with open_writable_results(store, db) as results:
         outcome = reproduction.reproduce(request, Workspace(store), results, err)
     out.print(outcome.format_report(), soft_wrap=True)
-    if outcome.verdict is ReproductionOutcome.DIFFERENT:
+    if outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE):
         raise typer.Exit(1)

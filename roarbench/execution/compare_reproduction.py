@@ -32,6 +32,8 @@ class Reproduction:
         """Return the outcome; `EQUAL` means the same rankings and the same predictions on every image."""
         if self._has_same_predictions and self.stored.rankings == self.again.rankings:
             return ReproductionOutcome.EQUAL
+        if self._has_other_network:
+            return ReproductionOutcome.INCOMPARABLE
         return ReproductionOutcome.DIFFERENT if self.reason else ReproductionOutcome.WITHIN
 
     @property
@@ -51,12 +53,11 @@ class Reproduction:
 
     @property
     def reason(self) -> str:
-        """Return why the two results are not two honest computations of one run; empty if they can be."""
+        """Return why the stored result is not confirmed as an honest computation of the run; empty if it is."""
         if self._has_same_predictions:
             return ""
-        trains, (old, new) = self.stored.run.cell.retrain.trains, (self.stored.weights, self.again.weights)
-        if not trains and old and new and old != new:
-            return "the explained network has other weights; repeat the run on a processor like the stored run's"
+        if self._has_other_network:
+            return "the explained network trained here has other weights; use a processor like the stored run's"
         if self._must_be_equal:
             return "the same versions and processor give the same predictions"
         if self.differing > self._max_differing:
@@ -92,6 +93,12 @@ class Reproduction:
     @property
     def _has_same_predictions(self) -> bool:
         return (self.stored.bits, self.stored.probability) == (self.again.bits, self.again.probability)
+
+    @property
+    def _has_other_network(self) -> bool:
+        """Return whether a run without training scored another network than the stored run did."""
+        weights = {self.stored.weights, self.again.weights} - {""}
+        return not self.stored.run.cell.retrain.trains and len(weights) > 1
 
     @property
     def _must_be_equal(self) -> bool:

@@ -34,6 +34,7 @@ from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.store.results import (
     Origin,
+    ReproductionOutcome,
     ResultsStore,
     make_default_url,
     read_origins,
@@ -92,7 +93,8 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         _copy_submission_after_isolation_check(store, run, fresh)
         again = _rerun(JobContext(fresh, images, part, weights), run, request.workers, console)
     reproduction = Reproduction(stored, again, _estimate_run_deviation(store, suite, stored, again))
-    store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
+    if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
+        store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
     return reproduction
 
 

@@ -58,6 +58,7 @@ class ReproductionOutcome(StrEnum):
     EQUAL = "equal"
     WITHIN = "within the interval"
     DIFFERENT = "different"
+    INCOMPARABLE = "not comparable"  # another explained network was repeated; never stored
 
 
 class ResultsStore:

@@ -7,6 +7,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from sqlalchemy import select
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, StoreError
@@ -21,6 +22,7 @@ from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import Origin, ReproductionOutcome, ResultsStore, make_default_url, read_origins
+from roarbench.store.schema import reproductions
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.commands import read_outcomes
@@ -211,3 +213,22 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
     if not known[-1].given:
         with pytest.raises(CallerError, match="has no given weights; leave --reference out"):
             reproduce(RerunRequest(key, references=(str(published),)), workspace, store, console)
+
+
+def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
+    workspace, console = Workspace(tmp_path), Console(file=StringIO())
+    assert run_suite(Request(SCORED, limit=8), workspace, store, console).failed == 0
+    rows = store.read_results(store.list_result_keys("")).values()
+    stored = next(row for row in rows if row.weights and row.rankings and not row.run.cell.retrain.trains)
+    again = replace(stored, weights="0" * len(stored.weights), bits=bytes(len(stored.bits)), correct=0)
+    monkeypatch.setattr("roarbench.execution.reproduce_run._rerun", lambda *_: again)
+    outcome = reproduce(RerunRequest(stored.run.key), workspace, store, console)
+    assert outcome.verdict is ReproductionOutcome.INCOMPARABLE and "has other weights" in outcome.format_report()
+    with store.database.begin_read() as connection:
+        assert connection.execute(select(reproductions)).all() == []
+    monkeypatch.setattr("roarbench.execution.reproduce_run._rerun", lambda *_: stored)
+    assert reproduce(RerunRequest(stored.run.key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
+    with store.database.begin_read() as connection:
+        assert len(connection.execute(select(reproductions)).all()) == 1
