@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from roarbench.api.batched_inference import ThreadedNetworks, split_into_batches
 from roarbench.api.inputs import move_to_model
 from roarbench.api.ranking_and_removal import compute_image_seeds, flatten_maps_of_images, reraise_as_caller_error
-from roarbench.api.user_networks import refuse_changes_of_network
+from roarbench.api.user_networks import refuse_changes_of_network, show_own_network
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import release_freed_cpu_memory
@@ -99,8 +99,8 @@ class Explainers:
         maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name, explainer in self.functions.items():
-            with guard(batch.model, name) if guard else nullcontext():
-                maps[name] = _call_in_batches(explainer, batch)
+            with guard(batch.model, name) if guard else nullcontext(), show_own_network(batch.model) as own:
+                maps[name] = _call_in_batches(explainer, batch._replace(model=own))
         return maps
 
     def rank_features(self, batch: ExplainedBatch, finished: Maps, unit: Unit = Unit.SCALAR) -> Iterator[RankedMaps]:

@@ -215,7 +215,9 @@ def own_network_gain(
         images: Float (n, c, h, w), normalised as for the networks; a table has the shape (n, columns, 1, 1).
         estimators: Mapping from names to estimators: ids of built-in estimators, functions of (model, images, targets),
             captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
-            are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important.
+            are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important. A function gets the network itself;
+            `model(images)` returns a tensor with a logit per class, even if the network has a single logit z (then -z/2
+            and z/2) or returns an object with `logits`. Calls with more arguments return the network's own output.
         order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
         levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
             warning.

@@ -15,7 +15,13 @@ from torch.nn.parameter import is_lazy
 from roarbench.api.inputs import move_to_model
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type
-from roarbench.compute.external_networks import add_second_logit, wrap_if_channels_last_fails, wrap_to_return_logits
+from roarbench.compute.external_networks import (
+    WrappedNetwork,
+    add_second_logit,
+    make_logits_hook,
+    wrap_if_channels_last_fails,
+    wrap_to_return_logits,
+)
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.submissions.network_state import ADVICE, NetworkState
@@ -101,6 +107,26 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
             _restore_modes(modes)
             for parameter, requires_grad, gradient in gradient_state:
                 parameter.requires_grad_(requires_grad).grad = gradient
+
+
+@contextmanager
+def show_own_network(network: nn.Module) -> Iterator[nn.Module]:
+    """Yield the caller's own module in place of the result of `check_and_wrap_network`.
+
+    Meanwhile the module returns a logit per class if it is called with images alone (`make_logits_hook`).
+    """
+    own = network
+    while isinstance(own, WrappedNetwork):
+        own = own.inner
+    # a script module takes no hooks
+    if not isinstance(network, WrappedNetwork) or isinstance(own, torch.jit.ScriptModule):
+        yield network
+        return
+    hook = own.register_forward_hook(make_logits_hook(network.adapt_output), with_kwargs=True)
+    try:
+        yield own
+    finally:
+        hook.remove()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import linecache
 import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -106,7 +107,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     # a script module takes no hooks, but its outputs are tensors already
     if not isinstance(network, torch.jit.ScriptModule):
         # unlike a wrapper, a hook does not change the names of the weights
-        network.register_forward_hook(lambda module, images, output: extract_logits(output))
+        network.register_forward_hook(make_logits_hook(extract_logits), with_kwargs=True)
     return network
 
 
@@ -124,6 +125,48 @@ def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
 def extract_logits(output: Any) -> Any:
     """Return `output.logits` if the output has this attribute, as in Hugging Face's classifiers; else the output."""
     return getattr(output, "logits", output)
+
+
+def make_logits_hook(adapt: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Make a forward hook (`with_kwargs`) that returns `adapt(output)` if a network is called with images alone.
+
+    A call with other arguments, such as `output_attentions=True`, returns the network's own output. If this output has
+    the attribute `logits`, the adapted output has it, too, so a function may also read `model(images).logits`.
+    """
+
+    def adapt_output(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> Any:
+        if len(arguments) != 1 or options:
+            return output
+        logits = adapt(output)
+        if isinstance(output, Tensor) or not isinstance(logits, Tensor):
+            return logits
+        shown: Any = logits.view_as(logits)  # another object: an attribute with the tensor itself would be a cycle
+        shown.logits = logits
+        return shown
+
+    return adapt_output
+
+
+class WrappedNetwork(nn.Sequential):
+    """A user's network between layers that adapt its images (`before`) and its output (`after`)."""
+
+    def __init__(self, before: Sequence[nn.Module], network: nn.Module, after: Sequence[nn.Module]) -> None:
+        super().__init__(*before, network, *after)
+        self.position = len(before)
+        self.eval()
+
+    @property
+    def inner(self) -> nn.Module:
+        """Return the wrapped network, which may be a `WrappedNetwork`, too."""
+        return self[self.position]
+
+    def adapt_output(self, output: Any) -> Any:
+        """Convert the output of the user's network to the output of this network."""
+        if isinstance(self.inner, WrappedNetwork):
+            output = self.inner.adapt_output(output)
+        for layer in list(self)[self.position + 1 :]:
+            output = layer(output)
+        return output
 
 
 class TakeLogits(nn.Module):
@@ -154,7 +197,7 @@ def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
         model(images.contiguous(memory_format=torch.channels_last).clone())
     except Exception as error:  # `network_checks.check_network_outputs` reports all other errors
         if is_view_error(error):
-            return nn.Sequential(MakeContiguous(), model).eval()
+            return WrappedNetwork([MakeContiguous()], model, [])
     return model
 
 
@@ -165,7 +208,7 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
         output = model(images.clone())
     except Exception:  # `network_checks.check_network_outputs` reports the error
         return model
-    return model if extract_logits(output) is output else nn.Sequential(model, TakeLogits()).eval()
+    return model if extract_logits(output) is output else WrappedNetwork([], model, [TakeLogits()])
 
 
 @torch.no_grad()
@@ -189,4 +232,4 @@ def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     # a layer on the meta device draws no weights from torch's global generator
     head = nn.Linear(1, 2, bias=False, device="meta").to_empty(device=output.device).to(output)
     head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
-    return nn.Sequential(model, *column, head).eval()
+    return WrappedNetwork([], model, [*column, head])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from captum.attr import IntegratedGradients, NoiseTunnel
+from captum.attr import GuidedGradCam, IntegratedGradients, NoiseTunnel, Saliency
 from torch import nn
 
 import roarbench as rb
@@ -45,6 +45,72 @@ def test_layer_tracing_estimators_unwrap_logits_object(networks):
     names, last = ["gb", "deeplift"], (networks[2], return_logits_object(networks[2]))
     one, other = (rb.own_network_gain([*networks[:2], each], IMAGES, names).to_dataframe() for each in last)
     assert one.equals(other)
+
+
+class WithLogitsObject(nn.Module):
+    """A network that is called as those of Hugging Face are."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, pixel_values, output_features=False):
+        features = self.body[0](pixel_values)
+        return SimpleNamespace(logits=self.body[1:](features), features=features if output_features else None)
+
+
+def sum_gradients(model, inputs, targets, call):
+    inputs = inputs.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(call(model, inputs).gather(1, targets[:, None]).sum(), inputs)
+    return gradient
+
+
+CALLS = {
+    "tensor": lambda model, inputs: model(inputs),
+    "logits": lambda model, inputs: model(inputs).logits,
+    "keyword": lambda model, inputs: model(pixel_values=inputs).logits,
+    "options": lambda model, inputs: model.body[1:](model(inputs, output_features=True).features),
+    "layers": lambda model, inputs: model.body(inputs),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations")
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps of captum")
+@pytest.mark.parametrize("call", CALLS)
+def test_functions_get_own_network_that_returns_logits_object(networks, call):
+    def mine(model, inputs, targets):
+        assert type(model) is WithLogitsObject
+        return sum_gradients(model, inputs, targets, CALLS[call])
+
+    given = list(map(WithLogitsObject, networks))
+    found = rb.own_network_gain(
+        given, IMAGES, {"mine": mine, "captum": lambda model: GuidedGradCam(model, model.body[0])}
+    )
+    expected = rb.own_network_gain(
+        networks,
+        IMAGES,
+        {
+            "mine": lambda model, inputs, targets: sum_gradients(model, inputs, targets, CALLS["tensor"]),
+            "captum": lambda model: GuidedGradCam(model, model[0]),
+        },
+    )
+    assert repr(found) == repr(expected) and found.gain("mine").value != 0
+    assert not any(module._forward_hooks for model in given for module in model.modules())
+    assert isinstance(given[0](IMAGES), SimpleNamespace)
+
+
+@pytest.mark.parametrize("change", [lambda y: y[:, :1], lambda y: y[:, 0], lambda y: SimpleNamespace(logits=y[:, :1])])
+def test_functions_get_own_network_with_one_logit(networks, change):
+    def mine(model, inputs, targets):
+        assert type(model) is WithChangedOutput and model(inputs).shape == (len(inputs), 2)
+        z = model.model(inputs)[:, 0]
+        torch.testing.assert_close(model(inputs), torch.stack([-z / 2, z / 2], 1))
+        return sum_gradients(model, inputs, targets, CALLS["tensor"])
+
+    given = [WithChangedOutput(model, change) for model in networks]
+    found = rb.check(given[0], IMAGES, LABELS, {"mine": mine, "captum": Saliency, "grad": "grad"}, given[1:])
+    gains = found.to_dataframe().set_index("estimator")
+    assert gains.loc["mine"].tolist() == pytest.approx(gains.loc["grad"].tolist(), abs=1)
 
 
 @pytest.mark.parametrize(
