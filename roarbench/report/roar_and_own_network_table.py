@@ -140,7 +140,7 @@ class CombinedTable:
     def _interval_note(self) -> str:
         if self.roar.suite_results.at_chance_warning:
             return "At chance: these numbers test the installation only"
-        if self.roar.board.covers is IntervalScope.NOTHING:
+        if self.roar.has_results and self.roar.board.covers is IntervalScope.NOTHING:
             return f"One training per cell: no intervals for ROAR; {SAME} not significant"
         return f"95% intervals (images, networks, seeds); {SAME} not significant"
 

@@ -217,6 +217,11 @@ class SuiteTable:
         return frozenset(name for points in results for name, _ in points)
 
     @property
+    def has_results(self) -> bool:
+        """Return whether a row has a result under the protocol; results on untouched images belong to no row."""
+        return any(row.seeds or row.estimator in self.estimators_with_results for row in self.board.rows)
+
+    @property
     def fill(self) -> str:
         """Return the name of the fill value."""
         return self.suite_results.suite.find_fill(self.board.protocol)

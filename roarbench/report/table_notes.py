@@ -30,7 +30,7 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
     if table.suite_results.at_chance_warning:
         intervals = "At chance: these numbers test the installation only."
-    elif not board.images:
+    elif not board.images or not table.has_results:
         intervals = ""  # one of the table's doubts gives the reason
     elif board.covers is IntervalScope.NOTHING:
         intervals = _ONE_TRAINING
@@ -54,7 +54,8 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
 
 def note_if_self_reported(table: SuiteTable) -> str:
     """Return a sentence saying that all rows with results were imported; empty for other tables."""
-    return "All rows are self-reported: imported, and not reproduced here." if table.all_rows_self_reported else ""
+    imported = table.has_results and table.all_rows_self_reported
+    return "All rows are self-reported: imported, and not reproduced here." if imported else ""
 
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
@@ -83,9 +84,9 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
 
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
-    """Explain why a table has no images: no row is complete, or the networks agree on no image; else empty."""
+    """Explain why a table has no values: no row has a result, or the networks agree on no image; else empty."""
     board = table.board
-    if board.images:
+    if board.images and table.has_results:
         return ""
     disagreement = ""
     if board.protocol.scores_all_network_pairs:
@@ -215,8 +216,8 @@ def _describe_quantus_columns(table: SuiteTable) -> str:
 def _describe_intervals(table: SuiteTable) -> str:
     """Describe the scope of the intervals and the adjustment of the verdicts, or state why there are no intervals."""
     board, protocol = table.board, table.board.protocol
-    if not board.images:
-        return _explain_no_scored_images(table)
+    if nothing := _explain_no_scored_images(table):
+        return nothing
     if table.suite_results.at_chance_warning:
         return table.suite_results.at_chance_warning
     if board.covers is IntervalScope.NOTHING:

@@ -99,6 +99,8 @@ def test_plot_gains_draws_interval_of_measured_zero_gain():
 def test_combined_table_notes_state_interval_scope(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
     assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
+    unrun = replace(once, roar=replace(once.roar, board=replace(once.roar.board, rows=())))
+    assert unrun.summarize_notes()[-1].startswith("95% intervals")
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
 
 
