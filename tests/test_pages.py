@@ -48,7 +48,8 @@ def test_statistics_page_names_existing_functions():
     named = re.findall(r"`([a-z_]+)\.(\w+)`", (DOCS / "statistics.md").read_text())
     assert len(named) > 10
     for module, function in named:
-        assert hasattr(import_module(f"roarbench.stats.{module}"), function), f"{module}.{function}"
+        package = "roarbench" if module == "rb" else f"roarbench.stats.{module}"
+        assert hasattr(import_module(package), function), f"{module}.{function}"
 
 
 def describe_protocol(of):

@@ -218,6 +218,7 @@ def own_network_gain(
             are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important. A function gets the network itself;
             `model(images)` returns a tensor with a logit per class, even if the network has a single logit z (then -z/2
             and z/2) or returns an object with `logits`. Calls with more arguments return the network's own output.
+            A function must not keep networks: one that subtracts earlier networks' maps has a high gain.
         order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
         levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
             warning.

@@ -209,7 +209,7 @@ OWN_NETWORK = Protocol(
     gain_meaning="Gain: predictions changed by own map minus by others, most important removed. Both numbers are in "
     "percent of the predictions; a map that is the same for all networks has a gain of 0.",
     known_failures="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms "
-    "only one network has a high gain; damaged images are unlike the training images",
+    "only one network has a high gain, among two masks about 3 points; damaged images are unlike the training images",
     purpose="To test whether a map explains its network",
 )
 OWN_NETWORK_LERF = replace(
