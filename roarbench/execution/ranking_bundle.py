@@ -29,7 +29,7 @@ from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, find_imported_keys
 from roarbench.store.workspace import Workspace
 
 _FAULTS = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
@@ -86,8 +86,9 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
             imported = _read_and_check_rankings(work, copy, specs)
         subfolders = sorted({str(Path(name).parent) for name in index.files})
         new = [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]
-        # rankings that the store made itself stay its own
+        # rankings that this store made, or another machine of its database, stay its own
         added = [rankings for rankings in imported if str(rankings.folder.relative_to(copy)) in new]
+        added = [rankings for rankings in added if not _has_own_results(store, rankings.checksum)]
         annotations = {f"{AnnotationKind.IMPORTED} {rankings.checksum}": True for rankings in added}
         with store.database.begin_exclusive_write() as connection:
             insert_annotations(connection, annotations)
@@ -189,6 +190,12 @@ def _read_and_check_rankings(work: JobContext, folder: Path, specs: Sequence[Ran
 def _check_image_count(location: Path, seen: int, work: JobContext, split: Split) -> None:
     if seen != (expected := len(work.images[split].labels)):
         raise ValueError(f"{location} has {seen:,} {split} images, expected {expected:,}")
+
+
+def _has_own_results(store: ResultsStore, checksum: str) -> bool:
+    """Return whether the database has results that were computed here from rankings with this checksum."""
+    keys = store.list_keys_with_rankings(checksum)
+    return bool(set(keys) - find_imported_keys(store.database, keys))
 
 
 def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> bool:

@@ -21,8 +21,10 @@ from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
+from roarbench.store.annotations import AnnotationKind, read_annotations
 from roarbench.store.results import Origin, ReproductionOutcome, ResultsStore, make_default_url, read_origins
 from roarbench.store.schema import reproductions
+from roarbench.store.transfer import export_results, import_results
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.commands import read_outcomes
@@ -65,6 +67,20 @@ def test_importing_own_rankings_leaves_results_verified(tmp_path):
         export_rankings(work, tmp_path / "shipped", "the project, two cores")
         assert len(import_rankings(work, store, tmp_path / "shipped")) == 2
         assert {*read_origins(store.database, store.list_result_keys("")).values()} == {Origin.VERIFIED}
+        # a second machine has its own folder and the same database
+        assert len(import_rankings(make_work(tmp_path / "second", PART), store, tmp_path / "shipped")) == 2
+        assert {*read_origins(store.database, store.list_result_keys("")).values()} == {Origin.VERIFIED}
+        export_results(store, tmp_path / "all.parquet")
+    with ResultsStore.open(make_default_url(tmp_path / "third")) as store:  # imported results vouch for no rankings
+        import_results(store, tmp_path / "all.parquet")
+        import_rankings(make_work(tmp_path / "third", PART), store, tmp_path / "shipped")
+        made = {result.rankings for result in store.read_results(store.list_result_keys("")).values()} - {""}
+        assert read_annotations(store.database, AnnotationKind.IMPORTED, made).keys() == made
+    for name in ("rankings", "references"):  # as after an interrupted run: there are rankings, but no results
+        shutil.copytree(tmp_path / name, tmp_path / "fourth" / name)
+    with ResultsStore.open(make_default_url(tmp_path / "fourth")) as store:
+        assert len(import_rankings(make_work(tmp_path / "fourth", PART), store, tmp_path / "shipped")) == 2
+        assert read_annotations(store.database, AnnotationKind.IMPORTED, made) == {}
 
 
 def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_path):
