@@ -60,7 +60,7 @@ def test_api_functions_reject_bool_labels_of_more_than_two_classes(form, tmp_pat
     with pytest.raises(rb.CallerError, match=f"^{words}"):
         compute_curve(IMAGES[:2], labels, three)
     with pytest.raises(rb.CallerError, match=f"^{words}"):
-        rb.check(three, IMAGES[:2], labels, ["grad"])
+        rb.check(three, IMAGES[:2], labels, ["grad"], levels=(0.5,))
     with pytest.raises(rb.CallerError, match=f"^test {words}"):
         rb.Suite.from_arrays(three, None, (IMAGES[:2], labels), protocols=("morf",), store=tmp_path)
     assert compute_curve(IMAGES[:2], labels) == compute_curve(IMAGES[:2], [1, 0])
