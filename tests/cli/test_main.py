@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shlex
 import tomllib
 from dataclasses import replace
 from functools import partial
@@ -28,19 +27,13 @@ from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimat
 from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
-from tests.helpers.command_line import PART, RUNS, SMALL, read_refusal, record
+from tests.helpers.command_line import PART, RUNS, SMALL, read_files, read_refusal, record
 from tests.helpers.commands import read_results
 from tests.helpers.elsewhere import ROOT
 from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands
 TITLE = "planted v1 (small version: 8 images per split)"
-
-
-def read_files(folder):
-    """Read every file except auxiliary files of the database."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal", ".lock"))}
 
 
 def change_first_row(path):
@@ -300,92 +293,6 @@ def test_command_help_examples_parse(call):
                 parse_estimators_option(find_builtin_suite(suite), context.params.get("estimators"))
 
 
-AT = " ".join(SMALL)
-RUN = "roarbench run --suite planted --store none --max-images 8"
-NO_STORE = f"no results store at none/results.sqlite; `{RUN}` creates one"
-BAD = [  # commands as they are typed, with a part of the message
-    (f"run {AT} --protocol ROAR", "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
-    (f"run {AT} --protocol zzz", "own-network-lerf, roar, roar-exchanged"),
-    ("table --suite Quick-Matched", "no suite 'Quick-Matched'; did you mean 'quick-matched'? (list: roarbench"),
-    ("run --suite folder/mine", "there is no file 'folder/mine'; `roarbench new-suite FOLDER` writes a "),
-    (f"run {AT} --estimators grda", "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
-    ("run --suite planted --max-images 2001", "--max-images 2001 is more than the 2,000 images of the larger split of"),
-    (f"run {AT} --workers 4096", "--workers 4096 is more than 4 for each core of this machine; use "),
-    (f"run {AT} --seeds 1001", "Invalid value for '--seeds'"),
-    (f"run {AT} --address auto", "--address names a Ray cluster; add --engine ray"),
-    (f"run {AT} --reference ''", "the value after --reference is empty; write a value, or leave the option"),
-    (f"table {AT} --store \udcff", "'?' is not valid utf-8; rename the file"),
-    (f"run {AT} --reference 'two\nlines\x1b[2J'", "--reference two lines [2J is not a file"),
-    (f"run {AT} --data .", "planted is generated and not read from files; leave --data out"),
-    ("plan --suite imagenette64 --data .", "expected parquet files in the layout of"),
-    ("plan --suite quick --protocol best", "no protocol 'best'"),
-    (f"table {AT} --protocol morf", "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
-    (f"table {AT} --estimators ' , '", "--estimators ' , ' has no ids; write ids separated by commas"),
-    ("table --suite cifar10 --protocol kar --estimators ig~blurred", "has no kar results of ig~blurred"),
-    (f"table {AT} --db junk", "the database URL cannot be read; write sqlite:///PATH or postgresql://"),
-    (
-        f"table {AT} --db mysql://me:secret@host/name",
-        "databases of type 'mysql' are not supported; write sqlite:///PATH",
-    ),
-    (f"table {AT} --store {'x' * 5000}", f"{'x' * 100}"),
-    (f"status {AT} --watch --format json", "--watch draws on a terminal; leave out --format json, or "),
-    ("compare grad random", "Missing option '--suite'. (roarbench compare --help)"),
-    (f"tabel {AT}", "No such command 'tabel'. Did you mean 'table'? (roarbench --help)"),
-    (f"archive grad {AT}", "No such option: --suite (Possible options: --store) (roarbench archive --help)"),
-    ("rankings export", "(roarbench rankings export --help)"),
-    (f"plot {AT} -o x.gif", "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
-    (f"plot {AT} -o /nowhere/x.png", "cannot write /nowhere/x.png: there is no folder /nowhere; create"),
-    (f"plot {AT} -o x.png --published mnist", "no published data set 'mnist'"),
-    ("export x.xlsx", "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
-    ("export /nowhere/x.csv", "cannot write /nowhere/x.csv: there is no folder /nowhere; create it"),
-    (f"plot {AT} --store none -o x.png", NO_STORE),
-    (f"retry {AT} --store none", NO_STORE),
-    ("reproduce 1a2b --store none", "no results store at none/results.sqlite; `roarbench run --suite quick"),
-    ("archive truth --why bad --store none", "no results store at none/results.sqlite; `roarbench "),
-    (f"status {AT} --store {__file__}", "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
-    (f"plan {AT} --store {__file__}", "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
-    (f"run {AT} --store {__file__}", "test_main.py is a file; --store names a folder, --db sqlite:///FILE a"),
-    ("import none.parquet --store none", "there is no none.parquet; name a file of `roarbench export`, or a"),
-    (f"rankings export x {AT} --about me --store none", NO_STORE),
-    (f"rankings import none {AT} --store new", "there is no none/index.json; name a folder of `roarben"),
-    (
-        "submit grad --suite planted --results none --about me",
-        "no runs of grad in planted v1 (only others, which are not published: small version: 8 images per split); its "
-        "rows: none; `roarbench run --suite planted --store ",
-    ),
-    (
-        "submit mine@12345678 --suite planted --results none --about me",
-        "its rows: none; `roarbench run --suite planted --submission FILE --store ",
-    ),
-    ("results check none", "there is no none/index.json; name a folder of published results, such as results"),
-    (f"results check {__file__}", "test_main.py is a file; name a folder of published results"),
-]
-
-
-@pytest.fixture(scope="module")
-def unchanged(made):
-    """Yield the finished store, and check that the tests have not changed it."""
-    before = read_files(made)
-    yield made
-    assert read_files(made) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("paper.tml", "there is no file 'paper.tml'; did you mean 'paper.toml'?"),
-        ("poper.toml", "there is no file 'poper.toml'; did you mean 'paper.toml'?"),
-        ("note.toml", "there is no file 'note.toml'; `roarbench new-suite FOLDER` writes one"),
-        ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)"),
-    ],
-)
-def test_suite_option_reads_file_names_as_paths(call, tmp_path, monkeypatch, name, message):
-    monkeypatch.chdir(tmp_path)
-    for file in ("paper.toml", "note.txt"):
-        Path(file).touch()
-    assert call("plan", "--suite", name) == (2, "", f"roarbench: {message}\n")
-
-
 def test_reading_commands_report_suite_without_results(call, made, tmp_path):
     run = f"roarbench run --suite quick@6 --store {made}"
     line = f"roarbench: this store has no results of quick v6; `{run}` computes them\n"
@@ -406,16 +313,6 @@ def test_commands_name_stored_runs_on_other_images(call, tmp_path):
         said = read_refusal(call, command, "--suite", "quick@6", "--store", tmp_path)
         assert f"this store has no results of quick v6, but others: {known}" in said
         assert call(command, "--suite", "quick@6", *images, "--store", tmp_path).code == 0
-
-
-@pytest.mark.parametrize("asked, message", BAD, ids=[asked[:90] for asked, _ in BAD])
-def test_invalid_command_prints_one_line_without_changes(call, unchanged, asked, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ROARBENCH_STORE", str(unchanged))
-    line = read_refusal(call, *shlex.split(asked))
-    assert line.startswith("roarbench: ") and message in line
-    assert len(line.splitlines()) == 1 and len(line) <= 1000 and "secret" not in line
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_console_treats_width_0_as_unknown(monkeypatch):

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -57,3 +58,9 @@ def command(*words: object) -> int:
         main.main()
     signal.signal(signal.SIGTERM, before)
     return stop.value.code
+
+
+def read_files(folder: Path) -> dict[Path, bytes]:
+    """Read every file except auxiliary files of the database."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal", ".lock"))}
