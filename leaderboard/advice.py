@@ -59,7 +59,7 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     lowest = front[-1].gain.low or 0.0 if front else 0.0
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
-    levels = (f"{each.gain}: {describe_levels(each.levels)}" for each in board.answered_questions[:2])
+    levels = (f"{each.gain}: {describe_levels(each.levels)}" for each in board.questions[:2] if each.answers)
     return Advice(board.slug, board.title, board.questions[1].removal_text, "; ".join(levels), front, near)
 
 

@@ -150,11 +150,13 @@ def make_combined_board(
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, features) for name in names),
-        lerf_answers=_make_own_network_answers(own_network_lerf) if own_network_lerf else {},
+        lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
 
-def make_board_without_roar(results: SuiteResults, board: BoardContents) -> CombinedBoard:
+def make_board_without_roar(
+    results: SuiteResults, board: BoardContents, own_network_lerf: SuiteTable | None = None
+) -> CombinedBoard:
     """Build the board of a suite that leads with own-network gain alone, for advice; its ROAR question is empty."""
     features = prod(results.suite.dataset_record.shape)
     answers = {
@@ -171,7 +173,7 @@ def make_board_without_roar(results: SuiteResults, board: BoardContents) -> Comb
         caption=(board.caption,),
         questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
         rows=tuple(_make_named_row(results, name, features) for name in answers),
-        lerf_answers={},
+        lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
 
@@ -238,8 +240,8 @@ def _make_roar_answer(row: Row) -> Answer:
     return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
 
 
-def _make_own_network_answers(table: SuiteTable) -> dict[str, Answer]:
-    return {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(table)}
+def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
+    return {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(table)} if table else {}
 
 
 def _make_own_network_answer(row: Row) -> Answer:

@@ -111,15 +111,20 @@ class SuiteView:
         matched_board = self.get_board(MATCHED) if MATCHED in self.protocols else None
         if matched_board and {CONTROL, UNJUDGED} == {row.colour_class for row in matched_board.rows}:
             matched_board = None  # a control was not run, so no row has a verdict
-        lerf = self.table(OWN_NETWORK_LERF) if OWN_NETWORK_LERF in self.protocols else None
+        lerf = self._own_network_lerf_table
         return self.get_or_compute("paired", lambda: make_combined_board(tables, matched_board, lerf))
 
     @property
     def board_for_advice(self) -> CombinedBoard | None:
         """Return the board from which estimators are recommended; None for a suite that leads with other gains."""
-        if self.headline_protocol != OWN_NETWORK:
+        if self.leads_with_roar_and_own_network or self.headline_protocol != OWN_NETWORK:
             return self.combined_board
-        return self.get_or_compute("advice", lambda: make_board_without_roar(self.results, self.board))
+        board, lerf = self.board, self._own_network_lerf_table  # computed outside the lock, as in `get_board`
+        return self.get_or_compute("advice", lambda: make_board_without_roar(self.results, board, lerf))
+
+    @property
+    def _own_network_lerf_table(self) -> SuiteTable | None:
+        return self.table(OWN_NETWORK_LERF) if OWN_NETWORK_LERF in self.protocols else None
 
     def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
         """Return a protocol's board; the defaults are the first unit and all levels."""

@@ -105,7 +105,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
     """One suite has both orders; the other leads with own-network gain alone, in which no row explains its network."""
     for name, dataset, protocols, rows in (
         ("both-orders", SUITES["quick"].dataset, (ROAR, OWN_NETWORK, OWN_NETWORK_LERF), ("random", "grad", "ig")),
-        ("alone", "fashion-mnist", (OWN_NETWORK,), ("random", "gb")),
+        ("alone", "fashion-mnist", (OWN_NETWORK, OWN_NETWORK_LERF), ("random", "gb")),
     ):
         publish(monkeypatch, suite := make_suite(name, dataset, protocols, rows))
         make_store(tmp_path, suite, images=40)
@@ -114,6 +114,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
         assert both.combined_board.lerf_answers.keys() == {"random", "grad", "ig"}
         assert alone.combined_board is None and {"random", "gb"} <= alone.board_for_advice.questions[1].answers.keys()
         assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
+        assert alone.board_for_advice.lerf_answers.keys() == {"random", "gb"}
         advice = recommend_rows(make_board_that_explains(both.combined_board, "grad"))
         page = "leaderboard.page.verdicts_by_suite.recommend_rows"
         monkeypatch.setattr(page, lambda board: advice if board.slug == both.slug else none)
@@ -129,6 +130,23 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
     assert re.search("No row of .*alone v7.* is recommended: none is shown to explain its network", start)
     assert f"the mean over 5 and 50 % removed, most important first; {basis}" in board
     assert "not shown in LeRF order" in board
+
+
+def test_boards_for_advice_of_two_suites_wait_for_no_lock_of_each_other(tmp_path, monkeypatch):
+    """A board may need the ROAR table of another suite on the same images, whose lock another visitor may hold."""
+    for name, protocols in (("alone", (OWN_NETWORK,)), ("roar-first", (ROAR,))):
+        publish(monkeypatch, suite := make_suite(name, SUITES["quick"].dataset, protocols, ("random", "grad")))
+        make_store(tmp_path, suite, images=40)
+    with open_views(tmp_path) as views:
+        alone, other = views["alone-v7"], views["roar-first-v7"]
+        make_table, calls = type(other).table, set()
+
+        def record_lock(view, *of):
+            calls.add((view is other, alone._lock._is_owned()))
+            return make_table(view, *of)
+
+        monkeypatch.setattr(type(other), "table", record_lock)
+        assert alone.board_for_advice and (True, False) in calls and (True, True) not in calls
 
 
 def make_board_that_explains(board, *names):
