@@ -97,7 +97,9 @@ def test_row_below_control_but_better_than_random_has_both_verdicts(views):
     rows = {row.id: row for row in board.rows if not row.control}
     for name, row in rows.items():
         assert row.random_verdict_text.startswith(paired[name]), "the board of all gains has the same verdict"
-        assert f"|{row.random_verdict_text}|" in render(views, "estimator", estimator=name)
+        page = render(views, "estimator", estimator=name)
+        assert f"|{row.random_verdict_text}|" in page and "and second lines with Random alone." in page
+    assert "second lines" not in render(views, "estimator", estimator="random-blurred"), "a control has none"
     assert not any(row.random_verdict_text for row in view.get_board(KAR).rows)
     for kind, verdict, explained in (
         (BELOW, "better than Random", True),
