@@ -74,9 +74,12 @@ def read_checked_folder(folder: Path) -> ResultsByFile:
 
 
 def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile:
-    """Return the results of files that their suite lacked before; raise StoreError for lost or changed results."""
-    _refuse_lost_or_changed_rows({result.run.key: result for results in now.values() for result in results}, before)
-    known = {(file.versioned_suite, result.run.key) for file, results in before.items() for result in results}
+    """Return, by file, the results that the file's suite lacked before; raise StoreError for lost or changed results.
+
+    Two suites can have results of one run that were computed at different times, so each suite is compared with itself.
+    """
+    _refuse_lost_or_changed_rows(now, before)
+    known = _map_suite_and_key_to_result(before)
     new = {
         file: [result for result in results if (file.versioned_suite, result.run.key) not in known]
         for file, results in now.items()
@@ -202,13 +205,20 @@ def _make_setting_key(point: PlannedRun) -> tuple[object, ...]:
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _refuse_lost_or_changed_rows(now: dict[str, RunResult], before: ResultsByFile) -> None:
+def _refuse_lost_or_changed_rows(now: ResultsByFile, before: ResultsByFile) -> None:
+    current = _map_suite_and_key_to_result(now)
     for file, old in ((file, result) for file, results in before.items() for result in results):
-        seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
+        seen = f"the run {old.run.key} of {file.path} was published"
+        new = current.get((file.versioned_suite, old.run.key))
         if new is None:
             raise StoreError(f"{seen} and is missing now; published rows must not be removed")
         if new != old:
             raise StoreError(f"{seen} with other values; published rows must not change")
+
+
+def _map_suite_and_key_to_result(results_by_file: ResultsByFile) -> dict[tuple[str, str], RunResult]:
+    pairs = ((file.versioned_suite, result) for file, results in results_by_file.items() for result in results)
+    return {(suite, result.run.key): result for suite, result in pairs}
 
 
 def list_checked_result_files(source: str) -> list[Path]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
 from roarbench.store.published_folder import (
     INDEX,
+    PublishedFile,
     add_file_to_index,
     find_new_results,
     list_checked_result_files,
@@ -27,6 +29,7 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
 from roarbench.store.transfer import export_results, import_results
 from tests.helpers.elsewhere import ROOT
+from tests.helpers.store_rows import make_result, make_run
 
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
 NAME = "quick-matched/3/roarbench.parquet"
@@ -145,6 +148,15 @@ def test_published_folder_rejects_removed_or_changed_row(published, folder):
         tamper(folder)
         with pytest.raises(StoreError, match=said):
             find_new_results(read_checked_folder(folder), read_checked_folder(published))
+
+
+def test_results_of_one_run_in_two_suites_may_differ_in_time_and_are_published_separately():
+    result = make_result(make_run())
+    first, second = (PublishedFile(f"{suite}/1/rows.parquet", "", 1, "the project") for suite in ("first", "second"))
+    before, later = {first: [result]}, {second: [replace(result, seconds=9.0)]}
+    assert find_new_results(before | later, before) == later
+    with pytest.raises(StoreError, match="first/1/rows.parquet was published and is missing now"):
+        find_new_results({second: [result]}, before)
 
 
 def list_keys(store, *estimators):
