@@ -30,7 +30,7 @@ class Reproduction:
     @property
     def verdict(self) -> ReproductionOutcome:
         """Return the outcome; `EQUAL` means the same rankings and the same predictions on every image."""
-        if self._has_same_predictions and self.stored.rankings == self.again.rankings:
+        if self._is_equal:
             return ReproductionOutcome.EQUAL
         if self._has_other_network:
             return ReproductionOutcome.INCOMPARABLE
@@ -54,10 +54,10 @@ class Reproduction:
     @property
     def reason(self) -> str:
         """Return why the stored result is not confirmed as an honest computation of the run; empty if it is."""
+        if self._has_other_network and not self._is_equal:
+            return "the explained network trained here has other weights; use a processor like the stored run's"
         if self._has_same_predictions:
             return ""
-        if self._has_other_network:
-            return "the explained network trained here has other weights; use a processor like the stored run's"
         if self._must_be_equal:
             return "the same versions and processor give the same predictions"
         if self.differing > self._max_differing:
@@ -89,6 +89,10 @@ class Reproduction:
             differences = self.version_and_hardware_differences
             lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
         return "\n".join([*lines, *([f"  why: {self.reason}"] if self.reason else [])])
+
+    @property
+    def _is_equal(self) -> bool:
+        return self._has_same_predictions and self.stored.rankings == self.again.rankings
 
     @property
     def _has_same_predictions(self) -> bool:
