@@ -103,16 +103,16 @@ def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:
     return "; ".join(counts)
 
 
-def _group_keys_by_suite(store: ResultsStore, runs: Iterable[Run]) -> list[tuple[str, set[str]]]:
+def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tuple[str, set[str]]]:
     """Return suites with numbers of images, and the keys of the runs that they can have; largest shares first."""
     groups, planned_counts = defaultdict[str, set[str]](set), dict[str, int]()
-    names = {run.cell.estimator for run in runs}
-    for suite, given in product(list_all_suites(store.database), {run.given for run in runs}):
-        if (suite.dataset, suite.model) not in {(run.cell.dataset, run.cell.model) for run in runs}:
-            continue
+    names, networks = {run.cell.estimator for run in runs}, {(run.cell.dataset, run.cell.model) for run in runs}
+    suites = [suite for suite in list_all_suites(store.database) if (suite.dataset, suite.model) in networks]
+    for suite, given in product(suites, {run.given for run in runs}):
         plan = set_explained_weights(add_estimators_with_twins(suite, names - {CLEAN}), given)
         cells = [planned.cell for planned in list_planned_runs(plan) if planned.cell.estimator in names]
-        for run in (run for run in runs if run.cell in cells):
+        distinct_cells = set(cells)
+        for run in (run for run in runs if run.cell in distinct_cells):
             repeated = replace(plan, replication=run.seed // SEEDS_PER_REPLICATION)
             if build_run(repeated, PlannedRun(run.cell, run.seed), run.data, run.limit) == run:
                 groups[title := f"{suite.title}, {run.limit:,} images" if run.limit else suite.title].add(run.key)
