@@ -78,7 +78,7 @@ class NetworkState(NamedTuple):
                 weights = self.weights.get(key)
                 if weights is None:
                     continue
-                if tensor.shape == weights.shape and tensor.dtype is weights.dtype:
+                if all(getattr(tensor, name) == getattr(weights, name) for name in ("shape", "dtype", "device")):
                     tensor.copy_(weights)  # in place, because copies of the network may share these weights
                 else:
                     tensor.data = weights
@@ -94,7 +94,8 @@ def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _are_identical(one: Tensor, other: Tensor) -> bool:
-    if one.layout is torch.strided and one.dtype is other.dtype and torch.equal(one, other):
+    alike = one.layout is torch.strided and one.dtype is other.dtype and one.device == other.device
+    if alike and torch.equal(one, other):
         return True  # the usual case, which `assert_close` would make slow
     with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)

@@ -204,6 +204,7 @@ def patch_forward(model):
         lambda model: model.train(),
         lambda model: next(model.parameters()).data.add_(1),
         lambda model: model.half(),
+        lambda model: model.to("meta"),
         replace_parameter,
         lambda model: model[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0,)),
         lambda model: model.register_forward_pre_hook(lambda module, inputs: None),
