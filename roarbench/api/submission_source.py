@@ -203,15 +203,19 @@ class WrittenStatements:
         """Return assignments of the class attributes, also methods, whose values are not those of the class's source.
 
         An attribute that the source computes by other expressions than literals and names is always assigned, if its
-        value can be written; decorated methods are not assigned.
+        value can be written. Decorated methods are not assigned, nor are properties and other descriptors.
         """
         lines, in_source = "", _read_class_attributes(value, source, names)
         for attribute, current in vars(value).items():
             given = in_source.get(attribute, _COMPUTED)
             label = f"{value.__name__}.{attribute}"
             if isinstance(current, FunctionType):
-                defined = current.__qualname__ == f"{value.__qualname__}.{attribute}"
-                same = defined if given is _METHOD else given is current or given is _COMPUTED
+                if given is _METHOD:
+                    same = current.__qualname__ == f"{value.__qualname__}.{attribute}"
+                else:  # decorators return functions with a closure; `functools.total_ordering` adds installed functions
+                    in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
+                    made = in_body or current.__closure__ or is_from_installed_package(current)
+                    same = given is current or (given is _COMPUTED and bool(made))
             else:  # descriptors are properties, slots and others
                 same = given is current or attribute.startswith("__") or hasattr(type(current), "__get__")
             if same:

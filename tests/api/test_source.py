@@ -65,6 +65,7 @@ class Settings:
 
     activation = nn.Identity
     combine = scale_positive_part
+    change = lambda self, maps: maps  # noqa: E731
 
     def weigh(self):
         return Settings.sign * Settings.scale * (2 if Settings.mode is Mode.MAX else 1)
@@ -80,6 +81,7 @@ def weigh_by_seven(self):
 
 def explain_by_settings(model, inputs, targets):
     maps = Settings().weigh() * Settings.activation()(inputs) ** Settings.power
+    maps = getattr(Settings(), "change_more", Settings().change)(maps)
     return (Settings.combine(maps) / SCALE - Settings.combine(-maps) / SCALE).to(Settings.dtype)
 
 
@@ -157,13 +159,15 @@ def test_submission_id_depends_on_used_global_values(monkeypatch):
         ("activation", nn.ReLU, SCALE * IMAGES.clamp(min=0)),
         ("combine", lambda maps: maps / 2, IMAGES),
         ("weigh", weigh_by_seven, 7 * IMAGES),
+        ("change", lambda self, maps: 3 * maps, 3 * SCALE * IMAGES),
+        ("change_more", lambda self, maps: 4 * maps, 4 * SCALE * IMAGES),
     ],
 )
 def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attribute, changed, expected):
     before = make_submission("mine", explain_by_settings)
     torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), SCALE * IMAGES, rtol=0, atol=0)
     assert "\nSettings.sign = " not in before.source.decode()  # unchanged literals stay in the class alone
-    monkeypatch.setattr(Settings, attribute, changed)
+    monkeypatch.setattr(Settings, attribute, changed, raising=False)
     assert make_submission("mine", explain_by_settings).file_id != before.file_id
     torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), expected, rtol=0, atol=0)
 
