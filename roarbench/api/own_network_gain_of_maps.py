@@ -282,11 +282,10 @@ def make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sco
     with_differing_masks = {name: kept for name, kept in predictions.items() if kept is not None}
     computed_gains = compute_own_network_gain_per_row(with_differing_masks, order, Bootstrap())
     gains = {name: computed_gains.get(name) for name in predictions}
-    verdicts: dict[str, OwnNetworkVerdict | None] = {}
-    verdicts |= judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
+    judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, all_images = int(request.agreed.sum()), len(request.agreed)
-    if images < FEWEST_IMAGES:
-        verdicts |= {name: None for name, gain in gains.items() if gain}
+    few = images < FEWEST_IMAGES
+    verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
     tabular = is_table(request.pixels)
     return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order, tabular)
 
