@@ -78,16 +78,16 @@ def check(
     tabular = is_table(pixels)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
     steps = leave_out_idle_levels(RemovalSettings.read(Order.MORF, levels), pixels).levels
-    own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
     models = [*read_networks([model]), *read_networks(siblings)]
     fills = (("mean",) if tabular else ("mean", "linear")) if fills is None else fills
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     fills = tuple(fills)
-    if len(models) > 1:
-        own_removal = leave_out_idle_levels(own_removal, pixels)
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
+    own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
+    if len(models) > 1:
+        own_removal = leave_out_idle_levels(own_removal, pixels)
     fill_functions = {fill: make_image_filler(pixels, fill) for fill in fills}
     middle = (steps[len(steps) // 2],)
     columns = [RemovalMeasure(order, fill, steps if fill == "mean" else middle) for fill in fills for order in Order]
