@@ -20,6 +20,8 @@ from tests.helpers.commands import wait_until
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # default store and trusted networks
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
+for _variable in ("ROARBENCH_STORE", "ROARBENCH_DB"):  # tests write to no store of the user
+    os.environ.pop(_variable, None)
 if "PYTEST_XDIST_WORKER" not in os.environ:  # workers share the cache of the process that starts them
     os.environ["XDG_CACHE_HOME"] = f"{_OWN_DATA.name}/cache"
 _DEBIANS = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))

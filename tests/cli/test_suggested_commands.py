@@ -31,7 +31,6 @@ from tests.helpers.made_up import LEVELS, SUITE, make_suite_results
 @pytest.fixture
 def set_command_line(monkeypatch):
     """Return a function that sets the words of the current command line."""
-    monkeypatch.delenv("ROARBENCH_STORE", raising=False)
     return lambda *words: monkeypatch.setattr(sys, "argv", [*map(str, words)])
 
 
