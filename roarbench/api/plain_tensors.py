@@ -1,6 +1,6 @@
 """Tensors that are neither parameters nor buffers of a module, such as the attention that a forward pass keeps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -42,12 +42,17 @@ def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]
     """Empty the attributes in which every forward pass stores new tensors, and restore them at the end.
 
     A tensor becomes None; lists, tuples and dicts become empty. So the network has the same attributes before its first
-    forward pass and after it. Tensors that a second pass does not replace belong to the network.
+    forward pass and after it. Tensors that a pass reads, or that a second pass does not replace, belong to the network.
     """
-    written = _find_tensors_of_forward(model, images)
-    before = {found.module: dict(vars(found.module)) for found in written}
+    with _empty_attributes(_find_tensors_of_forward(model, images)):
+        yield
+
+
+@contextmanager
+def _empty_attributes(emptied: Sequence[_Attribute]) -> Iterator[None]:
+    before = {found.module: dict(vars(found.module)) for found in emptied}
     try:
-        for found in written:
+        for found in emptied:
             vars(found.module)[found.name] = None if isinstance(found.value, Tensor) else type(found.value)()
         yield
     finally:
@@ -57,16 +62,33 @@ def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]
 
 
 def _find_tensors_of_forward(model: nn.Module, images: Tensor) -> list[_Attribute]:
-    """Return the attributes whose tensors a second pass replaces; none if the network fails (its checks say why)."""
+    """Return the attributes whose tensors a second pass replaces unread; none if the network fails."""
     passes = []
-    with suppress(Exception), restore_plain_tensors(model), borrow_networks([model]), torch.no_grad():
+    with suppress(Exception), _run_without_traces(model):
         for _ in range(2):
             model(images.clone())
             passes.append(list(_list_plain_tensors(model)))
     if len(passes) < 2:
         return []
     first = {(found.module, found.name): [*map(id, found.tensors)] for found in passes[0]}
-    return [found for found in passes[1] if first.get((found.module, found.name)) != [*map(id, found.tensors)]]
+    replaced = [found for found in passes[1] if first.get((found.module, found.name)) != [*map(id, found.tensors)]]
+    if _accepts_images(model, images, replaced):
+        return replaced
+    return [found for found in replaced if _accepts_images(model, images, [found])]
+
+
+def _accepts_images(model: nn.Module, images: Tensor, emptied: Sequence[_Attribute]) -> bool:
+    """Return whether a forward pass works without the values of these attributes."""
+    with suppress(Exception), _empty_attributes(emptied), _run_without_traces(model):
+        model(images.clone())
+        return True
+    return False
+
+
+@contextmanager
+def _run_without_traces(model: nn.Module) -> Iterator[None]:
+    with restore_plain_tensors(model), borrow_networks([model]), torch.no_grad():
+        yield
 
 
 def find_uncopyable_tensor(model: nn.Module) -> str:
