@@ -34,6 +34,7 @@ from tests.helpers.store_rows import make_result, make_run
 ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
 NAME = "quick-matched/3/roarbench.parquet"
 OTHER = "quick-matched/3/mine.parquet"
+PUBLISHED = ("random", "random~matched", "none", "sobel", "sobel~matched")  # estimators of the file NAME
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def published(store, tmp_path_factory):
     """A folder with the runs of two controls and of the untouched images."""
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
-    keys = list_keys(store, "random", "random~matched", "none", "sobel", "sobel~matched")
+    keys = list_keys(store, *PUBLISHED)
     add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
 
@@ -185,11 +186,12 @@ def test_results_check_accepts_invented_row_and_lists_it_as_new(store, published
 
 def test_comment_names_row_added_to_existing_file(store, published, folder):
     assert format_pull_request_comment(folder, published).startswith("There is no new row")
-    before = list_keys(store, "random", "random~matched", "none", "sobel", "sobel~matched")
     added = list_keys(store, "grad", "grad~matched")
     (folder / NAME).unlink()
     (folder / INDEX).unlink()
-    add_file_to_index(folder, NAME, export_results(store, folder / NAME, keys=before | added), "the project")
+    add_file_to_index(
+        folder, NAME, export_results(store, folder / NAME, keys=list_keys(store, *PUBLISHED) | added), "the project"
+    )
     comment = format_pull_request_comment(folder, published)
     assert f"| `{NAME}` | {len(added)} | `grad` | the project |" in comment
 
