@@ -4,8 +4,8 @@ A row is identified by the hash of its file, so changing the function, or a valu
 
 The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
 modules, and has simple values as literals. Any other object raises CallerError. If a class attribute was changed after
-the class was defined, the file assigns its current value. Files and environment variables that the function reads are
-not in the file.
+the class was defined, the file assigns its current value, except properties, class methods and static methods. Files
+and environment variables that the function reads are not in the file.
 """
 
 import ast
@@ -217,7 +217,8 @@ class WrittenStatements:
                     made = in_body or current.__closure__ or is_from_installed_package(current)
                     same = given is current or (given is _COMPUTED and bool(made))
             else:  # descriptors are properties, slots and others
-                same = given is current or attribute.startswith("__") or hasattr(type(current), "__get__")
+                fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
+                same = given is current or fixed or hasattr(type(current), "__get__")
             if same:
                 continue
             before = dict(self.statements), dict(self._objects)
