@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.roar_and_own_network_board import Answer, CombinedBoard, NamedRow
-from roarbench.plan.protocols import describe_levels
 from roarbench.stats.bootstrap_intervals import Estimate
 
 
@@ -59,7 +58,7 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     lowest = front[-1].gain.low or 0.0 if front else 0.0
     near = [advised for advised in others if advised.gain.high is not None and advised.gain.high >= lowest]
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
-    levels = (f"{each.gain}: {describe_levels(each.levels)}" for each in board.questions[:2] if each.answers)
+    levels = (f"{each.gain}: {each.levels_text}" for each in board.questions[:2] if each.answers)
     return Advice(board.slug, board.title, board.questions[1].removal_text, "; ".join(levels), front, near)
 
 

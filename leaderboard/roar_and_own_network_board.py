@@ -1,7 +1,7 @@
 """Build the first board of a suite that leads with ROAR and own-network gain; each row has a verdict for both."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
-from roarbench.plan.protocols import ROAR, Protocol
+from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.roar_and_own_network_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
@@ -64,6 +64,11 @@ class Question:
     # levels in words, such as `at 90 %`, if some of the suite's levels are left out; else empty
     included_levels_text: str
     levels: tuple[float, ...]
+
+    @property
+    def levels_text(self) -> str:
+        """Return the column's levels in words."""
+        return describe_levels(self.levels)
 
     @property
     def removal_text(self) -> str:
@@ -159,12 +164,7 @@ def make_board_without_roar(
 ) -> CombinedBoard:
     """Build the board of a suite that leads with own-network gain alone, for advice; its ROAR question is empty."""
     features = prod(results.suite.dataset_record.shape)
-    answers = {
-        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction)
-        for row in board.rows
-        if row.started
-    }
-    own = Question(board.protocol, board.protocol.gain_name, "", NETWORK_KINDS, answers, "", board.levels)
+    own = replace(make_board_question(board), gain=board.protocol.gain_name)
     return CombinedBoard(
         slug=board.slug,
         title=board.title,
@@ -172,9 +172,21 @@ def make_board_without_roar(
         facts=board.facts,
         caption=(board.caption,),
         questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
-        rows=tuple(_make_named_row(results, name, features) for name in answers),
+        rows=tuple(_make_named_row(results, name, features) for name in own.answers),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
+
+
+def make_board_question(board: BoardContents) -> Question:
+    """Return a board of one protocol as a question with the protocol's title."""
+    answers = {
+        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction)
+        for row in board.rows
+        if row.started
+    }
+    protocol = board.protocol
+    kinds = NETWORK_KINDS if protocol.scores_all_network_pairs else KINDS
+    return Question(protocol, protocol.title, "", kinds, answers, board.included_levels_text, board.levels)
 
 
 def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow:

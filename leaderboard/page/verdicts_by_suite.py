@@ -5,30 +5,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN, add_order_to_title
+from leaderboard.board_contents import BEATS, CONTROL, OPEN
 from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
-from leaderboard.roar_and_own_network_board import Answer
+from leaderboard.roar_and_own_network_board import Answer, Question, make_board_question
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.protocols import describe_levels
 
 _SHOWN = 9  # visible columns per kind of data: three questions of three suites; further columns are under "more"
 
 
 class QuestionColumn(NamedTuple):
-    """A column of the table: a question of a suite, with the address of the board and the answers by estimator."""
+    """A column of the table: a question of a suite, with the address of its board."""
 
     href: str
     suite: str
-    question: str
-    levels_text: str
-    legend_title: str
-    kinds: Mapping[str, str]
-    answers: Mapping[str, Answer]
+    question: Question
     later: bool  # whether the column comes after the columns of ROAR and own-network gain of all suites
 
 
@@ -39,7 +34,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     for view in shown:
         if view.results.has_rows:
             for column in _make_question_columns(site, view):
-                if any(answer.gain.value is not None for answer in column.answers.values()):
+                if any(answer.gain.value is not None for answer in column.question.answers.values()):
                     columns_by_data[_find_kind_of_data(view)].append(column)
             counts[_find_kind_of_data(view)] += 1
     tables = []
@@ -53,7 +48,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     return {
         "tables": tables,
         "counts": counts,
-        "legend": _make_legend(column for columns in columns_by_data.values() for column in columns),
+        "legend": _make_legend(column.question for columns in columns_by_data.values() for column in columns),
         "advice": [advice for advice in advices if advice.front],
         "unadvised": [advice for advice in advices if not advice.front],
         "scatters": [(board.title, scatter) for board in boards if (scatter := make_scatter(board))],
@@ -94,23 +89,10 @@ def _make_question_columns(site: Site, view: SuiteView) -> Iterator[QuestionColu
     if view.combined_board:
         link = site.get_page_link("board", view.slug)
         for number, question in enumerate(view.combined_board.questions):
-            yield QuestionColumn(
-                link,
-                title,
-                question.title,
-                describe_levels(question.levels),
-                question.legend_title,
-                question.kinds,
-                question.answers,
-                number > 1,
-            )
+            yield QuestionColumn(link, title, question, later=number > 1)
         return
-    board = view.board
-    words = NETWORK_KINDS if board.protocol.scores_all_network_pairs else KINDS
-    rows = {row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction) for row in board.rows}
-    link = site.get_link(find_board_address(view, board.protocol))
-    levels, legend_title = describe_levels(board.levels), add_order_to_title(board.protocol.title, board.protocol)
-    yield QuestionColumn(link, title, board.tab_label, levels, legend_title, words, rows, True)
+    link = site.get_link(find_board_address(view, view.board.protocol))
+    yield QuestionColumn(link, title, make_board_question(view.board), later=True)
 
 
 def _find_kind_of_data(view: SuiteView) -> str:
@@ -120,22 +102,23 @@ def _find_kind_of_data(view: SuiteView) -> str:
     return "Known truth" if record.generated else "Images"
 
 
-def _make_legend(columns: Iterator[QuestionColumn]) -> list[tuple[str, list[tuple[str, str]]]]:
+def _make_legend(questions: Iterable[Question]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the colour legend; questions whose colours have the same meanings share an entry."""
     kinds, present = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
-    for column in columns:
-        kinds[column.legend_title] = column.kinds
-        present[column.legend_title] |= {answer.colour_class for answer in column.answers.values()}
-    questions_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
-    for question, meanings in kinds.items():
-        questions_by_items[tuple(item for item in meanings.items() if item[0] in present[question])].append(question)
-    return [(", ".join(questions), list(items)) for items, questions in questions_by_items.items()]
+    for question in questions:
+        kinds[question.legend_title] = question.kinds
+        present[question.legend_title] |= {answer.colour_class for answer in question.answers.values()}
+    titles_by_items = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for title, meanings in kinds.items():
+        titles_by_items[tuple(item for item in meanings.items() if item[0] in present[title])].append(title)
+    return [(", ".join(titles), list(items)) for items, titles in titles_by_items.items()]
 
 
 def _make_verdict_rows(columns: list[QuestionColumn]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value, the most successful first: id, name, detail, whether a control, and answers."""
     complete = [
-        {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
+        {name: answer for name, answer in column.question.answers.items() if answer.gain.value is not None}
+        for column in columns
     ]
     names = dict.fromkeys(name for answers in complete for name in answers)
     rows = {name: [answers.get(name) for answers in complete] for name in names}
