@@ -23,9 +23,10 @@ results = typer.Typer(
 
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
-    """Check every file and row of a folder: names, hashes, suites, results, duplicates, missing or changed rows.
+    """Check every file and row of a folder: names, hashes, suites, results and duplicates.
 
-    No check repeats a run, so an invented row passes. With --before, new rows are listed: reproduce some of their runs.
+    No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
+    reproduce some of their runs.
     """
     from roarbench.store.published_folder import find_new_results, read_checked_folder
 
