@@ -150,11 +150,11 @@ def export_rankings(
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
     from roarbench.analysis.load_results import open_read_only_results
-    from roarbench.execution import ranking_bundle
+    from roarbench.execution import ranking_export_and_import
 
     open_read_only_results(work.store, work.db).close()  # a wrong path fails before images are decoded
     with _open_results_with_images(work, suite) as (context, _):
-        exported = ranking_bundle.export_rankings(context, folder, about, references_only)
+        exported = ranking_export_and_import.export_rankings(context, folder, about, references_only)
     err.print(f"written: {folder}: {_count_rankings(exported)}", soft_wrap=True)
 
 
@@ -167,11 +167,11 @@ def import_rankings(
     work: WorkOptions,
 ) -> None:
     """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
-    from roarbench.execution import ranking_bundle
+    from roarbench.execution import ranking_export_and_import
 
-    ranking_bundle.read_bundle_index(folder)  # a wrong folder fails before images are decoded
+    ranking_export_and_import.read_bundle_index(folder)  # a wrong folder fails before images are decoded
     with _open_results_with_images(work, suite) as (context, store):
-        imported = ranking_bundle.import_rankings(context, store, folder)
+        imported = ranking_export_and_import.import_rankings(context, store, folder)
     err.print(f"read: {folder}: {_count_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
 
 

@@ -74,7 +74,7 @@ class Recipe:
         return sum(side**2 for side in self.sides) / len(self.sides)
 
     @property
-    def has_several_passes(self) -> bool:
+    def uses_micro_batches(self) -> bool:
         """Return whether a step's batch passes through the network in parts."""
         return 0 < self.micro_batch < self.batch
 

@@ -256,10 +256,10 @@ class Training:
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batches.size)
-        self._run_corrected_backward(loss, images.shape[1:])
+        self._run_backward(loss, images.shape[1:])
         return loss.detach()
 
-    def _run_corrected_backward(self, loss: Tensor, shape: torch.Size) -> None:
+    def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Run the backward pass; on a CPU under `CorrectedGradients`, until images of this shape need no correction."""
         if self._compiles:
             run_compiled_backward(loss)

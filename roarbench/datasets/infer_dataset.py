@@ -24,13 +24,6 @@ from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_m
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
 from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
-from roarbench.datasets.table_warnings import (
-    describe_alike_classes,
-    describe_classes,
-    describe_repeated_rows,
-    find_constant_columns,
-    find_id_columns,
-)
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -41,6 +34,13 @@ from roarbench.datasets.tabular import (
     find_label_column,
     find_row_number_columns,
     read_table,
+)
+from roarbench.datasets.tabular_data_warnings import (
+    describe_alike_classes,
+    describe_classes,
+    describe_repeated_rows,
+    find_constant_columns,
+    find_id_columns,
 )
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts, add_counts_of_table
 

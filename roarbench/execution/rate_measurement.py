@@ -158,7 +158,7 @@ def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:
 
     A step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass.
     """
-    several = recipe.has_several_passes
+    several = recipe.uses_micro_batches
     return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
 
 

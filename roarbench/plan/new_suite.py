@@ -64,7 +64,7 @@ def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
 
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
-    estimators = _join_as_toml("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+    estimators = _join_toml_values("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = compose_recipe_lines(record.train_images, _choose_augmentation(record))
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
@@ -116,7 +116,7 @@ def _describe_augmentation(record: DatasetRecord) -> str:
     return f'augmentation = "{_choose_augmentation(record)}", {other}'
 
 
-def _join_as_toml(*names: str) -> str:
+def _join_toml_values(*names: str) -> str:
     return ", ".join(map(format_toml, names))
 
 
@@ -158,7 +158,7 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     is_small = record.train_images <= _SMALL_TABLE
     seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    estimators = _join_as_toml("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    estimators = _join_toml_values("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     features = "; every other column is a feature"
     if record.columns:
         comment = "the features; the columns that new-suite listed as left out are missing"

@@ -13,7 +13,7 @@ from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.execution import count_and_start_workers
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.ranking_bundle import export_rankings, import_rankings
+from roarbench.execution.ranking_export_and_import import export_rankings, import_rankings
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
