@@ -190,9 +190,7 @@ def archive(
         affected = count_runs_by_suite(results, chosen.keys)
         if chosen.built_in and not yes:
             seen = f"{chosen.description} comes with roarbench"
-            raise CallerError(
-                f"{seen}; add --yes to take it off the boards anyway, with all its runs here ({affected})"
-            )
+            raise CallerError(f"{seen}; add --yes to take it off the boards anyway ({affected})")
         archived = archive_rows(results.database, chosen.keys, why)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
     line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `run-info` still shows them"
