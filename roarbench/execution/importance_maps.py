@@ -116,11 +116,7 @@ def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvena
     """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
-    submitted = [(part, _make_submitted_maps(part)) for part in parts]
-    return [
-        {estimator.id: _blur_if_blurred_twin(maps, estimator) for estimator in part.estimators}
-        for part, maps in submitted
-    ]
+    return [_make_submitted_maps(part) for part in parts]
 
 
 def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
@@ -130,8 +126,8 @@ def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapW
     return maps._replace(importance=blur(maps.importance.view(n, -1, h, w)).view_as(maps.importance))
 
 
-def _make_submitted_maps(part: _GroupInputs) -> MapWithProvenance:
-    """Make a submission's maps for one network in a sandbox of their own.
+def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
+    """Make the maps of a submission and of its blurred twin for one network, in a sandbox of their own.
 
     A submission that sees another explained network can subtract its map: input x gradient then has an own-network gain
     of +57 instead of +16.
@@ -150,8 +146,9 @@ def _make_submitted_maps(part: _GroupInputs) -> MapWithProvenance:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
     batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
-    (maps,) = answer.maps
-    return MapWithProvenance(maps, MapProvenance(answer.ended.cpu, batches=batches))
+    (importance,) = answer.maps
+    maps = MapWithProvenance(importance, MapProvenance(answer.ended.cpu, batches=batches))
+    return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
 
 
 def find_map_device(estimator: Estimator) -> str:
