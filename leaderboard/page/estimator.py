@@ -83,9 +83,7 @@ def _select_boards(view: SuiteView, name: str) -> list[BoardContents]:
 
 
 def _describe_answers_or_verdict(views: Iterable[SuiteView], board: BoardContents, row: BoardRow) -> str:
-    """Describe a row's answers to both questions, from the suite with the most answers.
-
-    Of several such suites, the suite with the most rows that were not added is chosen.
+    """Describe a row's answers to both questions, from the suite with the most answers, then the most rows of its own.
 
     If no suite leads with both questions, describe the row's verdict on `board`.
     """
