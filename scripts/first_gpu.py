@@ -254,7 +254,8 @@ def run_step_in_process(step: Step, store: Path) -> tuple[str, float]:
         words = [str(Path(sys.executable).with_name("roarbench")), *step.work]
     else:
         words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "gpu"]
-    start, environment = time.monotonic(), os.environ | {"ROARBENCH_STORE": str(store)}
+    start = time.monotonic()
+    environment = os.environ | {"ROARBENCH_STORE": str(store), "ROARBENCH_DB": ""}  # the store's own database
     try:
         done = subprocess.run(words, capture_output=True, timeout=step.limit, env=environment)
     except subprocess.TimeoutExpired as error:

@@ -144,7 +144,9 @@ def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
     found, _ = run_step_in_process(Step("quick", 7, ("run",), "", ""), tmp_path)
     assert found == "not done after 7 s; plan: time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == b"a table\n" + told
-    assert run.call_args.args[0][1:] == ["run"] and run.call_args.kwargs["env"]["ROARBENCH_STORE"] == str(tmp_path)
+    environment = run.call_args.kwargs["env"]
+    assert run.call_args.args[0][1:] == ["run"]
+    assert (environment["ROARBENCH_STORE"], environment["ROARBENCH_DB"]) == (str(tmp_path), "")
     run_step_in_process(Step("modes", 7, first_gpu.compare_training_modes, "", ""), tmp_path)
     assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
 
