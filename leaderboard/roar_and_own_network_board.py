@@ -206,26 +206,13 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
     own_answers = _make_own_network_answers(own)
     pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
-    network, protocol = "Does the map explain this network?", own.board.protocol
+    network, gain = "Does the map explain this network?", own.board.protocol.gain_name
     return [
-        Question(
-            roar.board.protocol,
-            "ROAR gain",
-            pixels,
-            RANDOM_KINDS,
-            roar_answers,
-            roar.included_levels_text,
-            roar.board.levels,
-        ),
-        Question(
-            protocol,
-            protocol.gain_name,
-            network,
-            NETWORK_KINDS,
-            own_answers,
-            own.included_levels_text,
-            own.board.levels,
-        ),
+        Question(table.board.protocol, *texts, kinds, answers, table.included_levels_text, table.board.levels)
+        for table, texts, kinds, answers in (
+            (roar, ("ROAR gain", pixels), RANDOM_KINDS, roar_answers),
+            (own, (gain, network), NETWORK_KINDS, own_answers),
+        )
     ]
 
 
