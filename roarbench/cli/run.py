@@ -120,10 +120,11 @@ def _submit_and_select_part(
 def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Console) -> None:
     """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
     blocks = replace(options, seeds=None).select_part(suite).blocks
-    own = [block.seeds for block in blocks if block.protocol.trains]
-    if options.seeds and own and (shown := min(own)) < options.seeds:
+    own = {block.seeds for block in blocks if block.protocol.trains}
+    if fewer := sorted(seeds for seeds in own if seeds < (options.seeds or 0)):
         path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
-        tables = f"tables of {suite.plan.title} show {format_count(shown, 'seed')}"
+        shown = " or ".join([*map(str, fewer[:-1]), format_count(fewer[-1], "seed")])
+        tables = f"tables of {suite.plan.title} show {shown}{' of some rows' if own > set(fewer) else ''}"
         use = f"the results of more seeds are stored, and count if {path} says `seeds = {options.seeds}`"
         console.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
 

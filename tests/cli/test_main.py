@@ -214,6 +214,9 @@ def test_run_says_before_training_which_seeds_tables_show(call, store, monkeypat
     for words in ((*run, "2"), (*run, "3", "--suite", "planted-corners")):  # the latter trains no networks in its runs
         answer = call(*words)
         assert "no training" in answer.err and "--seeds" not in answer.err
+    plan = ("plan", "--suite", "quick-full", "--store", store, "--seeds")  # mask-only networks have one seed
+    assert "tables of quick-full v1 show 1 seed of some rows; the results" in call(*plan, "3").err
+    assert "tables of quick-full v1 show 1 or 3 seeds; the results" in call(*plan, "4").err
 
 
 def test_table_shows_headline_protocol_in_every_format(call, tmp_path):
