@@ -15,7 +15,7 @@ run: install
 
 demo: build/demo/results.sqlite
 	@echo "the board: http://127.0.0.1:$(PORT)"
-	ROARBENCH_DB= $(BIN)/roarbench leaderboard --store build/demo --port $(PORT)
+	$(BIN)/roarbench leaderboard --store build/demo --port $(PORT)
 
 build/demo/results.sqlite: results/index.json scripts/make_demo.py $(VENV)/installed-board
 	@echo "the published results, into build/demo: once, less than a minute"

@@ -39,9 +39,9 @@ def find_default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
-def find_default_database() -> str:
-    """Return the URL in the variable ROARBENCH_DB; empty, which stands for a file in the store, if it is not set."""
-    return os.environ.get("ROARBENCH_DB", "")
+def find_default_database(store: Path) -> str:
+    """Return the URL in the variable ROARBENCH_DB for the default store; empty, an SQLite file in it, for others."""
+    return os.environ.get("ROARBENCH_DB", "") if store.absolute() == find_default_store().absolute() else ""
 
 
 def print_store_if_default(store: Path, console: "Console") -> None:
@@ -57,7 +57,7 @@ class Suite:
     Attributes:
         plan: Data set, network, recipes, protocols, estimators, levels and seeds.
         store: Folder of images, networks, rankings and results; `evaluate` may change it.
-        db: URL of the results database, if it is not in the store.
+        db: URL of the results database; an SQLite file in the store if empty.
         data: Folder to read the images from; the suite's own source if None.
         limit: Number of images of each split; None for all.
         weights: Pretrained weights of each explained network; if empty, networks are trained.
@@ -69,7 +69,7 @@ class Suite:
 
     plan: SuiteSpec
     store: Path = field(default_factory=find_default_store)
-    db: str = field(default_factory=find_default_database)
+    db: str = ""
     data: Path | None = None
     limit: int | None = None
     weights: tuple[str, ...] = ()
@@ -77,6 +77,9 @@ class Suite:
     trusted: str = ""
     fill: str = ""
     unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        self.db = self.db or find_default_database(self.store)
 
     @classmethod
     def from_arrays(
@@ -139,7 +142,7 @@ class Suite:
             folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
         return cls(
-            find_suite_spec(path, root, find_default_database()),
+            find_suite_spec(path, root, find_default_database(root)),
             root,
             weights=(str(folder / "weights.pt"),),
             name_or_file=path,
@@ -321,7 +324,8 @@ def load_suite(
         suite: A name, such as `quick-matched` (`quick@6` for an older version); a TOML file; or the name of your own
             suite, if the store has results of it.
         store: Folder of images, references, rankings and results; ROARBENCH_STORE or the user's data folder if None.
-        db: URL of the database of results; ROARBENCH_DB or an SQLite file in the store if empty.
+        db: URL of the database of results; if empty, ROARBENCH_DB for the default store, else an SQLite file in the
+            store.
         data: Folder to read the images from, in the layout of the Hugging Face hub.
         limit: Number of images of each split; all if None.
         reference: Pretrained weights to explain, in place of training a network: a file, or `torchvision:resnet50-v1`;
@@ -335,7 +339,8 @@ def load_suite(
     """
     from roarbench.analysis.load_results import find_suite_spec
 
-    folder, db = find_default_store() if store is None else Path(store), db or find_default_database()
+    folder = find_default_store() if store is None else Path(store)
+    db = db or find_default_database(folder)
     references = (reference,) if isinstance(reference, str | Path) else reference or ()
     weights = tuple(str(weights_file) for weights_file in references if weights_file)
     name_or_file, image_folder = str(suite), None if data is None else Path(data)

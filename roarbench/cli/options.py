@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from roarbench.api.suites import find_default_store
+from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
@@ -58,7 +58,25 @@ StoreDir = Annotated[
         "Folder of images, references, rankings and results.", "DIR", "the user's data folder", envvar="ROARBENCH_STORE"
     ),
 ]
-Db = Annotated[str, declare_option("Database of results.", "URL", "an SQLite file in the store", envvar="ROARBENCH_DB")]
+
+
+def _read_database(context: typer.Context, url: str) -> str:
+    """Return the URL of the call, or else of ROARBENCH_DB, which belongs to the default store; another store has none.
+
+    An option of the call is processed before all options that the call lacks, so a store of the call is known here.
+    """
+    return url or find_default_database(Path(context.params.get("store") or find_default_store()))
+
+
+Db = Annotated[
+    str,
+    declare_option(
+        "Database of results.",
+        "URL",
+        "ROARBENCH_DB for the default store, else an SQLite file in the store",
+        callback=_read_database,
+    ),
+]
 Limit = Annotated[
     int | None,
     declare_option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES),

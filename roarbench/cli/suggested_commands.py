@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from typer.main import get_command
 
+from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.cli.options import app
 from roarbench.common.errors import Hint, RoarbenchError
 from roarbench.estimators.catalogue import find_estimator
@@ -126,15 +127,15 @@ def _is_run_as_program() -> bool:
 def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
     """Return the call's options that proposals may reuse: all values of `_REPEATABLE`, the last value of others."""
     words = sys.argv[1:] if _is_run_as_program() else []
-    variables = {"--store": "ROARBENCH_STORE", "--db": "ROARBENCH_DB"}
-    options = {option: [hide_password(os.environ.get(name, ""))] for option, name in variables.items()}
-    options["--suite"] = ["quick"]
+    options = {"--store": [os.environ.get("ROARBENCH_STORE", "")], "--suite": ["quick"]}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option
         if option in (*_SUITE_OPTIONS, *_SUBMISSION_OPTIONS, "-o"):
             before = options.get(option, []) if option in _REPEATABLE else []
             options[option] = [*before, hide_password(value if equals else following)]
+    store = Path(options["--store"][0] or find_default_store())
+    options.setdefault("--db", [hide_password(find_default_database(store))])
     return {
         option: tuple(word for value in values for word in (option, value))
         for option, values in options.items()

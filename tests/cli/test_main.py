@@ -197,8 +197,12 @@ def test_variable_names_database_and_its_absence_is_noticed(call, store, tmp_pat
     assert "no results store at" in refused and "name it with --db URL; `roarbench run" in refused
     assert "--db" not in read_refusal(call, "table", *SMALL, "--store", tmp_path / "none")
     monkeypatch.setenv("ROARBENCH_DB", url)
-    assert "truth" in call("table", *SMALL, "--store", store).out
-    assert suites.load_suite("planted", store, limit=8).result().stored.by_estimator
+    assert "no results store at" in read_refusal(call, "table", *SMALL, "--store", store), "it is not the default store"
+    monkeypatch.setenv("ROARBENCH_STORE", str(store))
+    assert "truth" in call("table", *SMALL, "--store", store).out and "truth" in call("table", *SMALL).out
+    assert "no results store at" in read_refusal(call, "table", *SMALL, "--store", tmp_path / "none")
+    assert suites.load_suite("planted", limit=8).result().stored.by_estimator
+    assert suites.load_suite("planted", tmp_path / "none").db == ""
     assert "ROARBENCH_DB" in call("table", "--help").out
     assert f"--db {url}" in propose_command("table")
 
