@@ -9,32 +9,35 @@ and environment variables that the function reads are not in the file.
 """
 
 import ast
-import builtins
 import collections
-import dis
 import functools
 import inspect
 import json
-import linecache
-import os
 import re
 import sys
-import sysconfig
-import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
+from roarbench.api.callable_signatures import is_quantus_signature, read_signature, refuse_missing_arguments
+from roarbench.api.source_of_definitions import (
+    COMPUTED,
+    METHOD,
+    copy_source,
+    is_from_installed_package,
+    is_module_installed,
+    list_own_methods,
+    read_class_attributes,
+)
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.submissions.parsed_file import Submission, parse_source, parse_submission
-from roarbench.submissions.sandbox_command import list_package_folders
+from roarbench.submissions.parsed_file import Submission, parse_submission
 
 _MOST_DESCRIPTION_LETTERS = 300
 _PLAIN_FUNCTION = '''\
@@ -52,9 +55,6 @@ _ENTRY_POINTS = {  # by number of required arguments
     3: _PLAIN_FUNCTION,
     4: "estimate = {call}\n",  # a submission's form, with a generator
 }
-_NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
-_COMPUTED = object()  # stands for a value that only running the source would show
-_METHOD = object()  # stands for the method that the source defines
 _ADVICE = "create it inside your function, or pass precomputed maps"
 
 
@@ -114,43 +114,6 @@ def _choose_entry_point_code(name: str, function: Callable[..., Any]) -> str:
     return _ENTRY_POINTS[required]
 
 
-def read_signature(function: Callable[..., Any]) -> tuple[inspect.Signature, int]:
-    """Return a callable's signature (empty if unknown) and the number of its positional arguments without a default."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return inspect.Signature(), 0
-    parameters = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return signature, sum(parameter.default is parameter.empty for parameter in parameters)
-
-
-def refuse_missing_arguments(name: str, attribution: Any) -> None:
-    """Raise CallerError if `attribute` of a captum class or object needs other arguments than inputs and target."""
-    signature, _ = read_signature(attribution.attribute)
-    arguments = (attribution, None) if isinstance(attribution, type) else (None,)
-    try:
-        signature.bind(*arguments, target=None)
-    except TypeError as error:
-        if not str(error).startswith("missing"):
-            return
-        kind = attribution.__name__ if isinstance(attribution, type) else type(attribution).__name__
-        seen = f"{name}: {kind}.attribute(inputs, target) is {error}"
-        raise CallerError(f"{seen}; pass a function of (model, inputs, targets) that calls it") from None
-
-
-def is_quantus_signature(signature: inspect.Signature) -> bool:
-    """Return whether a function accepts Quantus' call with the keywords `model`, `inputs`, `targets` and others."""
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        return False
-    try:
-        signature.bind(model=None, inputs=None, targets=None)
-    except TypeError:
-        return False
-    only_variable = kinds <= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
-    return "inputs" in signature.parameters or only_variable
-
-
 class WrittenStatements:
     """The statements of a file, by the name that each defines; dependencies come first."""
 
@@ -192,7 +155,7 @@ class WrittenStatements:
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
-            statement, dependencies = _copy_source(name, value)
+            statement, dependencies = copy_source(name, value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
             if isinstance(value, type) and not issubclass(value, Enum):
@@ -205,32 +168,22 @@ class WrittenStatements:
         An attribute that the source computes by other expressions than literals and names is always assigned, if its
         value can be written. Decorated methods are not assigned, nor are properties and other descriptors.
         """
-        lines, in_source = "", _read_class_attributes(value, source, names)
+        lines, in_source = "", read_class_attributes(value, source, names)
         for attribute, current in vars(value).items():
-            given = in_source.get(attribute, _COMPUTED)
+            given = in_source.get(attribute, COMPUTED)
             label = f"{value.__name__}.{attribute}"
-            if isinstance(current, FunctionType):
-                if given is _METHOD:
-                    same = current.__qualname__ == f"{value.__qualname__}.{attribute}"
-                else:  # decorators return functions with a closure; `functools.total_ordering` adds installed functions
-                    in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
-                    made = in_body or current.__closure__ or is_from_installed_package(current)
-                    same = given is current or (given is _COMPUTED and bool(made))
-            else:  # descriptors are properties, slots and others
-                fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
-                same = given is current or fixed or hasattr(type(current), "__get__")
-            if same:
+            if _is_value_of_source(value, attribute, given):
                 continue
             before = dict(self.statements), dict(self._objects)
             try:
                 written = self._write_object(current, label)
             except CallerError:
-                if given is not _COMPUTED:
+                if given is not COMPUTED:
                     raise
                 self.statements, self._objects = before
                 continue
             with suppress(CallerError):
-                if given is not _COMPUTED and given is not _METHOD and written == self._write_object(given, label):
+                if given is not COMPUTED and given is not METHOD and written == self._write_object(given, label):
                     continue
             lines += f"\n{label} = {written}"
         return f"\n\n{lines}" if lines else ""
@@ -260,135 +213,36 @@ class WrittenStatements:
         return f"{self.write_expression(type(value), name)}({arguments})"
 
 
+def _is_value_of_source(value: type, attribute: str, given: object) -> bool:
+    """Return whether a class attribute is known to be `given`, its value in the source, or cannot be assigned."""
+    current = vars(value)[attribute]
+    if not isinstance(current, FunctionType):  # descriptors are properties, slots and others
+        fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
+        return given is current or fixed or hasattr(type(current), "__get__")
+    if given is METHOD:
+        return current.__qualname__ == f"{value.__qualname__}.{attribute}"
+    # decorators return functions with a closure; `functools.total_ordering` adds installed functions
+    in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
+    made = in_body or current.__closure__ or is_from_installed_package(current)
+    return given is current or (given is COMPUTED and bool(made))
+
+
 def _is_plain_named_tuple_class(value: Any) -> bool:
     """Return whether a class is a named tuple made by a call, so that it has no source."""
     derived = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
-    return derived and not _list_own_methods(value)
+    return derived and not list_own_methods(value)
 
 
 def _write_import_if_installed(name: str, value: object) -> str:
     if isinstance(value, ModuleType):
-        if not _is_module_installed(value):
+        if not is_module_installed(value):
             raise CallerError(f"the code uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
     module = sys.modules.get(getattr(value, "__module__", None) or "")
     qualified = getattr(value, "__qualname__", "")
-    if module is None or not _is_module_installed(module) or getattr(module, qualified, None) is not value:
+    if module is None or not is_module_installed(module) or getattr(module, qualified, None) is not value:
         return ""
     return f"from {module.__name__} import {qualified}" + (f" as {name}" if qualified != name else "")
-
-
-def is_from_installed_package(definition: type | FunctionType) -> bool:
-    """Return whether a class or function belongs to Python or an installed package."""
-    module = sys.modules.get(definition.__module__)
-    return module is not None and _is_module_installed(module)
-
-
-def _is_module_installed(module: ModuleType) -> bool:
-    if module.__name__ in sys.builtin_module_names:
-        return True
-    file = getattr(module, "__file__", None)
-    standard_library = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
-    folders = [*standard_library, *list_package_folders()]
-    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
-
-
-def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or class, and the objects that it uses, by name."""
-    functions = [value] if isinstance(value, FunctionType) else _list_own_methods(value)
-    source, names = _read_source(name, value, functions), dict[str, object]()
-    names |= vars(sys.modules.get(value.__module__, object))
-    for function in functions:  # later updates win: globals, then enclosing variables
-        names |= function.__globals__
-        for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-            with suppress(ValueError):  # the variable may have no value yet
-                names[other] = cell.cell_contents
-    used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
-    used.pop(name, None)
-    return source, used
-
-
-def _read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
-    """Return the class attributes that a class's source sets to a literal or an object of `names`, and its methods."""
-    attributes, node = dict[str, object](), ast.parse(source).body[0]
-    if not isinstance(node, ast.ClassDef):
-        return {}
-    for part in node.body:
-        if isinstance(part, ast.FunctionDef) and not part.decorator_list and not node.decorator_list:
-            found = {part.name: _METHOD}
-        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value:
-            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            found = {one.id: _evaluate_without_calls(part.value, names) for one in targets if isinstance(one, ast.Name)}
-        else:
-            continue
-        private = f"_{value.__name__.lstrip('_')}"
-        attributes |= {f"{private}{key}" if re.match("__.*(?<!__)$", key) else key: found[key] for key in found}
-    return attributes
-
-
-def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:
-    """Return the value of a literal or a dotted name; `_COMPUTED` for every other expression."""
-    with suppress(ValueError, TypeError):
-        return ast.literal_eval(node)
-    if isinstance(node, ast.Attribute):
-        return getattr(_evaluate_without_calls(node.value, names), node.attr, _COMPUTED)
-    return names.get(node.id, _COMPUTED) if isinstance(node, ast.Name) else _COMPUTED
-
-
-def _list_own_methods(value: type) -> list[FunctionType]:
-    """Return the functions in a class's own body, without functions that decorators or callers add."""
-    # `__func__` unwraps static and class methods
-    members = (getattr(member, "__func__", member) for member in vars(value).values())
-    functions = [member for member in members if isinstance(member, FunctionType)]
-    functions = [f for f in functions if f.__qualname__.startswith(f"{value.__qualname__}.")]
-    return [f for f in functions if not is_from_installed_package(f) and f.__code__.co_filename != "<string>"]
-
-
-def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
-    """Return the source of the statement that defines a function or class, or assigns a lambda."""
-    module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
-    for file in dict.fromkeys([*(code.co_filename for code in codes), module_file]):
-        lines = linecache.getlines(file) if file else []
-        node = _find_definition(lines, value, [code for code in codes if code.co_filename == file])
-        if isinstance(node, ast.Lambda):
-            return f"{name} = {ast.unparse(node)}"
-        if node:
-            return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
-    advice = "write it as a function with `def`, in a file or a cell"
-    raise CallerError(f"the source of '{name}' cannot be found; {advice}")
-
-
-def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
-    kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
-    try:
-        tree = parse_source("".join(lines))
-    except SyntaxError:
-        return None
-    nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
-    if codes:
-        nodes = [node for node in nodes if _is_definition_of(node, value, codes[0])]
-    else:
-        nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
-    return nodes[0] if len(nodes) == 1 else None
-
-
-def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:
-    first_line, name = _find_first_line(node), getattr(node, "name", "<lambda>")
-    last_line = node.end_lineno if isinstance(value, type) else first_line
-    return bool(name == value.__name__ and first_line <= code.co_firstlineno <= last_line)
-
-
-def _find_first_line(node: Any) -> int:
-    return min(int(part.lineno) for part in (node, *getattr(node, "decorator_list", ())))
-
-
-def _list_global_names(code: CodeType) -> Iterator[str]:
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in _NAME_LOOKUPS and not hasattr(builtins, str(instruction.argval)):
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _list_global_names(constant)
 
 
 def _check_literal(value: object, name: str) -> object:

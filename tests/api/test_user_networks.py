@@ -12,6 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
+from roarbench.submissions.network_state import NetworkState
 from tests.helpers.given import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
@@ -256,8 +257,10 @@ def test_hooks_of_the_caller_stay(networks):
 @pytest.mark.parametrize("freeze", [lambda model: model, torch.jit.freeze])
 def test_script_modules_count_as_unchanged(freeze):
     model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
+    state = NetworkState.read(model)
     with refuse_changes_of_network(model, "mine"):
         model(torch.ones(1, 2))
+    assert state.is_kept_by(model)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")

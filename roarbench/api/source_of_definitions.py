@@ -1,0 +1,138 @@
+"""Find the source of functions and classes, and the objects and class attributes that it names, without running it."""
+
+import ast
+import builtins
+import dis
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from roarbench.common.errors import CallerError
+from roarbench.submissions.parsed_file import parse_source
+from roarbench.submissions.sandbox_command import list_package_folders
+
+_NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+COMPUTED = object()  # stands for a value that only running the source would show
+METHOD = object()  # stands for the method that the source defines
+
+
+def is_from_installed_package(definition: type | FunctionType) -> bool:
+    """Return whether a class or function belongs to Python or an installed package."""
+    module = sys.modules.get(definition.__module__)
+    return module is not None and is_module_installed(module)
+
+
+def is_module_installed(module: ModuleType) -> bool:
+    """Return whether a module belongs to Python or an installed package."""
+    if module.__name__ in sys.builtin_module_names:
+        return True
+    file = getattr(module, "__file__", None)
+    standard_library = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
+    folders = [*standard_library, *list_package_folders()]
+    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
+
+
+def copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+    """Return the source of a function or class, and the objects that it uses, by name."""
+    functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
+    source, names = _read_source(name, value, functions), dict[str, object]()
+    names |= vars(sys.modules.get(value.__module__, object))
+    for function in functions:  # later updates win: globals, then enclosing variables
+        names |= function.__globals__
+        for other, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with suppress(ValueError):  # the variable may have no value yet
+                names[other] = cell.cell_contents
+    used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
+    used.pop(name, None)
+    return source, used
+
+
+def read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
+    """Return the class attributes that a class's source sets to a literal or an object of `names`, and its methods."""
+    attributes, node = dict[str, object](), ast.parse(source).body[0]
+    if not isinstance(node, ast.ClassDef):
+        return {}
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and not part.decorator_list and not node.decorator_list:
+            found = {part.name: METHOD}
+        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            found = {one.id: _evaluate_without_calls(part.value, names) for one in targets if isinstance(one, ast.Name)}
+        else:
+            continue
+        private = f"_{value.__name__.lstrip('_')}"
+        attributes |= {f"{private}{key}" if re.match("__.*(?<!__)$", key) else key: found[key] for key in found}
+    return attributes
+
+
+def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:
+    """Return the value of a literal or a dotted name; `COMPUTED` for every other expression."""
+    with suppress(ValueError, TypeError):
+        return ast.literal_eval(node)
+    if isinstance(node, ast.Attribute):
+        return getattr(_evaluate_without_calls(node.value, names), node.attr, COMPUTED)
+    return names.get(node.id, COMPUTED) if isinstance(node, ast.Name) else COMPUTED
+
+
+def list_own_methods(value: type) -> list[FunctionType]:
+    """Return the functions in a class's own body, without functions that decorators or callers add."""
+    # `__func__` unwraps static and class methods
+    members = (getattr(member, "__func__", member) for member in vars(value).values())
+    functions = [member for member in members if isinstance(member, FunctionType)]
+    functions = [f for f in functions if f.__qualname__.startswith(f"{value.__qualname__}.")]
+    return [f for f in functions if not is_from_installed_package(f) and f.__code__.co_filename != "<string>"]
+
+
+def _read_source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
+    """Return the source of the statement that defines a function or class, or assigns a lambda."""
+    module_file, codes = getattr(sys.modules.get(value.__module__), "__file__", None), [f.__code__ for f in functions]
+    for file in dict.fromkeys([*(code.co_filename for code in codes), module_file]):
+        lines = linecache.getlines(file) if file else []
+        node = _find_definition(lines, value, [code for code in codes if code.co_filename == file])
+        if isinstance(node, ast.Lambda):
+            return f"{name} = {ast.unparse(node)}"
+        if node:
+            return textwrap.dedent("".join(lines[_find_first_line(node) - 1 : node.end_lineno])).rstrip()
+    advice = "write it as a function with `def`, in a file or a cell"
+    raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+
+
+def _find_definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
+    kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
+    try:
+        tree = parse_source("".join(lines))
+    except SyntaxError:
+        return None
+    nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    if codes:
+        nodes = [node for node in nodes if _is_definition_of(node, value, codes[0])]
+    else:
+        nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _is_definition_of(node: Any, value: FunctionType | type, code: CodeType) -> bool:
+    first_line, name = _find_first_line(node), getattr(node, "name", "<lambda>")
+    last_line = node.end_lineno if isinstance(value, type) else first_line
+    return bool(name == value.__name__ and first_line <= code.co_firstlineno <= last_line)
+
+
+def _find_first_line(node: Any) -> int:
+    return min(int(part.lineno) for part in (node, *getattr(node, "decorator_list", ())))
+
+
+def _list_global_names(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _NAME_LOOKUPS and not hasattr(builtins, str(instruction.argval)):
+            yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _list_global_names(constant)
