@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Set
 
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
-from leaderboard.headline import write_beats_controls_headline, write_own_network_headline
+from leaderboard.headline import add_protocol_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
@@ -62,16 +62,17 @@ def make_board_contents(
     controls = [
         row for row in rows if find_estimator_or_placeholder(row.id).is_control_to_beat and row.value.value is not None
     ]
-    network_headline = write_own_network_headline(table.rows, protocol, results.suite.added)
+    if headline := write_own_network_headline(table.rows, protocol, results.suite.added):
+        headline += "."
+    else:
+        headline = add_protocol_to_headline(write_beats_controls_headline(rows, board.one_network), protocol)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=f"{network_headline}."
-        if network_headline
-        else write_beats_controls_headline(rows, board.one_network, protocol),
+        headline=headline,
         facts=(
             *list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
             *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),

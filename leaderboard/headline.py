@@ -17,9 +17,7 @@ BLURRED = "random-blurred"
 _WORDS_AT_START = ("All", "None", "Of", "The")  # first words of headlines that are not names
 
 
-def write_beats_controls_headline(
-    rows: Sequence[BoardRow], one_network: bool = False, protocol: Protocol | None = None
-) -> str:
+def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
@@ -28,11 +26,7 @@ def write_beats_controls_headline(
     Args:
         rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
         one_network: Whether all rows explain the same single network.
-        protocol: The board's protocol, which the headline names if there is another one for the opposite order.
     """
-    if protocol and has_opposite_order(protocol) and (headline := write_beats_controls_headline(rows, one_network)):
-        first, space, rest = headline.partition(" ")
-        return f"Under {protocol.title}, {first.lower() if first in _WORDS_AT_START else first}{space}{rest}"
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
     has_added_control = any(row.control for row in rows if row.added)
@@ -60,6 +54,14 @@ def write_beats_controls_headline(
         _describe_roar_best_not_winning(estimators, winners),
     )
     return " ".join(filter(None, sentences))
+
+
+def add_protocol_to_headline(headline: str, protocol: Protocol) -> str:
+    """Begin a headline of `write_beats_controls_headline` with the protocol if another one has the opposite order."""
+    if not headline or not has_opposite_order(protocol):
+        return headline
+    first, space, rest = headline.partition(" ")
+    return f"Under {protocol.title}, {first.lower() if first in _WORDS_AT_START else first}{space}{rest}"
 
 
 def write_combined_headline(

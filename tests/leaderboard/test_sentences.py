@@ -7,6 +7,7 @@ import pytest
 
 from leaderboard.board_contents import BoardRow
 from leaderboard.headline import (
+    add_protocol_to_headline,
     write_beats_controls_headline,
     write_combined_headline,
     write_own_network_headline,
@@ -95,11 +96,11 @@ def test_describe_winners_matches_verdicts(words):
     assert write_beats_controls_headline(told) == said
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert write_beats_controls_headline(rows, one_network=True) == alone
-    assert write_beats_controls_headline(rows, protocol=MATCHED) == CASES[words], "no other order"
+    assert add_protocol_to_headline(write_beats_controls_headline(rows), MATCHED) == CASES[words], "no other order"
     for protocol in (ROAR, KAR):
         start, _, rest = CASES[words].partition(" ")
         named = f"Under {protocol.title}, {start if start[:1] == 'E' else start.lower()} {rest}" if start else ""
-        assert write_beats_controls_headline(rows, protocol=protocol) == named
+        assert add_protocol_to_headline(write_beats_controls_headline(rows), protocol) == named
 
 
 MORF_FIRST = "(most important features removed first)"
