@@ -12,7 +12,7 @@ from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
-from roarbench.submissions.parsed_file import TEMPLATE
+from roarbench.submissions.submission_file import TEMPLATE
 
 COMMANDS = (  # each command with its purpose; {} stands for the suite
     ("roarbench new-submission my-estimator", "writes a file to start from, with one function"),

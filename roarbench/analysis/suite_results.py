@@ -27,7 +27,7 @@ from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
-from roarbench.submissions.parsed_file import Submission
+from roarbench.submissions.submission_file import Submission
 
 VOID = "tests the installation only"  # title of a board whose networks are at chance
 

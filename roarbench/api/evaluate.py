@@ -36,8 +36,8 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.report.status import list_run_failures
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point
-from roarbench.submissions.parsed_file import Submission, read_submission
+from roarbench.submissions.entry_points import EstimateFunction, NoEntryPoint, find_entry_point
+from roarbench.submissions.submission_file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial

@@ -22,7 +22,7 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.submissions.parsed_file import Submission, parse_submission
+from roarbench.submissions.submission_file import Submission, parse_submission
 
 MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
 _IMAGES_PER_BATCH = 512

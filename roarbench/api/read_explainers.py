@@ -20,7 +20,7 @@ from roarbench.common.text import describe_type, format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.suite import NO_NEIGHBOURS
-from roarbench.submissions.adapters import adapt_captum, adapt_function, adapt_quantus
+from roarbench.submissions.entry_points import adapt_captum, adapt_function, adapt_quantus
 
 _ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 

@@ -37,7 +37,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.submissions.parsed_file import Submission, parse_submission
+from roarbench.submissions.submission_file import Submission, parse_submission
 
 _MOST_DESCRIPTION_LETTERS = 300
 _PLAIN_FUNCTION = '''\

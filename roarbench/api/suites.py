@@ -130,8 +130,8 @@ class Suite:
             CallerError: The arguments do not fit together.
         """
         from roarbench.analysis.load_results import find_suite_spec
-        from roarbench.api.array_suite import require_lists, write_array_suite
         from roarbench.api.plain_tensors import restore_plain_tensors
+        from roarbench.api.suite_from_arrays import require_lists, write_array_suite
 
         root = find_default_store() if store is None else Path(store)
         lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
@@ -201,7 +201,7 @@ class Suite:
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
         """Find the missing peak learning rate of a suite from arrays if `protocol` (any if empty) trains networks."""
         from roarbench.analysis.load_results import find_suite_spec
-        from roarbench.api.array_suite import write_peak_learning_rate_if_missing
+        from roarbench.api.suite_from_arrays import write_peak_learning_rate_if_missing
 
         trains = any(block.protocol.trains for block in self.plan.blocks if protocol in ("", block.protocol.name))
         if not trains or not self.name_or_file.endswith(".toml"):

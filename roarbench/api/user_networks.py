@@ -24,7 +24,7 @@ from roarbench.compute.external_networks import (
 )
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.estimators.compute_maps import use_exact_eager_mode
-from roarbench.submissions.network_state import ADVICE, NetworkState
+from roarbench.submissions.network_changes import ADVICE, NetworkState
 
 _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output

@@ -120,7 +120,7 @@ def doctor(
 
 def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
     """Write a submission template into this folder."""
-    from roarbench.submissions.parsed_file import write_template
+    from roarbench.submissions.submission_file import write_template
 
     path = write_template(name)
     err.print(f"written: {path}; next: {propose_command('validate', path)}", soft_wrap=True)
@@ -135,7 +135,7 @@ def validate(
     """Check a submission in a sandbox in seconds; show a map, and the cost of running it in the suite quick."""
     from roarbench.execution.submission_intake import check_submission
     from roarbench.submissions.limits_and_faults import Refusal
-    from roarbench.submissions.parsed_file import read_submission
+    from roarbench.submissions.submission_file import read_submission
 
     try:
         accepted = check_submission(read_submission(file), err)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from roarbench.execution.run_suite import FinishedSuite, Start
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
-    from roarbench.submissions.parsed_file import Submission
+    from roarbench.submissions.submission_file import Submission
     from roarbench.submissions.submission_validation import SubmissionPace
 
 _MOST_REPLICATIONS = 1000

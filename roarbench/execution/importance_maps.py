@@ -39,13 +39,13 @@ from roarbench.execution.workload import choose_cpu_explanation_batch_size, coun
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.limits_and_faults import compute_limits
-from roarbench.submissions.parsed_file import parse_submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     SandboxTask,
     count_images_per_call,
     run_submission,
 )
+from roarbench.submissions.submission_file import parse_submission
 
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
 

@@ -19,7 +19,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal
-from roarbench.submissions.parsed_file import Submission, read_submission
+from roarbench.submissions.submission_file import Submission, read_submission
 from roarbench.submissions.submission_validation import (
     DEFAULT_SUITE,
     STAGES,

@@ -21,7 +21,7 @@ from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.submissions.parsed_file import Submission
+    from roarbench.submissions.submission_file import Submission
 
 _LONGEST = 300  # maximum characters of a line from a submission
 

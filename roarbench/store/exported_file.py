@@ -33,7 +33,7 @@ from roarbench.store.annotations import parse_and_check_annotations
 from roarbench.store.image_set_sources import LOCAL, ImageSource, check_imported_source
 from roarbench.store.process_provenance import Provenance
 from roarbench.store.run_result import RunResult, make_result_row, read_result
-from roarbench.submissions.parsed_file import Submission, parse_submission
+from roarbench.submissions.submission_file import Submission, parse_submission
 
 _FORMAT = "1"  # increases when older versions of roarbench cannot read the files
 _COLUMNS = pa.schema(

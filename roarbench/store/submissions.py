@@ -11,7 +11,7 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.store.database import Database, select_matching
 from roarbench.store.schema import entries, failures, results
-from roarbench.submissions.parsed_file import Submission, parse_submission
+from roarbench.submissions.submission_file import Submission, parse_submission
 
 
 def store_submission(database: Database, submission: Submission) -> None:

@@ -26,8 +26,8 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
-from roarbench.submissions.adapters import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
-from roarbench.submissions.network_state import ADVICE, NetworkState  # noqa: E402
+from roarbench.submissions.entry_points import EstimateFunction, NoEntryPoint, find_entry_point  # noqa: E402
+from roarbench.submissions.network_changes import ADVICE, NetworkState  # noqa: E402
 
 _FILE = "submission.py"  # file name in tracebacks
 

@@ -20,7 +20,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
-from roarbench.submissions.parsed_file import Submission
 from roarbench.submissions.run_in_sandbox import (
     ExplainedPart,
     SandboxAnswer,
@@ -29,6 +28,7 @@ from roarbench.submissions.run_in_sandbox import (
     count_images_per_sandbox,
     run_submission,
 )
+from roarbench.submissions.submission_file import Submission
 
 _NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3

@@ -15,7 +15,7 @@ import roarbench
 from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.common.enums import Split
 from roarbench.execution import count_and_start_workers
-from roarbench.submissions.parsed_file import read_submission
+from roarbench.submissions.submission_file import read_submission
 from tests.helpers.elsewhere import run_python
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine

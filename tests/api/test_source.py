@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from roarbench.api.submission_source import make_submission
 from roarbench.common.errors import CallerError
-from roarbench.submissions.adapters import find_entry_point
+from roarbench.submissions.entry_points import find_entry_point
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)

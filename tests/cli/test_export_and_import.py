@@ -9,7 +9,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.submissions import store_submission
-from roarbench.submissions.parsed_file import parse_submission
+from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.board_store import make_store
 from tests.helpers.commands import read_results
 

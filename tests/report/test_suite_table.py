@@ -25,7 +25,7 @@ from roarbench.store.results import UNVERIFIED, Origin, ResultsStore, make_defau
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.limits_and_faults import ValidationFinding
-from roarbench.submissions.parsed_file import parse_submission
+from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
 from tests.helpers.store_rows import remove_rows, set_correctness
 from tests.helpers.tables import make_table, parse_rows, render_words

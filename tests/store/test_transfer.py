@@ -46,7 +46,7 @@ from roarbench.store.submissions import (
 )
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_suites import read_suites, store_or_replace_suite
-from roarbench.submissions.parsed_file import parse_submission
+from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.elsewhere import ROOT
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved

@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.store.results import make_default_url
-from roarbench.submissions.parsed_file import read_submission
+from roarbench.submissions.submission_file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.commands import read_results
 from tests.helpers.sandboxed import GRADIENT

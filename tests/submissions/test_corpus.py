@@ -10,7 +10,7 @@ import pytest
 
 from roarbench.submissions import sandbox_command, submission_validation
 from roarbench.submissions.limits_and_faults import Limits, Refusal
-from roarbench.submissions.parsed_file import read_submission
+from roarbench.submissions.submission_file import read_submission
 from roarbench.submissions.submission_validation import validate_submission
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]

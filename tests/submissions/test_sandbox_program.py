@@ -16,7 +16,7 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.submissions import sealed_memory_messages
-from roarbench.submissions.adapters import NoEntryPoint, find_entry_point
+from roarbench.submissions.entry_points import NoEntryPoint, find_entry_point
 from roarbench.submissions.limits_and_faults import MAX_LINE, SubmissionFault, make_printable_fault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
 from tests.helpers.streamed import seeded

@@ -26,7 +26,7 @@ from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.submissions import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal
-from roarbench.submissions.parsed_file import parse_submission
+from roarbench.submissions.submission_file import parse_submission
 from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT

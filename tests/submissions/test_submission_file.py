@@ -9,10 +9,10 @@ import torch
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.submissions.adapters import _CONVENTIONS
+from roarbench.submissions.entry_points import _CONVENTIONS
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.parameters import ENTRY_POINTS
-from roarbench.submissions.parsed_file import TEMPLATE, parse_submission, read_submission, write_template
+from roarbench.submissions.submission_file import TEMPLATE, parse_submission, read_submission, write_template
 from roarbench.submissions.submission_validation import (
     _find_warnings,
     draw_text_picture,

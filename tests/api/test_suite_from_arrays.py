@@ -185,7 +185,7 @@ def test_fixed_size_network_trains_at_full_image_size(tmp_path):
     assert "sides" not in make_array_suite(tmp_path, **given).runnable_plan.recipe
 
 
-def test_array_suite_never_mirrors_images(tmp_path):
+def test_suite_from_arrays_never_mirrors_images(tmp_path):
     recipe = make_array_suite(tmp_path, protocols=("matched",)).runnable_plan.recipe
     assert find_recipe(recipe).augmentation == "shift"
 
