@@ -3,20 +3,15 @@
 import re
 import runpy
 import sys
-from importlib import import_module
 
 import pytest
 from breaks import Break, check_break_is_found, explain_unusable_break, read_breaks
 
-from studies.page import fill_table
 from tests.helpers.elsewhere import ROOT
 
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
 RUNS = [path for path in sorted((ROOT / "studies").glob("[!_]*/*.py")) if "__main__" in path.read_text("utf-8")]
 PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")] + RUNS
-IN_A_MOMENT = [
-    path.parent.name for path in RUNS if path.name == "run.py" and "\ndef make_shipped_tables(" in path.read_text()
-]
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -28,13 +23,6 @@ def test_program_prints_help(monkeypatch, capsys, path):
     said = capsys.readouterr().out
     assert left.value.code == 0
     assert said.startswith(f"usage: {path.name} ") and len(said.splitlines()) > 3
-
-
-@pytest.mark.parametrize("study", IN_A_MOMENT)
-def test_study_page_tables_equal_results(study):
-    page = (ROOT / "studies" / study / "README.md").read_text("utf-8")
-    made = import_module(f"studies.{study}.run").make_shipped_tables()
-    assert made and all(fill_table(page, name, table) == page for name, table in made.items())
 
 
 def test_statistics_page_has_correlation_of_study():

@@ -19,18 +19,12 @@ from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.ids import format_value
 from roarbench.estimators.map_input import Batch, ClassImages
-from studies.page import write_shipped_tables
+from studies.page import make_parser, write_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
 IMAGES = 16
 COUNTED = {"score-cam": "1 + channels, 0", "shapley": "2^features, 0"}
 HEADS = ("estimator", "what it is", "parameters", "passes", "ms")
-
-
-def make_tables() -> dict[str, str]:
-    """Make the table of all estimators: id, description, parameters, passes, and milliseconds."""
-    torch.set_num_threads(1)
-    return {"costs": format_markdown_table(HEADS, _make_rows())}
 
 
 def _make_rows() -> Iterator[list[str]]:
@@ -63,4 +57,6 @@ def measure_milliseconds(estimator: Estimator) -> float:
 
 
 if __name__ == "__main__":
-    write_shipped_tables(__doc__, PAGE, make_tables)
+    make_parser(__doc__).parse_args()
+    torch.set_num_threads(1)
+    write_tables(PAGE, {"costs": format_markdown_table(HEADS, _make_rows())})
