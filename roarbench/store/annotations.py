@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, delete, inspect, select
+from sqlalchemy import Connection, delete, select
 
 from roarbench.estimators.ids import EstimatorId
 from roarbench.store.database import Database, insert_new, select_matching
@@ -43,11 +43,9 @@ def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:
-    """Return a dict from subjects to annotations of this kind; empty if an older store lacks the table."""
+    """Return a dict from subjects to annotations of this kind."""
     keys = {f"{kind} {subject}": subject for subject in subjects}
     with database.begin_read() as connection:
-        if not keys or not inspect(connection).has_table(remarks.name):
-            return {}
         return {keys[row.key]: row.value for row in select_matching(connection, select(remarks), remarks.c.key, keys)}
 
 

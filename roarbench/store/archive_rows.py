@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, insert, inspect, select
+from sqlalchemy import Connection, Table, insert, select
 
 from roarbench.common.errors import CallerError
 from roarbench.common.text import fit_on_one_line
@@ -77,7 +77,7 @@ def _strip_twin(name: str) -> str:
 def find_keys_even_if_archived(database: Database, prefix: str) -> list[str]:
     """Return the keys of results, failures and archived rows that begin with this string."""
     with database.begin_read() as connection:
-        tables = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
+        tables = (results, failures, forgotten)
         statements = [select(table.c.key).where(table.c.key.startswith(prefix, autoescape=True)) for table in tables]
         return sorted({key for statement in statements for key in connection.scalars(statement)})
 
@@ -107,10 +107,8 @@ def archive_rows(database: Database, keys: Collection[str], reason: str) -> Arch
 
 
 def read_archived_rows(database: Database, keys: Collection[str]) -> list[ArchivedRow]:
-    """Return the archived rows of these runs, oldest first; none if an older store lacks the table."""
+    """Return the archived rows of these runs, oldest first."""
     with database.begin_read() as connection:
-        if not inspect(connection).has_table(forgotten.name):
-            return []
         archived = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
     return [
         ArchivedRow(read_run_record(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created)

@@ -8,7 +8,7 @@ interruptions are counted until the step is done or fails.
 import socket
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, and_, delete, func, insert, inspect, select
+from sqlalchemy import Connection, and_, delete, func, insert, select
 
 from roarbench.common.errors import LostLease
 from roarbench.common.identity import encode_canonically, make_json_record
@@ -64,10 +64,8 @@ class Failures:
         """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
 
         def work(connection: Connection) -> dict[str, str]:
-            table, statement = stopped, select(stopped)
-            if not inspect(connection).has_table(stopped.name):  # a read-only store of an older version lacks the table
-                table, statement = failures, select(failures).order_by(failures.c.id)
-            return {row.key: row.reason for row in select_matching(connection, statement, table.c.key, keys)}
+            rows = select_matching(connection, select(stopped), stopped.c.key, keys)
+            return {row.key: row.reason for row in rows}
 
         return self._database.run_read(work)
 

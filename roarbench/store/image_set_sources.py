@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, select
 
 from roarbench.common.identity import Keyed, check_field_values, hash_value
 from roarbench.store.database import Database, insert_new
@@ -34,11 +34,9 @@ class ImageSource(Keyed):
 
 
 def read_image_sources(database: Database) -> list[ImageSource]:
-    """Return all image sources of a store, oldest first; none if an older store lacks the table."""
+    """Return all image sources of a store, oldest first."""
     columns = [images.c[field.name] for field in fields(ImageSource)]
     with database.begin_read() as connection:
-        if not inspect(connection).has_table(images.name):
-            return []
         rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
         return [ImageSource(**row._mapping) for row in rows]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, type_coerce, update
 
 from roarbench.store.database import delete_rows, find_stored_keys, insert_new, select_matching
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
@@ -174,9 +174,7 @@ def release_lease(connection: Connection, key: str, number: int) -> bool:
 
 
 def read_leases_of_living_owners(connection: Connection) -> list[Lease]:
-    """Return the leases of living owners, oldest first; there are none in an older store, which lacks the table."""
-    if not inspect(connection).has_table(leases.name):
-        return []
+    """Return the leases of living owners, oldest first."""
     statement = select(leases, *_make_now_and_startup_columns(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
     living = _find_living_owners(rows)

@@ -1,4 +1,4 @@
-"""Open a results database (SQLite or PostgreSQL), create its tables, or upgrade them to the newest schema."""
+"""Open a results database (SQLite or PostgreSQL), or create its tables."""
 
 import os
 import sqlite3
@@ -7,15 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from roarbench.common.errors import EmptyStore, Hint, StoreError
+from roarbench.common.errors import EmptyStore, StoreError
 from roarbench.store.database import PATIENCE, Database, convert_database_errors
-from roarbench.store.schema import NEWEST_VERSION, metadata, schema_version
+from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version
 
-_OLDEST_READABLE_VERSION = "0003"  # oldest schema that a read-only store may have; such a store may lack tables
 _SQLITE_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 _BEGIN = {  # from database and access (`Database`) to the statement that begins a transaction; psycopg begins by itself
     ("sqlite", "reading"): "BEGIN",
@@ -23,18 +22,13 @@ _BEGIN = {  # from database and access (`Database`) to the statement that begins
     ("sqlite", "exclusive"): "BEGIN IMMEDIATE",
     ("postgresql", "exclusive"): "SELECT pg_advisory_xact_lock(19081806)",
 }
-_STOP_FAILED_RUNS = """
-INSERT INTO stopped (key, what, data, reason, created)
-SELECT key, '', '', reason, created FROM failures
-WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)
-"""
 
 
 def open_database(url: str, read_only: bool) -> Database:
-    """Open the database with this URL; unless `read_only`, create the database or upgrade it to the newest schema.
+    """Open the database with this URL; unless `read_only`, create a missing database.
 
     Raises:
-        StoreError: The database is missing, unreadable, read-only, damaged, newer than this version, or not a store.
+        StoreError: The database is missing, unreadable, read-only, damaged, of another version, or not a store.
     """
     address = _parse_url(url)
     is_sqlite = address.get_backend_name() == "sqlite"
@@ -43,11 +37,12 @@ def open_database(url: str, read_only: bool) -> Database:
     event.listen(engine, "begin", _begin_transaction)
     database = Database(engine, where)
     try:
-        _refuse_unreadable_version(database, read_only)
+        _refuse_other_version(database, read_only)
         if not read_only:
             with database.begin_exclusive_write() as connection:  # fails early if the database is not writable
-                if (version := _read_version(connection, where)) < NEWEST_VERSION:
-                    _upgrade_schema(connection, version)
+                if not _read_version(connection, where):
+                    metadata.create_all(connection)
+                    connection.execute(insert(schema_version), {"version_num": SCHEMA_VERSION})
         if is_sqlite and not read_only:
             _enable_write_ahead_log(engine, where)
             database.record_file_identity()
@@ -130,18 +125,15 @@ def _begin_transaction(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _refuse_unreadable_version(database: Database, read_only: bool) -> None:
+def _refuse_other_version(database: Database, read_only: bool) -> None:
     """Refuse a database that is not a store of this version, before anything is written."""
     with database.begin_read() as connection:
         version = _read_version(connection, database.where)
-    if version > NEWEST_VERSION:
-        seen = f"results store {database.where} has schema {version}, this version supports up to {NEWEST_VERSION}"
-        raise StoreError(f"{seen}; run `pip install --upgrade roarbench`")
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
-    if read_only and version < _OLDEST_READABLE_VERSION:
-        seen = f"results store {database.where} has schema {version}, this version reads {NEWEST_VERSION}"
-        raise StoreError(seen, Hint("; `{}` upgrades it without losing data", "run"))
+    if version not in ("", SCHEMA_VERSION):
+        seen = f"results store {database.where} has schema {version}, expected {SCHEMA_VERSION}"
+        raise StoreError(f"{seen}; use the version of roarbench that made the store, or another store")
 
 
 def _read_version(connection: Connection, where: str) -> str:
@@ -152,17 +144,6 @@ def _read_version(connection: Connection, where: str) -> str:
     if names:
         raise StoreError(f"{where} has other tables ({names[0]}, …) and no results; use a separate database")
     return ""
-
-
-def _upgrade_schema(connection: Connection, version: str) -> None:
-    if "" < version < "0008":
-        # the table has the leases of older versions; all are stale, because no process works during an upgrade
-        connection.exec_driver_sql("DROP TABLE claims")
-    metadata.create_all(connection)
-    if version < "0008":
-        connection.exec_driver_sql(_STOP_FAILED_RUNS)
-    connection.execute(delete(schema_version))
-    connection.execute(insert(schema_version), {"version_num": NEWEST_VERSION})
 
 
 def _enable_write_ahead_log(engine: Engine, where: str) -> None:

@@ -3,7 +3,7 @@
 Rows of scores, results and failures are never changed or deleted, except that the store's owner may archive results and
 failures, which moves their rows to the table `forgotten`. Leases are inserted and deleted while runs are in progress.
 
-A change of an existing table increases `NEWEST_VERSION`, and `open_database` makes the change in older stores.
+Any change of a table needs a new `SCHEMA_VERSION`; stores with another version are refused.
 """
 
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
-NEWEST_VERSION = "0010"  # versions of the schema have four digits, so alphabetical order is order in time
+SCHEMA_VERSION = "0010"
 metadata = MetaData()
 
 
@@ -75,7 +75,7 @@ failures = Table(
     *_make_required_columns(Text, "record", "reason", "code_version"),
     _make_created_column(),
 )
-leases = Table(  # missing from stores older than 0008
+leases = Table(
     "leases",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -89,14 +89,14 @@ leases = Table(  # missing from stores older than 0008
     Column("data", Text, nullable=False),  # fingerprint of the step's images
     *_make_required_columns(UtcDateTime, "since", "beat"),
 )
-tries = Table(  # interruptions of jobs that are neither done nor failed; missing from stores older than 0008
+tries = Table(  # interruptions of jobs that are neither done nor failed
     "tries",
     metadata,
     *_make_columns_of_repeated_key(),
     *_make_required_columns(Text, "reason", "host"),
     _make_created_column(),
 )
-stopped = Table(  # failed steps that wait for `retry`; missing from stores older than 0008
+stopped = Table(  # failed steps that wait for `retry`
     "stopped",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -104,7 +104,7 @@ stopped = Table(  # failed steps that wait for `retry`; missing from stores olde
     *_make_required_columns(Text, "data", "reason"),
     _make_created_column(),
 )
-checksums = Table(  # checksums of artifacts that many runs use; missing from stores older than 0009
+checksums = Table(  # checksums of artifacts that many runs use
     "checksums",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the artifact's record
@@ -140,7 +140,7 @@ imports = Table(  # rows computed by another store
     Column("file", String(64), nullable=False),  # checksum of the imported file
     _make_created_column(),
 )
-images = Table(  # sources of images; missing from stores older than 0004
+images = Table(  # sources of images
     "images",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the other columns
@@ -149,7 +149,7 @@ images = Table(  # sources of images; missing from stores older than 0004
     *_make_required_columns(Text, "kind", "folder", "files"),
     _make_created_column(),
 )
-forgotten = Table(  # archived results and failures; missing from stores older than 0005
+forgotten = Table(  # archived results and failures
     "forgotten",
     metadata,
     *_make_columns_of_repeated_key(),
@@ -158,24 +158,14 @@ forgotten = Table(  # archived results and failures; missing from stores older t
     *_make_required_columns(Text, "reason", "who", "code_version"),
     _make_created_column(),
 )
-watched = Table(  # no longer used; missing from stores older than 0006
-    "watched",
-    metadata,
-    Column("key", String(32), primary_key=True),  # hash of the other columns
-    *_make_required_columns(Text, "suite", "data"),
-    Column("limit", Integer),
-    *_make_required_columns(Text, "given", "retrain", "estimator"),
-    Column("looks", Integer, nullable=False),
-    _make_created_column(),
-)
-remarks = Table(  # annotations of submissions, rankings and runs; missing from stores older than 0010
+remarks = Table(  # annotations of submissions, rankings and runs
     "remarks",
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, see `annotations.AnnotationKind`
     Column("value", JSON, nullable=False),
     _make_created_column(),
 )
-suites = Table(  # suites from users' files; missing from stores older than 0007
+suites = Table(  # suites from users' files
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from sqlalchemy import Connection, delete, inspect, select
+from sqlalchemy import Connection, delete, select
 
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
@@ -40,8 +40,6 @@ def read_suites(database: Database) -> list[SuiteSpec]:
     """Return the stored suites from users' files, oldest first; skip suites that this version cannot read."""
     stored_suites = []
     with database.begin_read() as connection:
-        if not inspect(connection).has_table(suites.name):
-            return []
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):

@@ -20,7 +20,7 @@ from roarbench.store import exported_file, schema
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import check_exported_files, export_results, import_results
-from roarbench.store.user_suites import read_suites, store_or_replace_suite
+from roarbench.store.user_suites import store_or_replace_suite
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run
@@ -171,12 +171,3 @@ def test_import_rejects_altered_file_and_adds_nothing(made, second, tmp_path, mo
     with second.database.begin_read() as connection:
         tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
         assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
-
-
-def test_read_suites_skips_stored_suite_with_path_as_name(second, tmp_path):
-    """Stores of earlier versions may hold such a suite."""
-    own = read_suite(write_suite(tmp_path))
-    for each in (own, replace(own, name="../x")):
-        store_or_replace_suite(second.database, each)
-    assert read_suites(second.database) == [own]
-    assert export_results(second, tmp_path / "file.parquet") == 0

@@ -19,7 +19,7 @@ from roarbench.store import open_database, schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.store_rows import make_result, make_run
 
-NEWER = f"has schema 0042, this version supports up to {schema.NEWEST_VERSION}; run `pip install --upgrade roarbench`"
+OTHER = f"has schema 0042, expected {schema.SCHEMA_VERSION}; use the version of roarbench that made the store"
 
 
 def open_refused_store(url, read_only):
@@ -89,7 +89,7 @@ def execute_statements(statements):
     [
         (lambda path: path.write_bytes(b"x"), "not an SQLite database"),
         (execute_statements("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
-        (execute_statements("UPDATE roarbench_version SET version_num = '0042'"), NEWER),
+        (execute_statements("UPDATE roarbench_version SET version_num = '0042'"), OTHER),
         (execute_statements("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
     ],
 )
