@@ -48,7 +48,7 @@ check: install-test
 	$(BIN)/lint-imports
 
 benchmark: install-test
-	$(BIN)/python -m pytest benchmarks --benchmark-only
+	$(BIN)/python -m pytest benchmarks/peers --benchmark-only
 
 # the documentation, into build/site
 site: install-test

@@ -29,7 +29,7 @@ from roarbench.plan.suite import SuiteSpec
 # decoded to 224 x 224
 PHOTO = 2
 # seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
-# for a job of three runs (benchmarks/bench_jobs.py)
+# for a job of three runs
 JOB_OVERHEAD = 0.02
 SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
 
