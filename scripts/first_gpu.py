@@ -1,4 +1,4 @@
-"""Test roarbench on a GPU for the first time in eleven steps, each with its expected result and advice.
+"""Test roarbench on a GPU for the first time in ten steps, each with its expected result and advice.
 
     make first-gpu                                # all steps, at most 40 minutes
     python scripts/first_gpu.py --out FOLDER      # the same; the report is FOLDER/report.md
@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.cli.doctor import examine_machine, measure_and_store_training_speeds
+from roarbench.cli.doctor import examine_machine
 from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock, name_device
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_duration, format_markdown_table
@@ -70,7 +70,6 @@ TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 4)  # tests the steps themse
 LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 100) if GPU else TINY
 WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training run, and maximum seconds
 _WAIT_EVERY = 50  # optimiser steps between synchronisations with the GPU
-COMPARED = ("cifar10", WHOLE)  # suites for the comparison of training modes
 
 
 def wait_for_gpu() -> None:
@@ -161,15 +160,6 @@ def time_whole_training() -> str:
     return f"{epochs} in {format_duration(seconds)}, {rate:,.0f} images/s, loss {loss:.2f}{whole}"
 
 
-def compare_training_modes() -> str:
-    """Compare uncompiled and compiled training of a small and a large network, as `doctor --suite` does."""
-    store, comparisons = find_report_folder(), []
-    for name in COMPARED:
-        comparisons.append(f"{name}: {measure_and_store_training_speeds(find_builtin_suite(name), store).found}")
-        print(comparisons[-1], file=sys.stderr, flush=True)
-    return "; ".join(comparisons)
-
-
 def begin_timed_training(size: Size, inputs: Inputs) -> Training:
     """Begin a training run of at most `size.steps` steps, all with full image size and without warm-up."""
     recipe = find_recipe(size.recipe)
@@ -238,11 +228,9 @@ STEPS = (
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
     Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
         "32 % of a training run (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
-        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays"),
+        "nvidia-smi dmon while it runs: is the GPU busy? --compile"),
     Step("training", 300, time_training_from_files, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
         "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory"),
-    Step("modes", 180, compare_training_modes, "uncompiled 106,667 and 4,300 images/s (plans)",
-        "roarbench doctor --suite NAME --store DIR for your suite; report what it found"),
 )  # fmt: skip
 
 

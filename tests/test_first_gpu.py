@@ -114,8 +114,6 @@ def test_whole_training_step_expects_planned_time_of_suite():
 def test_expected_rates_equal_rates_of_plans():
     expected = {step.name: step.expected for step in STEPS}
     assert expected["convolution"].startswith(f"{GPU.train / 1e12:.0f} TFLOP/s")
-    one, other = (1 / assume_rates(find_builtin_suite(name), GPU).train for name in first_gpu.COMPARED)
-    assert expected["modes"].startswith(f"uncompiled {one:,.0f} and {round(other, -2):,.0f} images/s (plans)")
 
 
 def test_machine_step_reports_every_fault_of_doctor(monkeypatch):
@@ -131,11 +129,6 @@ def test_machine_step_reports_every_fault_of_doctor(monkeypatch):
     assert first_gpu.describe_machine_faults() == STEPS[0].expected
 
 
-def test_training_modes_are_compared_on_networks_of_suites(monkeypatch, tmp_path):
-    monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
-    assert first_gpu.compare_training_modes().count("networks are compiled on GPUs only") == len(first_gpu.COMPARED)
-
-
 def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
     """`run` prints its plan first, so the report can show the plan of a step that took too long."""
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
@@ -147,8 +140,8 @@ def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
     environment = run.call_args.kwargs["env"]
     assert run.call_args.args[0][1:] == ["run"]
     assert (environment["ROARBENCH_STORE"], environment["ROARBENCH_DB"]) == (str(tmp_path), "")
-    run_step_in_process(Step("modes", 7, first_gpu.compare_training_modes, "", ""), tmp_path)
-    assert run.call_args.args[0][2:] == ["--step", "modes", "--out", str(tmp_path)]
+    run_step_in_process(Step("pinned copy", 7, first_gpu.time_pinned_copy, "", ""), tmp_path)
+    assert run.call_args.args[0][2:] == ["--step", "pinned copy", "--out", str(tmp_path)]
 
 
 def test_single_step_uses_report_folder_as_store(monkeypatch, tmp_path, capsys):

@@ -20,15 +20,7 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.execution.training_speeds import (
-    explain_why_compiling,
-    format_training_speeds,
-    measure_training_speeds,
-    store_training_speeds,
-)
-from roarbench.plan.suite import SuiteSpec
 from roarbench.store.process_provenance import count_cores, read_package_version
-from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 
@@ -59,21 +51,6 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
         sign, advice = ("ok", "") if finding.ok else ("!", finding.advice)
         table.add_row(sign, finding.subject, finding.found, advice)
     return table
-
-
-def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
-    """Measure how a suite's network trains fastest on a GPU, and store the result for `run`."""
-    if not any(block.protocol.trains for block in suite.blocks):
-        return Diagnosis("training", f"{suite.title} trains no networks", True, "")
-    if choose_device().type == "cpu":
-        return Diagnosis("training", "networks are compiled on GPUs only", True, "")
-    speeds, workspace = measure_training_speeds(suite), Workspace(store)
-    store_training_speeds(workspace, suite, torch.cuda.get_device_name(), speeds)
-    if suite.recipe_record.compile:
-        decision = "run compiles networks, as the recipe requires"
-    else:
-        decision = explain_why_compiling(workspace, suite) or "run does not compile networks"
-    return Diagnosis("training", f"{format_training_speeds(speeds)}; {decision}", True, "")
 
 
 def _check_processor_and_gpu() -> list[Diagnosis]:

@@ -211,10 +211,7 @@ class EngineOptions:
         ),
     ] = ""
     compile: Annotated[
-        bool,
-        declare_option(
-            "Compile the networks that are trained on GPUs, even if `doctor --suite` did not find compiling faster."
-        ),
+        bool, declare_option("Compile the networks that are trained on GPUs; compare the printed times.")
     ] = False
     check_files: Annotated[
         bool,

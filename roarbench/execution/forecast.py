@@ -3,67 +3,21 @@
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.common.text import format_bytes, format_count, format_duration
 from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.workload import EXPLAIN, TRAIN, Work, count_cost_per_image, count_work
+from roarbench.execution.workload import Work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST_SUITES, find_builtin_suite
 from roarbench.store.workspace import Workspace
 
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
 _LONG = 3 * _DAY  # seconds; longer times are shown in days, too
 _ON_CORES = {"decode", "noise", "submission"}  # kinds of work that run on CPU cores even with a GPU
 _IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of work that pass images through networks
-
-
-class ShorteningStep(NamedTuple):
-    """Cost of a suite between a full suite and its fast version; the suite before it differs in one setting."""
-
-    change: str  # description of the changed setting
-    trainings: int  # number of training runs
-    seconds: float  # device seconds
-
-
-def _align_columns(rows: list[list[str]], indent: str, left_columns: int) -> Iterator[str]:
-    """Yield a line for each row of a table; columns after the first `left_columns` are right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        left, right = padded[:left_columns], row[left_columns:]
-        numbers = "".join(f"  {cell:>{width}}" for cell, width in zip(right, widths[left_columns:], strict=True))
-        yield f"{indent}{' '.join(left)}{numbers}"
-
-
-def _list_suites_from_full_to_fast(full: SuiteSpec, fast: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
-    """Yield suites from the full suite to its fast version; each takes one more setting from the fast version."""
-    yield full.title, full
-    suite, recipe = replace(full, recipe=fast.recipe), fast.recipe_record
-    yield f"short recipe ({recipe.epochs:g} epochs instead of {full.recipe_record.epochs:.0f})", suite
-    if fast.references != full.references:
-        suite = replace(suite, references=fast.references)
-        yield f"{fast.references} explained network instead of {full.references}", suite
-    protocols = {block.protocol for block in fast.blocks}
-    if dropped := dict.fromkeys(block.protocol.title for block in suite.blocks if block.protocol not in protocols):
-        suite = replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol in protocols))
-        yield f"without {', '.join(dropped)}", suite
-    if len(fast.blocks) == 1:
-        (fast_block,) = fast.blocks
-        levels = ", ".join(f"{t:g}" for t in fast_block.levels)
-        for change, fields in (
-            (f"{fast_block.seeds} seeds", {"seeds": fast_block.seeds}),
-            (f"levels {levels}", {"levels": fast_block.levels}),
-        ):
-            blocks = tuple(replace(block, **fields) for block in suite.blocks)
-            if blocks != suite.blocks:
-                suite = replace(suite, blocks=blocks)
-                yield change, suite
-    if suite.blocks != fast.blocks or suite.maps != fast.maps:
-        yield f"{len(fast.estimators)} estimators, maps in {fast.maps}: {fast.title}", fast
 
 
 @dataclass(frozen=True)
@@ -74,25 +28,8 @@ class Plan:
     runs: int
     done: int
     work: Work  # counted work of the missing runs
-    operations: float  # floating-point operations of all passes through networks
     estimates: tuple[Rates, ...]  # measured rates of this machine, or assumed rates of a core and of a GPU
     workers: int  # number of processes
-    suite: SuiteSpec
-
-    @property
-    def steps_from_full_suite(self) -> list[ShorteningStep]:
-        """Return the steps from the full suite to this suite; the list is empty unless this suite is a fast version."""
-        if self.suite.name not in FAST_SUITES:
-            return []
-        steps, rates = [], self.estimates[-1]
-        full = find_builtin_suite(FAST_SUITES[self.suite.name].full_suite)
-        for change, suite in _list_suites_from_full_to_fast(full, self.suite):
-            work = count_work(suite, list_planned_runs(suite))
-            # recipes may have other image sizes
-            area = suite.recipe_record.mean_relative_image_area / self.suite.recipe_record.mean_relative_image_area
-            wall = replace(self, work=work).estimate_wall_seconds(replace(rates, train=rates.train * area))
-            steps.append(ShorteningStep(change, work.trainings, wall))
-        return steps
 
     def estimate_wall_seconds(self, rates: Rates) -> float:
         """Return the seconds from start to end, if every worker has a core and GPUs wait while images are decoded.
@@ -111,25 +48,14 @@ class Plan:
         return overhead + gpu_seconds / gpus + core_seconds / self.workers
 
     def make_json_record(self) -> dict[str, Any]:
-        """Return the plan as JSON values; the first of the estimates gives `rates`, `seconds` and `core_seconds`."""
-        first = self.estimates[0]
+        """Return the plan as JSON values; `seconds` is the first of the estimates."""
         return {
             "suite": self.title,
             "runs": self.runs,
             "done": self.done,
             "workers": self.workers,
-            "seconds": self.estimate_wall_seconds(first),
-            "work": {
-                **self.work._asdict(),
-                "images_trained": self.work.images_trained,
-                "operations": self.operations,
-                "core_seconds": sum(filter(None, first.estimate_seconds(self.work).values())),
-            },
-            "rates": first.make_json_record(),
-            "designs": [
-                {"step": step.change, "trainings": step.trainings, "days": step.seconds / _DAY}
-                for step in self.steps_from_full_suite
-            ],
+            "seconds": self.estimate_wall_seconds(self.estimates[0]),
+            "work": self.work._asdict() | {"images_trained": self.work.images_trained},
             "estimates": [
                 {
                     "rates": rates.make_json_record(),
@@ -177,25 +103,13 @@ class Plan:
             times = (estimate[kind] for estimate in seconds)
             cells = ("not measured" if time is None else format_duration(time) for time in times)
             rows.append([kind, self._describe_amount_of_work(kind), *cells])
-        yield from _align_columns(rows, "  ", left_columns=2)
+        yield from _align_columns(rows)
         for rates in self.estimates:
             yield f"  together {self._format_duration_with_rates(rates)}"
-        disk = f"disk {format_bytes(work.count_disk_bytes(self.workers))}"
-        if work.extracted:
-            disk += f", {format_bytes(work.extracted)} of it for the masks that the workers' trainings use"
-        if work.sealing:
-            disk += f", up to {format_bytes(work.disk + self.workers * work.sealing)} while rankings are joined"
+        disk = f"disk {format_bytes(work.disk)}, {format_bytes(work.count_disk_bytes(self.workers))} during the runs"
         rankings = f" and {format_bytes(work.planes)} for each ranking in use" if work.planes else ""
         shared = f"{format_bytes(work.images)} for images{rankings}; with less memory, each epoch reads them from disk"
         yield f"  {disk}; memory {format_bytes(work.memory)} per worker, and for all workers together {shared}"
-        yield f"  {self.operations:.1e} floating-point operations"
-        if steps := self.steps_from_full_suite:
-            gpus = self.estimates[-1].gpus
-            device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
-            rows = [["step, cumulative", "trainings", f"days of {device}"]]
-            rows += [[step.change, f"{step.trainings:,}", f"{step.seconds / _DAY:,.1f}"] for step in steps]
-            yield "  steps from the full suite to this shorter version:"
-            yield from _align_columns(rows, "    ", left_columns=1)
 
     def _describe_amount_of_work(self, kind: str) -> str:
         work = self.work
@@ -241,8 +155,13 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
-    trained = suite.recipe_record.mean_relative_image_area * work.images_trained
-    forward_passes = TRAIN * trained + work.images_scored + EXPLAIN * work.images_explained
-    operations = count_cost_per_image(suite).flops * forward_passes
     runs, done = len(list_planned_runs(suite)), len(suite_results.results)
-    return Plan(suite_results.title, runs, done, work, operations, estimates, workers, suite)
+    return Plan(suite_results.title, runs, done, work, estimates, workers)
+
+
+def _align_columns(rows: list[list[str]]) -> Iterator[str]:
+    """Yield a line for each row of a table; the columns after the first two are right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for kind, amount, *times in rows:
+        aligned = (f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
+        yield f"  {kind.ljust(widths[0])} {amount.ljust(widths[1])}{''.join(aligned)}"

@@ -50,7 +50,6 @@ class Step(NamedTuple):
     # returns whether the store's folder already has the step's output. The default, `bool()`, returns False for `run`
     # steps, whose outputs are results in the database
     is_made: Callable[[], bool] = bool
-    recipe: str = ""  # recipe by which the step trains a network; empty if it trains none
     runs: tuple[Run, ...] = ()  # runs of a `run` step
     group: str = ""  # submission of a ranking step; after its first failure, its steps for other images are not tried
 
@@ -97,7 +96,7 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
     job, reference = Job(explained.step_name, train_or_read_reference, (explained,)), explained.reference
-    return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions, reference.recipe)
+    return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions)
 
 
 # from the key of an explained network to the name of the step that makes it; no name if the network is stored
@@ -125,14 +124,14 @@ def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[R
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job = Job(f"network {title}", train_common_network, (work, common))
     needs, is_made = _list_seal_step_names(work, missing, *controls), work.get_stored_network(common.key).has_weights
-    yield Step("network", job, needs, (common.key,), is_made, common.recipe)
+    yield Step("network", job, needs, (common.key,), is_made)
     if spec := work.make_ranking_spec_of_run(run):
         # the twin `other-reference` uses the same rankings as its estimator, but scores another network
         twin = make_twin_id("", OTHER_REFERENCE) if EstimatorId.parse(run.cell.estimator).explains_next_network else ""
         tuning = Job(f"tune {spec.name}{twin} {title}", fine_tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_strings("tune", common.key, spec.key)
-        yield Step("tune", tuning, needs, (key,), partial(_has_fine_tuned_network, work, common, spec), common.recipe)
+        yield Step("tune", tuning, needs, (key,), partial(_has_fine_tuned_network, work, common, spec))
 
 
 def _has_fine_tuned_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> bool:
@@ -259,19 +258,4 @@ def _make_run_step(
     score = score_networks_on_maps_of_one_network if retrain is ScoredNetwork.SIBLINGS else execute_runs
     keys = tuple(run.key for run in runs)
     name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
-    recipe = first.recipe if retrain.trains_per_run else ""
-    return Step("run", Job(name, score, (work, runs)), needs, keys, recipe=recipe, runs=runs)
-
-
-def find_steps_depending_on_recipes(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes or need such a step, each with the recipe."""
-    made: set[str] = set()
-    needed: dict[str, str] = {}  # from names of steps to recipes
-    needing = []
-    for step in steps if recipes else ():
-        if made.issuperset(step.needs) and step.is_made():
-            made.add(step.job.name)
-        elif (recipe := next((needed[name] for name in step.needs if name in needed), step.recipe)) in recipes:
-            needed[step.job.name] = recipe
-            needing.append((step, recipe))
-    return needing
+    return Step("run", Job(name, score, (work, runs)), needs, keys, runs=runs)

@@ -126,7 +126,6 @@ class StepDisplay(ProgressDisplay):
         cost: Returns the expected core-seconds of a step.
         workers: Number of cores that share the work.
         load: Expected wall seconds per core-second.
-        reported: Reasons of failures that were already reported.
     """
 
     def __init__(
@@ -136,7 +135,6 @@ class StepDisplay(ProgressDisplay):
         cost: Callable[[Step], float],
         workers: int,
         load: float = 1.0,
-        reported: Iterable[str] = (),
     ) -> None:
         super().__init__(console)
         self._cost, self._workers, self._load = cost, workers, load
@@ -146,7 +144,7 @@ class StepDisplay(ProgressDisplay):
         for step in steps:
             for timed_work in (self._all, self._kinds[_classify_step(step)]):
                 timed_work.total += cost(step)
-        self._reported = set(reported)
+        self._reported = set[str]()  # reasons of failures
 
     def show_event(self, event: FinishedStep) -> None:
         """Show that a step ended."""

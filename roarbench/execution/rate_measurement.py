@@ -7,13 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import nn
-from torch.nn import functional as F
 
 from roarbench.common.device_settings import (
     choose_device,
@@ -22,13 +20,12 @@ from roarbench.common.device_settings import (
     find_device,
     list_gpu_ids,
 )
-from roarbench.common.enums import PLAIN_FILLS, Unit
+from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.compiled_networks import describe_compilation_failure
-from roarbench.compute.degrade import apply_non_mean_fill
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.device_ranking import rank_to_bit_planes
 from roarbench.compute.normalised_inputs import Normalisation
@@ -44,7 +41,14 @@ from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.count_and_start_workers import start_local_workers
 from roarbench.execution.importance_maps import choose_map_batch_size
-from roarbench.execution.rates import CORE, GPU, PHOTO, Rates, assume_rates, estimate_gpu_busy_share
+from roarbench.execution.rates import (
+    CORE,
+    GPU,
+    PHOTO,
+    Rates,
+    assume_rates,
+    estimate_gpu_busy_share,
+)
 from roarbench.execution.run_images_and_masks import refuse_too_large_filled_images
 from roarbench.execution.suite_networks import build_suite_network
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
@@ -66,14 +70,7 @@ def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[S
     """Start a worker on this machine, and yield a function that measures its rates; `say` receives messages."""
     gpus = len(list_gpu_ids())
     with start_local_workers(1) as engine:
-
-        def measure(suite: SuiteSpec, work: Work) -> Rates:
-            rates = measure_or_assume_rates(engine, suite, work, say)
-            for recipe, reason in rates.too_large:
-                say(f"{suite.title}: trainings with {recipe} would be left out on this machine: {reason}")
-            return replace(rates, gpus=gpus) if gpus else rates
-
-        yield measure
+        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say), gpus=gpus)
 
 
 def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
@@ -91,8 +88,8 @@ def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: C
     if error is not None:
         say(f"{suite.title}: the speed could not be measured ({error}); the times below use assumed rates")
         rates = assume_rates(suite, GPU if engine.gpus else CORE)
-    for lack in rates.lacks:
-        say(f"{suite.title}: {lack}")
+    if rates.lack:
+        say(f"{suite.title}: {rates.lack}")
     return replace(rates, gpus=engine.gpus or rates.gpus)
 
 
@@ -102,7 +99,8 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps
     keep_freed_cpu_memory()  # workers have the same setting
-    too_large = _find_too_large_recipes(suite, work) if device.type == "cuda" else ()
+    if device.type == "cuda":
+        _refuse_too_large_recipes(suite, work)
     flops = count_cost_per_image(suite).flops
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     explained = _count_affordable_images(EXPLAIN * flops, min(SHARD, choose_map_batch_size(suite, 1)), device)
@@ -119,38 +117,29 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     importance = torch.rand(explained, *layout.shape, generator=generator).to(device)
     ties = draw_tie_order(explained_batch.ids.numpy(), layout.features)
     photo, scored = _make_photograph(record), min(n, choose_scoring_batch_size(record.size))
-    trains = work.images_trained > 0 and suite.recipe not in dict(too_large)
     predict = partial(predict_logits, model, inputs, norm, scored)
     explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
     wall_start, processor_start = time.perf_counter(), time.process_time()
-    trained = _time_training(_set_images_per_pass(recipe, batch), model, record, flops) if trains else _TrainingTime()
+    train = _time_training(_set_images_per_pass(recipe, batch), model, record, flops) if work.images_trained else 0.0
     model.eval()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
         decode=measure_mean_seconds(lambda: decode_image(photo, record)),
-        train=trained.seconds,
+        train=train,
         predict=measure_mean_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
         explain=measure_mean_seconds(explain) / explained if work.images_explained else 0.0,
         draw=measure_mean_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
         rank=measure_mean_seconds(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
-        fill=_time_computed_fills(suite) if work.images_filled else 0.0,
+        fill=assume_rates(suite, CORE).fill,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
-        lacks, busy = filter(None, [describe_compilation_failure()]), estimate_gpu_busy_share(suite, *trained)
-        return replace(rates, busy=busy, lacks=tuple(lacks), too_large=too_large)
+        busy = estimate_gpu_busy_share(suite, train or assume_rates(suite, GPU).train)
+        return replace(rates, busy=busy, lack=describe_compilation_failure())
     wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
     return replace(rates, load=max(1.0, wall / processor))
-
-
-def time_training_per_image(suite: SuiteSpec, recipe: Recipe) -> float:
-    """Train a suite's network by a recipe on generated images; return the mean seconds per image."""
-    record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
-    batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
-    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    return _time_training(_set_images_per_pass(recipe, batch), model, record, flops).seconds
 
 
 def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:
@@ -166,15 +155,8 @@ def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:
     return Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
 
 
-class _TrainingTime(NamedTuple):
-    """Mean seconds per training image, and the share of the time in which kernels are launched."""
-
-    seconds: float = 0.0
-    launching: float = 0.0
-
-
-def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> _TrainingTime:
-    """Time a short training run on random images; at each image size, the second half of the steps is timed.
+def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flops: int) -> float:
+    """Return the mean seconds per image of a short training run; at each image size, half of the steps are timed.
 
     The share of steps at each image size is that of a complete training run. The first half of the steps includes
     one-time work, such as preparing shared images and choosing kernels.
@@ -184,20 +166,18 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    inputs, seconds, launching = draw_random_degraded_images(record.shape, images, device), 0.0, 0.0
+    inputs, seconds = draw_random_degraded_images(record.shape, images, device), 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_processor_or_gpu_clock(device)
     with use_fastest_exact_kernels():
         for _ in range(sizes):
             for _ in range(half):
                 training.do_optimiser_step()
-            start, launch_start = clock(), time.perf_counter()
-            training.do_optimiser_step()
-            launching += half * (time.perf_counter() - launch_start)  # a GPU may still compute
-            for _ in range(half - 1):
+            start = clock()
+            for _ in range(half):
                 training.do_optimiser_step()
             seconds += clock() - start
-    return _TrainingTime(seconds / (sizes * half * batch), launching / seconds)
+    return seconds / (sizes * half * batch)
 
 
 def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device) -> int:
@@ -206,9 +186,9 @@ def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device)
     return max(_MIN_STEPS[device.type], affordable // sizes)
 
 
-def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, str], ...]:
-    """Try a training step by each recipe; return the recipes that need too much memory, each with the reason."""
-    record, too_large = suite.dataset_record, []
+def _refuse_too_large_recipes(suite: SuiteSpec, work: Work) -> None:
+    """Try a training step by each needed recipe; raise CallerError if a step exceeds the GPU's memory."""
+    record = suite.dataset_record
     recipes = [suite.reference_recipe] if not suite.given and work.references else []
     recipes += [suite.recipe] if work.images_retrained else []
     for name in dict.fromkeys(recipes):
@@ -220,8 +200,8 @@ def _find_too_large_recipes(suite: SuiteSpec, work: Work) -> tuple[tuple[str, st
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), _make_fixed_normalisation(record), one_step, 0)
         except NoRoom as error:
-            too_large.append((name, str(error)))
-    return tuple(too_large)
+            seen = f"training by {name} does not fit this machine: {error}"
+            raise CallerError(f"{seen}, or protocols that train no network") from error
 
 
 def _count_affordable_images(flops: float, most: int, device: torch.device) -> int:
@@ -247,21 +227,6 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: tor
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
     fill = torch.full((shape[0],), 128.0)
     return DegradedImages(pixels.to(device), removed.to(device), fill.to(device), Unit.SCALAR)
-
-
-def _time_computed_fills(suite: SuiteSpec) -> float:
-    """Return seconds per image for the suite's fills that depend on kept features; half of the features are removed."""
-    record, device = suite.dataset_record, choose_device()
-    fills = sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
-    if not fills:  # a repeated run may have a fill that its suite lacks
-        return 0.0
-    photo = torch.tensor(decode_image(_make_photograph(record), record).pixels, device=device)
-    images = photo.expand(_MIN_IMAGES, -1, -1, -1)
-    squares = torch.rand(_MIN_IMAGES, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
-    removed = F.interpolate(squares, images.shape[2:]).to(device) < 0.5
-    mean, ids = torch.full((record.channels,), 128.0, device=device), torch.arange(_MIN_IMAGES)
-    seconds = measure_mean_seconds(lambda: [apply_non_mean_fill(images, removed, fill, mean, ids) for fill in fills])
-    return seconds / (_MIN_IMAGES * len(fills))
 
 
 def _make_photograph(record: DatasetRecord) -> bytes:

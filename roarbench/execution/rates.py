@@ -4,6 +4,7 @@ Rates that are not measured are assumed.
 """
 
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 from roarbench.compute.builtin_network_table import MODELS
@@ -48,15 +49,12 @@ class Rates:
     draw: float  # to draw the random numbers of one noisy copy
     rank: float  # to rank the features for one estimator
     submission: float | None = None  # to explain an image by a submission in the sandbox; None if not measured
-    fill: float | None = None  # to fill with values that depend on the kept features; None if not measured
+    fill: float = 0.0  # to fill with values that depend on the kept features; assumed, not measured
     load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute, too
     # share of a worker's training time in which the GPU computes; in the rest, it waits for this worker to launch
     # kernels and may compute for other workers
     busy: float = 1.0
-    # optional capabilities that the measured device lacks, one line each
-    lacks: tuple[str, ...] = ()
-    # `name@version` of each recipe whose training exceeds the device's memory, and the reason
-    too_large: tuple[tuple[str, str], ...] = ()
+    lack: str = ""  # optional capability that the measured device lacks, one line
 
     @property
     def measured(self) -> bool:
@@ -69,23 +67,19 @@ class Rates:
 
     def estimate_seconds(self, work: Work) -> dict[str, float | None]:
         """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
+        unknown = None if work.images_submitted else 0.0
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
             "noise": work.copies_drawn * self.draw,
-            "submission": _multiply_if_known(work.images_submitted, self.submission),
+            "submission": work.images_submitted * self.submission if self.submission is not None else unknown,
             "ranking": work.images_ranked * self.rank,
-            "filling": _multiply_if_known(work.images_filled, self.fill),
+            "filling": work.images_filled * self.fill,
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
             "overhead": work.jobs * JOB_OVERHEAD,
         }
-
-
-def _multiply_if_known(images: int, seconds: float | None) -> float | None:
-    """Return the seconds of all images; None if there are any and the seconds per image are unknown."""
-    return None if images and seconds is None else images * (seconds or 0.0)
 
 
 def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
@@ -108,9 +102,10 @@ def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     elif step.kind == "tune":
         seconds += express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
     elif step.first_run:
-        epochs = step.first_run.recipe_record.epochs if step.recipe else 0
+        trains = step.first_run.cell.retrain.trains_per_run
+        epochs = step.first_run.recipe_record.epochs if trains else 0
         cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-        filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+        filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * rates.fill
         seconds += epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
     return seconds
 
@@ -176,8 +171,8 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         explain=max(EXPLAIN * flops / machine.explain, machine.explanation / min(SHARD, record.train_images)),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
-        fill=None if machine.gpus else _FILL * record.channels * record.size**2,
-        busy=max(computing / train, _LEAST_BUSY),
+        fill=_FILL * prod(record.shape),
+        busy=estimate_gpu_busy_share(suite, train),
     )
 
 
@@ -187,17 +182,10 @@ def _has_replayed_steps(suite: SuiteSpec) -> bool:
     return known and not recipe.compile and not recipe.uses_micro_batches
 
 
-def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float, launching_share: float) -> float:
-    """Return the share of training time in which a GPU computes; assume the share if `seconds_per_image` is 0.
-
-    A step takes as long as its kernel launches or its computation, whichever takes longer. If the computation takes
-    longer, the GPU computes at least in the rest of the step, a share of 1 - `launching_share`. If the launches take
-    longer, the GPU computes for the time that its operations are assumed to take.
-    """
-    if not seconds_per_image:
-        return assume_rates(suite, GPU).busy
+def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float:
+    """Return the share of training time in which a GPU computes; in the rest, it waits for launches of kernels."""
     computing = _estimate_computing_seconds_per_image(suite, GPU) / seconds_per_image
-    return min(1.0, max(computing, 1.0 - launching_share, _LEAST_BUSY))
+    return min(1.0, max(computing, _LEAST_BUSY))
 
 
 def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:

@@ -1,12 +1,10 @@
 """Run a suite: decode its images, do the missing runs on workers, store the results, and print messages."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +31,7 @@ from roarbench.execution.artifact_verification import (
 from roarbench.execution.count_and_start_workers import PER_CORE, start_local_workers
 from roarbench.execution.forecast import make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import build_job_graph, find_steps_depending_on_recipes
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.learning_rate_search import tune_peak_learning_rate
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
@@ -95,7 +93,7 @@ class FinishedSuite(NamedTuple):
     """Outcome of a command's runs."""
 
     suite_results: SuiteResults  # stored results of the suite on the command's images
-    failed: int  # runs that failed or were left out because their training exceeds this machine's memory
+    failed: int  # number of runs that failed
     work: JobContext  # images, explained networks and rankings
 
 
@@ -265,23 +263,14 @@ def schedule_runs_on_workers(
 ) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
     """Start workers, measure their rates, and yield a progress display with the events of finished steps.
 
-    The caller passes the events to the display. Runs whose training exceeds the device's memory are left out with a
-    message, and nothing is stored about them.
+    The caller passes the events to the display.
     """
     verify_images_and_rankings(work, runs, check_files)
     with ExitStack() as stack, start(workers) as engine:
         rates = measure(engine)
-        reasons = dict(rates.too_large)  # from recipes to reasons
-        needing = find_steps_depending_on_recipes(build_job_graph(work, runs), reasons)
-        left_out = [FinishedStep(step, reasons[recipe]) for step, recipe in needing if step.first_run]
-        for reason, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
-            console.print(f"{count} of {len(runs)} runs are left out on this machine: {reason}", soft_wrap=True)
-        runs_left_out = {run for event in left_out for run in event.step.runs}
-        runs = [run for run in runs if run not in runs_left_out]
-        steps = [*build_job_graph(work, runs), *(event.step for event in left_out)]
         cost = partial(estimate_step_seconds, work, rates=rates)
-        with StepDisplay(console, steps, cost, workers, rates.load, reasons.values()) as display:
-            yield display, chain(left_out, stack.enter_context(closing(run_missing(work, runs, store, engine))))
+        with StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load) as display:
+            yield display, stack.enter_context(closing(run_missing(work, runs, store, engine)))
 
 
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:

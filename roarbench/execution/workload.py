@@ -88,8 +88,9 @@ class Work(NamedTuple):
         return self.images_reference + self.images_retrained
 
     def count_disk_bytes(self, workers: int) -> int:
-        """Return the bytes on the disk while each of these workers has its masks in a file."""
-        return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
+        """Return the largest number of bytes on the disk: these workers join rankings, or have their masks in files."""
+        extracting = min(workers, self.trainings + self.scorings) * self.extracted
+        return self.disk + max(extracting, workers * self.sealing)
 
 
 def count_work(

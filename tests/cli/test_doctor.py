@@ -1,7 +1,6 @@
 """`doctor`: findings and advice on good and faulty machines."""
 
 import os
-import re
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,7 +10,6 @@ import pytest
 from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
 from roarbench.common.errors import SandboxError
-from tests.helpers.command_line import read_refusal
 
 _DRIVER = doctor._read_gpus_and_cuda_version
 
@@ -48,13 +46,6 @@ def test_doctor_reports_complete_machine_as_good(machine, call, tmp_path):
     assert max(map(len, text.splitlines())) <= 80
     assert all(what in text for what in findings) and "!" in text
     assert list(tmp_path.iterdir()) == []
-
-
-def test_doctor_suite_option_adds_training_row(machine, call, tmp_path):
-    told = call("doctor", "--store", tmp_path, "--suite", "quick").out
-    assert re.search("ok +training +networks are compiled on GPUs only", told)
-    machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
-    assert "quikc" in read_refusal(call, "doctor", "--store", tmp_path, "--suite", "quikc")
 
 
 def test_doctor_rejects_file_as_store(machine, tmp_path):

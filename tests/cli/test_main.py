@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import tomllib
 from dataclasses import replace
@@ -16,13 +17,16 @@ import typer
 
 from roarbench.api import suites
 from roarbench.cli import main
+from roarbench.cli.options import EngineOptions
+from roarbench.cli.run import _enable_compiling
 from roarbench.cli.suggested_commands import propose_command
-from roarbench.cli.terminal import PlainConsole
+from roarbench.cli.terminal import PlainConsole, err
+from roarbench.common import device_settings
+from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, train_and_score_runs
-from roarbench.execution.rates import CORE, assume_rates
 from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
@@ -89,14 +93,23 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     assert call("run", *PART, "--store", tmp_path).code == 0
 
 
-def test_run_skips_jobs_too_large_for_memory(call, tmp_path, monkeypatch):
-    suite = find_builtin_suite("planted")
-    rates = replace(assume_rates(suite, CORE), too_large=((suite.recipe, "no room"),))
-    monkeypatch.setattr(run_suite, "measure_or_assume_rates", lambda engine, suite, work, say: rates)
-    answer = call("run", *PART, "--store", tmp_path)
-    assert answer.code == 1
-    assert " are left out on this machine: no room" in answer.err and "roarbench retry" not in answer.err
-    assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may run them
+@pytest.mark.parametrize(
+    ("option", "recipe", "engine", "gpus", "warns"),
+    [
+        (False, "quick@2", "local", (), False),
+        (True, "quick@2", "local", (), True),
+        (False, "quick@2(compile=true)", "local", (), True),
+        (False, "quick@2(compile=true)", "ray", (), False),  # other machines of the cluster may have GPUs
+        (True, "quick@2", "local", ("0",), False),
+    ],
+)
+def test_run_warns_when_compiling_is_requested_without_gpu(option, recipe, engine, gpus, warns, monkeypatch, capsys):
+    monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
+    monkeypatch.setenv(COMPILING, "")
+    suite = replace(find_builtin_suite("quick"), recipe=recipe)
+    _enable_compiling(EngineOptions(compile=option, engine=engine), suite, err)
+    assert ("not compiled" in capsys.readouterr().err) is warns
+    assert os.environ[COMPILING] == ("default" if option else "")
 
 
 def test_plan_creates_no_store(call, tmp_path):
@@ -122,7 +135,7 @@ def test_plan_counts_exclude_submissions_of_others(call, store, tmp_path):
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)
     assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
-    assert set(plan["rates"]) > {"decode", "train", "predict", "explain", "rank"}
+    assert set(plan["estimates"][0]["rates"]) > {"decode", "train", "predict", "explain", "rank"}
     status = record(call, "status", *SMALL, "--store", store)
     assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
     assert status["protocols"]["kar"]["done"] == 10

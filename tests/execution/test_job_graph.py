@@ -13,18 +13,17 @@ from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
-from roarbench.execution.job_graph import Step, build_job_graph, find_steps_depending_on_recipes
+from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.progress import StepDisplay
 from roarbench.execution.rates import JOB_OVERHEAD, Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep
 from roarbench.execution.step_queue import StepQueue
 from roarbench.execution.workload import count_work
-from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, list_planned_runs
-from roarbench.plan.protocols import MATCHED, MORF, ROAR
-from roarbench.plan.recipes import RECIPES, find_recipe
+from roarbench.plan.protocols import MORF, ROAR
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block
-from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
+from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 
 
 def test_build_job_graph_lists_each_step_once_with_its_dependencies(tmp_path, monkeypatch):
@@ -81,35 +80,6 @@ def test_queue_orders_steps_and_blocks_only_dependents_of_failure():
         queue.record_end(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
     assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
     assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
-
-
-BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random", "grad"), (0.9,), seeds=1))
-TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
-
-
-def list_remaining_steps(folder, suite, recipe):
-    """List the steps that remain when this recipe does not fit: job names, or the cells of runs."""
-    work = make_work(folder, suite)
-    made = build_job_graph(work, make_runs(work, suite))
-    lost = {step.job.name: of for step, of in find_steps_depending_on_recipes(made, {recipe})}
-    assert set(lost.values()) == {recipe}
-    left = [step for step in made if step.job.name not in lost]
-    return {
-        f"{step.first_run.cell.retrain} {step.first_run.cell.estimator}" if step.first_run else step.job.name
-        for step in left
-    }
-
-
-def test_find_steps_depending_on_recipes_includes_dependents(tmp_path, monkeypatch):
-    monkeypatch.setitem(RECIPES, LONG.title, LONG)
-    of_controls = {f"rank controls {split} 0" for split in Split} | {"seal random scalar"}
-    ranked = {"reference", "seal grad scalar", *of_controls, *(f"rank trained {split} 0" for split in Split)}
-    scored = {f"none {name}" for name in (CLEAN, "random", "grad")}
-    assert list_remaining_steps(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
-    assert list_remaining_steps(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
-    common = replace(TINY, blocks=(Block(MATCHED, ("random", "grad"), (0.9,), seeds=1),))
-    left = list_remaining_steps(tmp_path, common, TINY.recipe)
-    assert {name.split()[0] for name in left} == {"reference", "rank", "seal"}
 
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
