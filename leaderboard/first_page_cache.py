@@ -12,7 +12,7 @@ from platformdirs import user_cache_path
 
 from roarbench.common.files import write_atomically
 from roarbench.common.identity import hash_value
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.run_result import read_code_version
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selection for the app's script, as JSON
 # `boards_ready` is set when this process has built the first board of every suite, and `first_page_shown` when it has
@@ -20,7 +20,7 @@ SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the selectio
 boards_ready, first_page_shown = Event(), Event()
 SETTLED = 2.0  # seconds; file times of the file system FAT have steps of two seconds, the coarsest of all
 _SQLITE = "sqlite:///"
-# data set and explained network whose boards are shown, as for `analysis.load_results.matches_query`; empty for all
+# data set and explained network whose boards are shown, as for `analysis.load_results.matches_selection`; empty for all
 Selection = tuple[str, str]
 ALL: Selection = ("", "")
 _written: dict[Path, tuple[str, str, "Page"]] = {}  # from a cache file to the stamp, state and page last written to it

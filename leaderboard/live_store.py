@@ -16,14 +16,14 @@ from roarbench.analysis.collect_results import (
 )
 from roarbench.analysis.image_and_network_versions import list_image_sources
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
-from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_query
+from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_selection
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.plan.protocols import MATCHED
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore
-from roarbench.store.user_suites import read_suites
+from roarbench.store.user_files import read_suites
 
 _PAUSE = 10.0  # seconds between checks for new results
 _BREATH = 0.05  # seconds of pause between computations in advance, in which visitors' requests are served
@@ -53,7 +53,7 @@ class LiveStore:
         Raises:
             StoreError: The database cannot be read.
         """
-        with self._lock, self._store.database.use_one_connection():
+        with self._lock:
             state = self._store.read_change_stamp()
             if state != self.state:
                 order = list_possible_suites(self._store)
@@ -96,7 +96,7 @@ class LiveStore:
                     first_page_shown.wait(_PAUSE)
                 for suite in list_possible_suites(self._store):
                     # the lock is released after each suite, so that a visitor waits for one suite at most
-                    with self._lock, self._store.database.use_one_connection():
+                    with self._lock:
                         self._read[suite] = self._read_if_changed(suite)
                     sleep(_BREATH)
                 for view in self.read_views().values():
@@ -136,7 +136,7 @@ def read_all_results_of_suite(
     """
     sources = list_image_sources(store, folder, suite.dataset)
     versions = collect_results_of_all_versions(add_stored_estimators(suite, store), store, sources)
-    wanted = (results for results in versions if matches_query(results, *selection, sources))
+    wanted = (results for results in versions if matches_selection(results, *selection, sources))
     matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [

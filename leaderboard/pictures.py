@@ -33,7 +33,7 @@ from roarbench.datasets.open_decoded import ImageData, open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images
 from roarbench.plan.protocols import Protocol
-from roarbench.store.ranking_spec import make_ranking_spec
+from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
 from roarbench.store.workspace import Workspace
 

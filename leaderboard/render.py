@@ -26,7 +26,7 @@ from roarbench.common.text import (
 )
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.planned_runs import describe_run
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.run_result import read_code_version
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")

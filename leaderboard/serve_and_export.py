@@ -19,7 +19,7 @@ from leaderboard.first_page_cache import (
     read_cached_page,
 )
 from roarbench.common.errors import CallerError
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.run_result import read_code_version
 
 _PATIENCE = 10.0  # seconds to wait for a first visitor before pages are computed in advance
 _FOLDER = Path(__file__).parent  # working folder for Streamlit, which reads its settings from .streamlit/ there

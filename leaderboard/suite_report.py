@@ -24,7 +24,7 @@ from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.run_result import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")

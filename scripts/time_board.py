@@ -35,9 +35,8 @@ from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
-from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})

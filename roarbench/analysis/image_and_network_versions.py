@@ -13,8 +13,8 @@ from roarbench.plan.change_suite import set_explained_weights
 from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_default_explained_weights
-from roarbench.store.image_set_sources import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.results import ResultsStore
+from roarbench.store.user_files import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.workspace import Workspace
 
 _SHOWN = 8  # shown hex digits of a fingerprint; options accept them too

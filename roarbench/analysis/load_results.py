@@ -30,16 +30,15 @@ from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
 from roarbench.store.archive_rows import find_keys_even_if_archived
-from roarbench.store.image_set_sources import ImageSource, hash_record_and_files
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.user_suites import list_all_suites, read_suites
+from roarbench.store.user_files import ImageSource, hash_record_and_files, list_all_suites, read_suites
 from roarbench.store.workspace import Workspace
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
 LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "NAME"))
 
 
-def open_read_only_results(store: Path, db: str) -> ResultsStore:
+def open_store_for_reading(store: Path, db: str) -> ResultsStore:
     """Open the results of a store folder or database for reading; raise EmptyStore if there is no store."""
     try:
         return ResultsStore.open(db or make_default_url(store), read_only=True)
@@ -51,14 +50,14 @@ def open_read_only_results(store: Path, db: str) -> ResultsStore:
         raise EmptyStore(f"{seen}; if another database has their results, name it with --db URL") from None
 
 
-def open_writable_results(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
+def open_store_for_writing(store: Path, db: str, check: Callable[[], object] | None = None) -> ResultsStore:
     """Open a store for writing; raise StoreError if it cannot be used.
 
     If there is no store yet, `check` is called first; if it refuses the input, no empty store is left behind. Without
     `check`, a missing store raises EmptyStore.
     """
     try:
-        open_read_only_results(store, db).close()
+        open_store_for_reading(store, db).close()
     except EmptyStore:
         if not check:
             raise
@@ -111,7 +110,7 @@ def _make_no_suite_error(path: Path) -> CallerError:
 
 def _read_stored_suites(store: Path, db: str) -> list[SuiteSpec]:
     try:
-        with open_read_only_results(store, db) as results:
+        with open_store_for_reading(store, db) as results:
             return read_suites(results.database)
     except EmptyStore:
         return []
@@ -130,7 +129,7 @@ class ResultsQuery(NamedTuple):
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load a suite's results; raise StoreError without a store, and CallerError for unknown images or networks."""
-    with open_read_only_results(query.store, query.db) as results:
+    with open_store_for_reading(query.store, query.db) as results:
         return load_from_open_store(results, suite, query)
 
 
@@ -164,7 +163,7 @@ def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> Resu
     return query._replace(data=data, references=references)
 
 
-def matches_query(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:
+def matches_selection(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:
     """Return whether results are on these images (of any number) and for this network; "" matches everything."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
@@ -213,7 +212,7 @@ def load_results_reused_by_run(suite: SuiteSpec, query: ResultsQuery, data: str 
     has not been decoded in this store; then images that were decoded from the same files are used.
     """
     try:
-        with open_read_only_results(query.store, query.db) as results:
+        with open_store_for_reading(query.store, query.db) as results:
             sources = list_image_sources(results, query.store, suite.dataset)
             if data == "":
                 of_size = [source for source in sources if source.limit == query.limit]

@@ -87,7 +87,7 @@ def evaluate(
     read_estimators = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)
-    with suite.open_writable_results(console) as results:
+    with suite.open_store_for_writing(console) as results:
         evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
         return evaluation.evaluate_all(
             read_estimators, {name for name, estimator in by_name.items() if callable(estimator)}

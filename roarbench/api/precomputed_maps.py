@@ -20,8 +20,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
-from roarbench.store.ranking_files import ExplainedBatches, MapProvenance
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.load_results import ResultsQuery, open_read_only_results
+from roarbench.analysis.load_results import ResultsQuery, open_store_for_reading
 from roarbench.api.suite_result import SuiteResult
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
@@ -118,7 +118,7 @@ def _select_rows_with_gain(frame: "pandas.DataFrame") -> "pandas.DataFrame":
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
     """Return a suite's rows in these files; a version of the images that all rows share is accepted."""
     store = _import_into_cached_store(files)
-    with open_read_only_results(store, "") as results:
+    with open_store_for_reading(store, "") as results:
         versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
     images = {data for data, limit, _ in versions if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_read_only_results
+from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_store_for_reading
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
@@ -115,7 +115,7 @@ class SuiteResult:
         published: bool = False,
     ) -> Self:
         """Read a suite's rows, published rows at the levels that most share; raises as `Suite.result` does."""
-        with open_read_only_results(query.store, query.db) as results:
+        with open_store_for_reading(query.store, query.db) as results:
             stored = load_from_open_store(results, plan, query)
             failures = tuple(list_run_failures(stored, results))
         stored = keep_most_shared_levels(stored) if published else stored

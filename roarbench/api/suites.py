@@ -189,7 +189,7 @@ class Suite:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
         from roarbench.execution.network_trials import check_network_and_drop_estimators
-        from roarbench.store.trusted_network_files import record_trusted_network, refuse_untrusted_network
+        from roarbench.store.user_files import record_trusted_network, refuse_untrusted_network
 
         if self.name_or_file.endswith(".toml"):
             record_trusted_network(self.plan)
@@ -244,7 +244,7 @@ class Suite:
         from roarbench.api.images_and_networks import convert_network
 
         console = make_console()
-        with self.open_writable_results(console) as results:
+        with self.open_store_for_writing(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(convert_network, work.explained))
 
@@ -256,16 +256,16 @@ class Suite:
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
-    def open_writable_results(self, console: "Console") -> "ResultsStore":
+    def open_store_for_writing(self, console: "Console") -> "ResultsStore":
         """Open the results for writing, store your own suite's description, and print the default store's folder."""
-        from roarbench.analysis.load_results import open_writable_results
+        from roarbench.analysis.load_results import open_store_for_writing
         from roarbench.datasets.file_locations_and_downloads import make_source_identity
-        from roarbench.store.user_suites import store_or_replace_suite
+        from roarbench.store.user_files import store_or_replace_suite
 
         print_store_if_default(self.store, console)
         plan = self.runnable_plan
         identify_source = partial(make_source_identity, plan.dataset_record, self.data)
-        results = open_writable_results(self.store, self.db, identify_source)
+        results = open_store_for_writing(self.store, self.db, identify_source)
         if plan.own:
             store_or_replace_suite(results.database, plan)
         for name, reason in plan.left_out.items():
@@ -294,7 +294,7 @@ class Suite:
 
         console = make_console()
         prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
-        with self.open_writable_results(console) as results:
+        with self.open_store_for_writing(console) as results:
             work = prepare(self.runnable_plan, results, console)
         return convert_images(work, split)
 

@@ -49,7 +49,7 @@ def export_(
     db: Db = "",
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
-    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.analysis.load_results import open_store_for_reading
     from roarbench.store.rankings import RankingsStore
     from roarbench.store.transfer import export_results, export_results_as_csv
     from roarbench.store.workspace import Workspace
@@ -60,7 +60,7 @@ def export_(
     if file.suffix not in exporters:
         kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
         raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
-    with open_read_only_results(store, db) as results:
+    with open_store_for_reading(store, db) as results:
         if not results.list_result_keys(""):
             raise CallerError(
                 f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
@@ -77,14 +77,14 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import list_unranked_by_suite, open_writable_results
+    from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exported_files, import_results
 
     print_store_if_default(store, err)
     files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
-    with open_writable_results(store, db, partial(check_exported_files, unchecked)) as results:
+    with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
             unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
@@ -149,10 +149,10 @@ def export_rankings(
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
-    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.analysis.load_results import open_store_for_reading
     from roarbench.execution import ranking_export_and_import
 
-    open_read_only_results(work.store, work.db).close()  # a wrong path fails before images are decoded
+    open_store_for_reading(work.store, work.db).close()  # a wrong path fails before images are decoded
     with _open_results_with_images(work, suite) as (context, _):
         exported = ranking_export_and_import.export_rankings(context, folder, about, references_only)
     err.print(f"written: {folder}: {_count_rankings(exported)}", soft_wrap=True)
@@ -182,5 +182,5 @@ def _count_rankings(rankings: list["Rankings"]) -> str:
 @contextmanager
 def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
     loaded = work.load(suite)
-    with loaded.open_writable_results(err) as store:
+    with loaded.open_store_for_writing(err) as store:
         yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store

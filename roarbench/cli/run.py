@@ -74,7 +74,7 @@ def run(
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options, console)
-    with suite.open_writable_results(console) as results:
+    with suite.open_store_for_writing(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
         print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
@@ -287,7 +287,7 @@ def _run_suite_and_replication(
     workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options, err)
-    with suite.open_writable_results(err) as results:
+    with suite.open_store_for_writing(err) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]

@@ -56,10 +56,10 @@ def status(
     if watch and format == "json":
         raise CallerError("--watch draws on a terminal; leave out --format json, or leave out --watch to get JSON once")
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import load_from_open_store, open_read_only_results
+    from roarbench.analysis.load_results import load_from_open_store, open_store_for_reading
     from roarbench.report.status import format_lines_below_status_table, make_status_record, make_status_table
 
-    with open_read_only_results(source.store, source.db) as results:
+    with open_store_for_reading(source.store, source.db) as results:
         if watch:
             watch_suite(results, loaded.plan, loaded.query)
             return
@@ -122,10 +122,10 @@ def list_runs(
 ) -> None:
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.analysis.load_results import open_store_for_reading
     from roarbench.report.run_list import format_runs
 
-    with open_read_only_results(source.store, source.db) as results:
+    with open_store_for_reading(source.store, source.db) as results:
         _, records = _load_results_and_run_records("list-runs", loaded, results, estimators)
     print_report(format, records, format_runs)
 
@@ -149,9 +149,9 @@ def _load_results_and_run_records(
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     loaded = source.load(suite)
-    from roarbench.analysis.load_results import open_writable_results
+    from roarbench.analysis.load_results import open_store_for_writing
 
-    with open_writable_results(source.store, source.db) as results:
+    with open_store_for_writing(source.store, source.db) as results:
         suite_results, records = _load_results_and_run_records("retry", loaded, results, estimators)
         keys = [record["key"] for record in records if record["state"] == "failed"]
         due = results.failures.allow_retry_of_runs_and_steps(keys, suite_results.data)
@@ -163,10 +163,10 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 
 def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: ReportFormat = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
-    from roarbench.analysis.load_results import find_run_key, open_read_only_results
+    from roarbench.analysis.load_results import find_run_key, open_store_for_reading
     from roarbench.report.run_list import format_run, make_run_record
 
-    with open_read_only_results(store, db) as results:
+    with open_store_for_reading(store, db) as results:
         record = make_run_record(results, store, find_run_key(results, key))
     print_report(format, record, format_run)
 
@@ -181,11 +181,11 @@ def archive(
     """Take results and failures off the boards and archive them with a reason; `run` can compute them again."""
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
-    from roarbench.analysis.load_results import open_writable_results
+    from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.report.run_list import count_runs_by_suite, find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
-    with open_writable_results(store, db) as results:
+    with open_store_for_writing(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
         affected = count_runs_by_suite(results, chosen.keys)
         if chosen.built_in and not yes:
@@ -211,14 +211,14 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
-    from roarbench.analysis.load_results import open_writable_results
+    from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduce_run as reproduction
     from roarbench.execution.count_and_start_workers import count_workers
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 
     request = reproduction.RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)
-    with open_writable_results(store, db) as results:
+    with open_store_for_writing(store, db) as results:
         outcome = reproduction.reproduce(request, Workspace(store), results, err)
     out.print(outcome.format_report(), soft_wrap=True)
     if outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE):

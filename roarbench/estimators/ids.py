@@ -45,14 +45,14 @@ class EstimatorId:
         return "~".join([self.id_without_marks_and_twins, *self.marks, *self.twins])
 
     @property
-    def file_id(self) -> str:
+    def id_without_parameters(self) -> str:
         """Return the id of the submitted file, `NAME@digits`; for an estimator of the table, its name."""
         return self.name if self.digits is None else f"{self.name}@{self.digits}"
 
     @property
     def id_without_marks_and_twins(self) -> str:
         """Return the id without marks and twins."""
-        return self.file_id if self.listed is None else f"{self.file_id}({self.listed})"
+        return self.id_without_parameters if self.listed is None else f"{self.id_without_parameters}({self.listed})"
 
     @property
     def submitted(self) -> bool:

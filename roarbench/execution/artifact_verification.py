@@ -14,9 +14,8 @@ from roarbench.execution.job_graph import Step, list_common_network_steps, list_
 from roarbench.plan.cells_and_runs import Run, hash_fine_tuned_network
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
-from roarbench.store.process_provenance import count_cores
-from roarbench.store.ranking_spec import RankingSpec
-from roarbench.store.run_result import RunResult
+from roarbench.store.ranking_files import RankingSpec
+from roarbench.store.run_result import RunResult, count_cores
 
 
 def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:

@@ -6,7 +6,7 @@ from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.errors import CallerError
 from roarbench.common.local_workers import LocalEngine
 from roarbench.execution.rates import SMALL
-from roarbench.store.process_provenance import count_cores
+from roarbench.store.run_result import count_cores
 
 PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
 # default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);

@@ -22,7 +22,7 @@ from roarbench.execution.suite_networks import build_starting_network, load_give
 from roarbench.plan.cells_and_runs import CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.store.networks import Predictions
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 
 _FINE_TUNING_SEED = 1_000_000  # difference between the seeds of a common network's tuning and of its training

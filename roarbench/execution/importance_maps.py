@@ -135,7 +135,7 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     explained, (estimator, *_), (images, targets, ids, *_) = part
     work = explained.work
     network = work.suite.find_network(explained.number)
-    file, parameters = estimator.parsed_id.file_id, estimator.parsed_id.listed or ""
+    file, parameters = estimator.parsed_id.id_without_parameters, estimator.parsed_id.listed or ""
     code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size = len(ids), count_images_per_call(network)
     sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, ids, size)

@@ -16,7 +16,7 @@ from roarbench.plan.cells_and_runs import CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.planned_runs import list_ranked_splits, make_common_network_spec, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import CheckpointFile, StoredNetwork, StoredReference
-from roarbench.store.ranking_spec import RankingSpec, make_ranking_spec
+from roarbench.store.ranking_files import RankingSpec, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 

@@ -31,8 +31,7 @@ from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs
 from roarbench.store.leases import LeaseRequest
-from roarbench.store.ranking_files import is_within_one_range
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec, is_within_one_range
 
 # features explained per job; the job takes seconds for a small network on one core, and minutes for a ResNet-18
 _EXPLAINED_FEATURES = 260e6

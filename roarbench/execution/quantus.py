@@ -22,9 +22,9 @@ from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.explained_and_common_networks import train_or_read_reference
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
-from roarbench.store.process_provenance import read_code_version, read_package_version, read_provenance
-from roarbench.store.quantus_scores import Score, ScoreSpec, read_scores, store_scores
+from roarbench.store.annotations import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
+from roarbench.store.run_result import read_code_version, read_package_version, read_provenance
 
 
 class QuantusInput(NamedTuple):

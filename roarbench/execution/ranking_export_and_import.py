@@ -26,8 +26,7 @@ from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.plan.planned_runs import list_runs, needs_explained_network
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.published_folder import INDEX, read_index_json
-from roarbench.store.ranking_files import MANIFEST
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, find_imported_keys
 from roarbench.store.workspace import Workspace

@@ -15,8 +15,7 @@ from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.importance_maps import choose_map_batch_size, find_map_device, make_maps_for_networks
 from roarbench.execution.job_context import JobContext
-from roarbench.store.ranking_files import MapProvenance, merge_batch_records
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
 from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps

@@ -42,8 +42,7 @@ from roarbench.store.results import (
 )
 from roarbench.store.run_result import RunResult
 from roarbench.store.submissions import read_submissions_by_id
-from roarbench.store.trusted_network_files import refuse_untrusted_network
-from roarbench.store.user_suites import list_all_suites
+from roarbench.store.user_files import list_all_suites, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 
@@ -208,7 +207,7 @@ def _copy_submission_after_isolation_check(store: ResultsStore, run: Run, worksp
     if estimator_id.submitted:
         if TRUSTED not in estimator_id.marks:
             check_sandbox_isolation()
-        entry = read_submissions_by_id(store.database)[estimator_id.file_id]
+        entry = read_submissions_by_id(store.database)[estimator_id.id_without_parameters]
         workspace.save_submission(entry.id, entry.source)
 
 

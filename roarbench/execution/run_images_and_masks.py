@@ -48,8 +48,8 @@ from roarbench.estimators.estimator import SEED
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.estimators.random_draws import pair_images
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
-from roarbench.store.process_provenance import count_cores
 from roarbench.store.rankings import Rankings
+from roarbench.store.run_result import count_cores
 
 _BATCH = 256  # images per batch of filling, of matching, and of writing masks
 _MAX_CACHED_STRATA = 2**30  # maximum features of a test split whose strata, one byte each, stay in memory

@@ -50,9 +50,9 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
-from roarbench.store.image_set_sources import read_image_sources, read_sources_of_decoded_images, store_image_sources
-from roarbench.store.process_provenance import count_cores
 from roarbench.store.results import ResultsStore
+from roarbench.store.run_result import count_cores
+from roarbench.store.user_files import read_image_sources, read_sources_of_decoded_images, store_image_sources
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 

@@ -59,7 +59,7 @@ def check_and_store_submissions(
         console.print(accepted[-1].format_report(), soft_wrap=True)
     for submission in submissions:
         store_submission(store.database, submission)
-        workspace.save_submission(submission.file_id, submission.source)
+        workspace.save_submission(submission.id_without_parameters, submission.source)
     for checked in accepted:
         replace_validation_findings(store.database, checked.submission.id, checked.warnings)
     return _make_entries(submissions, mode, [checked.pace for checked in accepted])

@@ -47,9 +47,8 @@ from roarbench.plan.fill_names import refuse_unusable_fill
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind
 from roarbench.store.networks import CheckpointFile
-from roarbench.store.process_provenance import read_provenance
 from roarbench.store.rankings import Rankings
-from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
+from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities, read_provenance
 
 _MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
 

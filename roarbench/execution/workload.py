@@ -37,8 +37,7 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import StoredNetwork, StoredReference
-from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum
-from roarbench.store.ranking_spec import make_ranking_spec
+from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
 

@@ -28,7 +28,7 @@ from roarbench.store.archive_rows import (
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, read_origins, read_reproductions
 from roarbench.store.run_result import RunResult
-from roarbench.store.user_suites import list_all_suites
+from roarbench.store.user_files import list_all_suites
 from roarbench.store.workspace import Workspace
 
 _KEY_DIGITS = 12  # hex digits of a key in a list; among a million runs, two keys are equal with probability 1/500

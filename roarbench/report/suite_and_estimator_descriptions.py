@@ -172,4 +172,4 @@ def _write_bibtex_of_submission(submission: "Submission") -> str:
         if text
     }
     lines = ",\n".join(f"  {name:13} = {{{{{text}}}}}" for name, text in escaped.items())
-    return f"@misc{{{submission.file_id.replace('@', '-')},\n{lines}\n}}"
+    return f"@misc{{{submission.id_without_parameters.replace('@', '-')},\n{lines}\n}}"

@@ -19,9 +19,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, Run, read_run_record
 from roarbench.store.database import Database, delete_rows, select_matching
-from roarbench.store.failures import MAX_REASON_LENGTH
-from roarbench.store.leases import read_leases_of_living_owners
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.leases import MAX_REASON_LENGTH, read_leases_of_living_owners
+from roarbench.store.run_result import read_code_version
 from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
 
 _ARCHIVED_TABLES = {"result": results, "failure": failures}

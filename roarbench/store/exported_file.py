@@ -30,9 +30,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.annotations import parse_and_check_annotations
-from roarbench.store.image_set_sources import LOCAL, ImageSource, check_imported_source
-from roarbench.store.process_provenance import Provenance
-from roarbench.store.run_result import RunResult, make_result_row, read_result
+from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
+from roarbench.store.user_files import LOCAL, ImageSource, check_imported_source
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 _FORMAT = "1"  # increases when older versions of roarbench cannot read the files
@@ -93,7 +92,7 @@ def write_exported_file(
 def _make_export_row(result: RunResult, submission_sources: Mapping[str, bytes]) -> dict[str, Any]:
     row = make_result_row(result) | {"created": result.created.isoformat()}
     row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
-    row["source"] = submission_sources.get(EstimatorId.parse(result.run.cell.estimator).file_id)
+    row["source"] = submission_sources.get(EstimatorId.parse(result.run.cell.estimator).id_without_parameters)
     values = {name: row[name] for name in _COLUMNS.names if name != "sha256"}
     return values | {"sha256": _compute_row_checksum(values)}
 

@@ -1,4 +1,4 @@
-"""Lease steps to processes, so that two processes of one store never do the same step.
+"""Lease steps to processes, so that two processes of one store never do the same step, and record failed steps.
 
 A step is a run, or a job that prepares runs. A lease is a database row. A process, the lease's owner, inserts the row
 before it starts a step, and the row is deleted when the step's result is stored. Another process may take over the
@@ -8,6 +8,10 @@ a number, and a result is stored only in a transaction that finds the lease with
 
 Every process inserts its leases in the order of keys. Therefore, two processes never wait for each other: the second
 process waits milliseconds for the transaction of the first.
+
+The table `failures` keeps all failures of runs; the table `stopped` keeps the reasons of failed runs and steps until a
+user retries them. If a machine interrupts a step, the step has not failed: a process tries the step again, and the
+interruptions are counted until the step is done or fails.
 """
 
 import os
@@ -21,10 +25,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select, type_coerce, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, type_coerce, update
 
-from roarbench.store.database import delete_rows, find_stored_keys, insert_new, select_matching
-from roarbench.store.schema import UtcDateTime, leases, results, stopped
+from roarbench.common.errors import LostLease
+from roarbench.common.identity import encode_canonically, make_json_record
+from roarbench.common.text import fit_on_one_line
+from roarbench.plan.cells_and_runs import Run
+from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
+from roarbench.store.run_result import Failure, read_code_version, read_run
+from roarbench.store.schema import UtcDateTime, failures, leases, results, stopped, tries
 
 MAX_SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after so long without a heartbeat
 HEARTBEAT_INTERVAL = 30.0  # seconds
@@ -213,3 +222,105 @@ def make_clock_expression(connection: Connection) -> ColumnElement[Any]:
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
     return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)
+
+
+MAX_REASON_LENGTH = 500  # maximum characters of a failure's reason
+
+
+class Failures:
+    """Failures of runs and steps in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record_runs_failed_until_retry(self, runs: Sequence[Run], reason: str, lease: int | None = None) -> None:
+        """Record that runs failed, and delete their leases with the number `lease`, if given.
+
+        Only a user's request retries the runs. If a run succeeds later, the record of its failure stays.
+
+        Raises:
+            LostLease: One of the leases is gone; nothing is written.
+        """
+        reason = fit_on_one_line(reason, MAX_REASON_LENGTH)
+        shared = {"reason": reason, "code_version": read_code_version()}
+        rows = [{"key": run.key, "record": encode_canonically(make_json_record(run)), **shared} for run in runs]
+
+        def work(connection: Connection) -> None:
+            for run in runs:
+                if lease is not None and not release_lease(connection, run.key, lease):
+                    raise LostLease(f"another process took over the lease on {run.key}")
+            connection.execute(insert(failures), rows)
+            _replace_stopped_rows(connection, [run.key for run in runs], "", runs[0].data, reason)
+
+        self._database.run_write(work)
+
+    def record_step_failed_until_retry(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
+        """Record that a step that is no run failed, and delete its leases; only a user's request retries the step."""
+        reason = fit_on_one_line(reason, MAX_REASON_LENGTH)
+
+        def work(connection: Connection) -> None:
+            _replace_stopped_rows(connection, step.keys, step.step_name, step.data, reason)
+            delete_leases(connection, step.keys, owner)
+
+        self._database.run_write(work)
+
+    def find_stop_reasons(self, keys: Collection[str]) -> dict[str, str]:
+        """Return a dict from the keys of runs and steps that failed, and were not retried since, to the reasons."""
+
+        def work(connection: Connection) -> dict[str, str]:
+            rows = select_matching(connection, select(stopped), stopped.c.key, keys)
+            return {row.key: row.reason for row in rows}
+
+        return self._database.run_read(work)
+
+    def allow_retry_of_runs_and_steps(self, keys: Collection[str], data: str) -> set[str]:
+        """Allow processes to do these failed runs, and all failed steps on the images `data`; return the runs' keys."""
+
+        def work(connection: Connection) -> set[str]:
+            failed = find_stored_keys(connection, stopped, keys)
+            mark_not_failed_or_interrupted(connection, failed)
+            is_failed_step = and_(stopped.c.what != "", stopped.c.data == data)
+            connection.execute(delete(tries).where(tries.c.key.in_(select(stopped.c.key).where(is_failed_step))))
+            connection.execute(delete(stopped).where(is_failed_step))
+            return failed
+
+        return self._database.run_write(work)
+
+    def record_interruption(self, key: str, reason: str) -> int:
+        """Record that a machine interrupted a step; return the step's number of interruptions."""
+        row = {"key": key, "reason": fit_on_one_line(reason, MAX_REASON_LENGTH), "host": socket.gethostname()}
+
+        def work(connection: Connection) -> int:
+            connection.execute(insert(tries), row)
+            return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
+
+        return self._database.run_write(work)
+
+    def read_history(self, keys: Collection[str]) -> dict[str, list[Failure]]:
+        """Return a dict from keys of runs to all failures, oldest first, also of runs that succeeded later."""
+        history: dict[str, list[Failure]] = {}
+        with self._database.begin_read() as connection:
+            for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
+                failure = Failure(read_run(row), row.reason, row.code_version, row.created)
+                history.setdefault(row.key, []).append(failure)
+        return history
+
+    def list_data_and_limits_of_failed_runs(self, dataset: str, model: str) -> list[tuple[str, int | None]]:
+        """Return pairs of fingerprint and images per split for the image sets of failed runs, oldest first."""
+        records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
+        with self._database.begin_read() as connection:
+            runs = [read_run(row) for row in connection.execute(records)]
+        failed = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
+        return list(dict.fromkeys((run.data, run.limit) for run in failed))
+
+
+def mark_not_failed_or_interrupted(connection: Connection, keys: Collection[str]) -> None:
+    """Mark these runs or steps as neither failed nor interrupted; the history of their failures stays."""
+    for table in (stopped, tries):
+        delete_rows(connection, table, keys)
+
+
+def _replace_stopped_rows(connection: Connection, keys: Collection[str], step: str, data: str, reason: str) -> None:
+    mark_not_failed_or_interrupted(connection, keys)
+    rows = [{"key": key, "what": step, "data": data, "reason": reason} for key in sorted(keys)]
+    insert_new(connection, stopped, rows)

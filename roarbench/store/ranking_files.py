@@ -1,4 +1,4 @@
-"""Read and write the files of rankings: Arrow files of bit-planes, parts of such files, and manifests.
+"""Define the identity of rankings, and read and write their files: Arrow files, parts of such files, and manifests.
 
 An Arrow file has one row per image: a column of type fixed-size binary holds the image's bit-planes one after the
 other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hugging Face `datasets` can read the file.
@@ -7,7 +7,7 @@ other. The whole file is one batch, so a reader gets one array. `pyarrow` and Hu
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,86 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.common.enums import Order, Split
+from roarbench.common.enums import MapNumerics, Order, Split, Unit
 from roarbench.common.errors import Hint, StoreError
-from roarbench.common.identity import hash_value
+from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.bit_planes import Layout, find_removed_bits
-from roarbench.store.ranking_spec import RankingSpec, make_spec_record
+from roarbench.compute.ranking import TIE_RULE, TIE_SEED
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.plan.planned_runs import (
+    list_ranked_splits,
+    list_splits_ranked_by_controls,
+    list_stored_levels,
+    make_reference_spec,
+)
+from roarbench.plan.suite import SuiteSpec
+
+
+@dataclass(frozen=True)
+class RankingSpec(Keyed):
+    """Everything that determines an estimator's rankings of a data set.
+
+    A field that was added after a release has a default value; folder names and files omit a field with this value.
+    """
+
+    data: str  # fingerprint of the decoded data set
+    reference: str  # fingerprint of the explained network; empty for controls
+    estimator: str  # fingerprint of the estimator and its parameters
+    name: str  # id of the estimator
+    unit: Unit
+    levels: tuple[float, ...]  # levels at which removal masks can be read from the bit-planes
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    splits: tuple[Split, ...] = tuple(Split)  # splits whose images are ranked
+    # requested settings for maps; the manifest records the actual settings of each file under `made`
+    maps: MapNumerics = MapNumerics.FLOAT32
+
+    @property
+    def estimator_record(self) -> Estimator:
+        """Return the estimator that ranks the features."""
+        return find_estimator(self.name)
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of the bit-planes."""
+        return Layout(self.shape, self.unit, self.levels)
+
+
+def make_spec_record(spec: RankingSpec) -> dict[str, Any]:
+    """Return the spec and the rule for ties as JSON values."""
+    identity: dict[str, Any] = json.loads(json.dumps(make_json_record(spec)))
+    return identity | {"tie_rule": TIE_RULE, "tie_seed": TIE_SEED}
+
+
+def make_file_metadata(spec: RankingSpec, split: Split) -> dict[str, Any]:
+    """Return the metadata of an Arrow file, with which other programs can read the file."""
+    layout = spec.layout
+    codes = {"boundaries": list(layout.bin_boundaries), "codes": list(layout.boundary_codes)}
+    return make_spec_record(spec) | codes | {"split": split.value}
+
+
+def make_ranking_spec(
+    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, network_number: int = 0
+) -> RankingSpec:
+    """Return the identity of an estimator's rankings for a suite; suites with equal identities share the rankings.
+
+    The suite need not contain the estimator. `data` is the fingerprint of the images, `shape` has the channels, height
+    and width of an image, and `network_number` is the number of the explained network.
+    """
+    return RankingSpec(
+        data=data,
+        reference=make_reference_spec(suite, data, network_number).key if estimator.depends_on_network else "",
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=list_stored_levels(suite),
+        shape=shape,
+        splits=list_splits_ranked_by_controls(suite)
+        if estimator.id in suite.controls
+        else list_ranked_splits(suite, estimator, network_number if estimator.depends_on_network else None),
+        maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
+    )
+
 
 Planes = NDArray[np.uint8]  # bit-planes of images, (n, planes, width)
 _COLUMN = "planes"

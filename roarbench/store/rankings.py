@@ -43,6 +43,7 @@ from roarbench.store.ranking_files import (
     ExplainedBatches,
     MapProvenance,
     Planes,
+    RankingSpec,
     advise_to_delete,
     are_rankings_equal_at_shared_levels,
     choose_parts_and_first_images,
@@ -54,13 +55,14 @@ from roarbench.store.ranking_files import (
     is_within_one_range,
     list_parts,
     load_rankings_checksum,
+    make_file_metadata,
+    make_spec_record,
     merge_batch_records,
     read_manifest,
     read_planes,
     refuse_mixed_devices,
     write_planes,
 )
-from roarbench.store.ranking_spec import RankingSpec, make_file_metadata, make_spec_record
 
 
 @dataclass(frozen=True)

@@ -19,23 +19,22 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind, insert_annotations, read_annotations
-from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
-from roarbench.store.failures import Failures, mark_not_failed_or_interrupted
+from roarbench.store.database import Database, find_stored_keys, insert_new, open_database, select_matching
 from roarbench.store.leases import (
+    Failures,
     Lease,
     LeaseReply,
     LeaseRequest,
     Owner,
     claim_leases,
     delete_leases,
+    mark_not_failed_or_interrupted,
     read_boot_id,
     read_leases_of_living_owners,
     release_lease,
     renew_leases,
 )
-from roarbench.store.open_database import open_database
-from roarbench.store.process_provenance import read_code_version
-from roarbench.store.run_result import RunResult, make_result_row, read_result
+from roarbench.store.run_result import RunResult, make_result_row, read_code_version, read_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
@@ -111,12 +110,8 @@ class ResultsStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.database.save_and_raise_if_file_removed()
-        finally:
-            self.close()
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def add_results(
         self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = {}

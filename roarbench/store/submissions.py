@@ -22,12 +22,12 @@ def store_submission(database: Database, submission: Submission) -> None:
 
 def insert_submission(connection: Connection, submission: Submission) -> None:
     """Store a submission within a transaction."""
-    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
+    known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.id_without_parameters))
     if known is None:
-        row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
+        row = {"id": submission.id_without_parameters, "sha256": submission.sha256, "source": submission.source}
         connection.execute(insert(entries), row)
     elif known != submission.sha256:
-        seen = f"a different file is stored as {submission.file_id}"
+        seen = f"a different file is stored as {submission.id_without_parameters}"
         raise StoreError(f"{seen}; add a comment to your file, so that its id changes")
 
 
@@ -45,12 +45,12 @@ def read_submissions_by_id(database: Database, ids: Collection[str] | None = Non
 def read_submissions_of_estimators(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
     """Return a dict from estimator ids to submissions with parameters; other estimators have no entry."""
     ids = {name: estimator_id for name in estimators if (estimator_id := EstimatorId.parse(name)).submitted}
-    file_ids = {estimator_id.file_id for estimator_id in ids.values()}
+    file_ids = {estimator_id.id_without_parameters for estimator_id in ids.values()}
     submissions = read_submissions_by_id(database, file_ids) if ids else {}
     return {
-        name: submissions[estimator_id.file_id].replace_parameters(estimator_id.listed or "")
+        name: submissions[estimator_id.id_without_parameters].replace_parameters(estimator_id.listed or "")
         for name, estimator_id in ids.items()
-        if estimator_id.file_id in submissions
+        if estimator_id.id_without_parameters in submissions
     }
 
 

@@ -13,12 +13,11 @@ from roarbench.common.text import write_csv
 from roarbench.store.annotations import export_annotations, insert_annotations
 from roarbench.store.database import insert_new, select_matching
 from roarbench.store.exported_file import ExportedFile, write_exported_file
-from roarbench.store.image_set_sources import LOCAL, insert_image_sources, read_image_sources
 from roarbench.store.results import Origin, ResultsStore, read_origins
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, results
 from roarbench.store.submissions import insert_submission, read_submissions_by_id
-from roarbench.store.user_suites import insert_suites, read_suites
+from roarbench.store.user_files import LOCAL, insert_image_sources, insert_suites, read_image_sources, read_suites
 
 _ROWS_PER_STATEMENT = 500
 _CSV_ROWS_IN_MEMORY = 100  # a row on 50,000 images has up to 206 KB

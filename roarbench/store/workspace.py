@@ -67,7 +67,7 @@ class Workspace:
     def read_submission(self, submission_id: str) -> bytes:
         """Return a submission's file after checking its hash; parameters and twins in the id are ignored."""
         estimator_id = EstimatorId.parse(submission_id)
-        path = self.submissions / f"{estimator_id.file_id}.py"
+        path = self.submissions / f"{estimator_id.id_without_parameters}.py"
         try:
             source = path.read_bytes()
         except OSError as error:

@@ -50,7 +50,7 @@ class Submission:
         return hashlib.sha256(self.source).hexdigest()
 
     @property
-    def file_id(self) -> str:
+    def id_without_parameters(self) -> str:
         """Return the id of the file, which consists of NAME and the first digits of the hash."""
         return f"{self.name}@{self.sha256[:8]}"
 
@@ -58,7 +58,7 @@ class Submission:
     def id(self) -> str:
         """Return the file's id, followed by the parameters whose values differ from the file's."""
         values = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
-        return f"{self.file_id}({values})" if values else self.file_id
+        return f"{self.id_without_parameters}({values})" if values else self.id_without_parameters
 
     @property
     def parameters(self) -> dict[str, Value]:

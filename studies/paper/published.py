@@ -35,7 +35,7 @@ from roarbench.stats.own_network_gain import OwnNetworkGain
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
-from roarbench.store.user_suites import read_suites
+from roarbench.store.user_files import read_suites
 
 RESULTS = Path(__file__).parents[2] / "results"
 REPLICATION = 1  # number of the replication that is compared

@@ -19,10 +19,10 @@ from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
-from roarbench.store.image_set_sources import LOCAL, ImageSource
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
+from roarbench.store.user_files import LOCAL, ImageSource
 from tests.helpers.board_store import results
 from tests.helpers.made_up import IMAGES, SUITE, answers, choose_accuracy, make_suite_results, result
 from tests.helpers.older_suites import OLDER

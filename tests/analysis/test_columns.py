@@ -23,9 +23,8 @@ from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import list_lines_below_panel, list_sections
-from roarbench.store.quantus_scores import Score, store_scores
-from roarbench.store.ranking_files import MapProvenance
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.annotations import Score, store_scores
+from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
 from roarbench.store.workspace import Workspace

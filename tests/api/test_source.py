@@ -152,10 +152,10 @@ def test_make_submission_imports_captum_with_prefixed_name():
 
 
 def test_submission_id_depends_on_used_global_values(monkeypatch):
-    before = make_submission("mine", explain_by_helper).file_id
-    assert make_submission("mine", explain_by_helper).file_id == before
+    before = make_submission("mine", explain_by_helper).id_without_parameters
+    assert make_submission("mine", explain_by_helper).id_without_parameters == before
     monkeypatch.setitem(globals(), "SCALE", 4.0)
-    assert make_submission("mine", explain_by_helper).file_id != before
+    assert make_submission("mine", explain_by_helper).id_without_parameters != before
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attri
     # unchanged literals stay in the class alone, also those of named tuples
     assert not re.search(r"^(Settings\.sign|Factor\.\w+) = ", before.source.decode(), re.MULTILINE)
     monkeypatch.setattr(Settings, attribute, changed, raising=False)
-    assert make_submission("mine", explain_by_settings).file_id != before.file_id
+    assert make_submission("mine", explain_by_settings).id_without_parameters != before.id_without_parameters
     torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), expected, rtol=0, atol=0)
 
 

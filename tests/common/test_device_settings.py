@@ -18,7 +18,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import count_and_start_workers, importance_maps
 from roarbench.execution import run_images_and_masks as inputs
-from roarbench.store.process_provenance import count_cores
+from roarbench.store.run_result import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
 

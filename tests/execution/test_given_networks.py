@@ -33,10 +33,9 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.store import user_suites
+from roarbench.store import user_files
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
-from roarbench.store.trusted_network_files import record_trusted_network
-from roarbench.store.user_suites import store_or_replace_suite
+from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
 from tests.helpers.streamed import seeded
@@ -174,7 +173,7 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
     known = replace(SUITE, blocks=blocks)
-    monkeypatch.setattr(user_suites, "SUITE_VERSIONS", {(known.name, known.version): known})
+    monkeypatch.setattr(user_files, "SUITE_VERSIONS", {(known.name, known.version): known})
     rows = ran.run(set_explained_networks(known, files), tuple(files))
     one, two, four = files
     for row, needed in zip(PAIRS, [(two, one), (one, four), (two, four), (two,)], strict=True):

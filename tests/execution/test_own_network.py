@@ -35,7 +35,7 @@ from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.ranking_spec import make_ranking_spec
+from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
 from tests.helpers.tables import render_text

@@ -16,7 +16,7 @@ from roarbench.execution import explained_and_common_networks, importance_maps, 
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.process_provenance import read_code_version
+from roarbench.store.run_result import read_code_version
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]

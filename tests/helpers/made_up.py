@@ -14,8 +14,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.store.process_provenance import Provenance
-from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 
 DATA = PINNED_FINGERPRINTS["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000

@@ -25,7 +25,7 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult

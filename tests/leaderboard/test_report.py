@@ -115,7 +115,7 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     assert run == f"roarbench run {selected} --data DIR --reference torchvision:resnet50-v1 --reference FILE"
     assert command == f"roarbench report {selected} {shlex.join(options)} -o report.html"
 
-    trusted = f"{SUBMISSION.file_id}(samples=8)~trusted"
+    trusted = f"{SUBMISSION.id_without_parameters}(samples=8)~trusted"
     ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [SUBMISSION.id, trusted])))
     both = add_estimators_with_twins(SUITES["quick-roar"], [SUBMISSION.id, trusted])
     first, second, _ = list_report_commands(replace(found, suite=both, results=ran))
@@ -166,7 +166,7 @@ def test_settings_of_estimators_and_submissions(report):
 
 
 def test_settings_of_submission_with_other_values():
-    name, other = f"{SUBMISSION.file_id}(samples=8)", SUBMISSION.replace_parameters("samples=8")
+    name, other = f"{SUBMISSION.id_without_parameters}(samples=8)", SUBMISSION.replace_parameters("samples=8")
     found = collect_papers_and_settings(name, [SimpleNamespace(submissions={name: other})])
     assert found.settings == ("samples 8", "noise 0.1") and found.authors == "A. Author and B. Author"
 

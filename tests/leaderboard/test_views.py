@@ -21,8 +21,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.store.image_set_sources import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url, store_reproduction
+from roarbench.store.user_files import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.older_suites import OLDER
 

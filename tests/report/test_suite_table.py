@@ -20,8 +20,8 @@ from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
-from roarbench.store.process_provenance import Provenance
 from roarbench.store.results import UNVERIFIED, Origin, ResultsStore, make_default_url
+from roarbench.store.run_result import Provenance
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.limits_and_faults import ValidationFinding

@@ -20,7 +20,7 @@ from roarbench.store import exported_file, schema
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import check_exported_files, export_results, import_results
-from roarbench.store.user_suites import store_or_replace_suite
+from roarbench.store.user_files import store_or_replace_suite
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run

@@ -19,8 +19,7 @@ from roarbench.common.errors import StoreError
 from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.store import rankings
-from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance
-from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from tests.helpers.damage import flip, halve
 

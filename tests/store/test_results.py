@@ -1,17 +1,15 @@
 """Rows of the results store, and their provenance: code version, libraries and hardware."""
 
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from roarbench.common.errors import StoreError
-from roarbench.store import open_database, process_provenance
-from roarbench.store.process_provenance import Provenance
+from roarbench.store import run_result
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.run_result import RunResult, pack_correctness
+from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
@@ -60,7 +58,6 @@ def test_add_results_never_changes_stored_row_and_stamps_each_addition(store):
     states = [store.read_change_stamp()]
     assert store.add_results([first])
     states.append(store.read_change_stamp())
-    assert not store.add_results([first])
     assert not store.add_results([replace(make_result(first.run, total=9), seconds=99.0)])
     assert store.read_results(store.list_result_keys("")) == {first.run.key: first}
     assert store.read_change_stamp() == states[-1]
@@ -96,22 +93,7 @@ def test_read_results_reports_damaged_row_in_one_line(tmp_path):
             assert column != "bits" or f"(var-grad t=0.9 seed 0, {run.key}: " in str(caught.value)
 
 
-def test_use_one_connection_shares_connection_between_queries(tmp_path, monkeypatch):
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.add_results([make_result(make_run())])
-    opened, connect = [], open_database._connect_to_sqlite
-    monkeypatch.setattr(open_database, "_connect_to_sqlite", lambda *place: opened.append(place) or connect(*place))
-    with ResultsStore.open(make_default_url(tmp_path), read_only=True) as store:
-        opened.clear()
-        with store.database.use_one_connection():
-            assert store.find_done_keys(store.list_result_keys("")) == {make_run().key}
-            assert len(store.read_results([make_run().key])) == len(opened) == 1
-            with ThreadPoolExecutor(1) as other:  # another thread has its own connection
-                assert other.submit(store.find_done_keys, [make_run().key]).result() and len(opened) == 2
-        assert store.list_datasets_and_networks() and len(opened) == 3, "afterwards each asks anew"
-
-
-def test_read_commit_marks_changed_code_as_dirty(tmp_path, monkeypatch):
+def test_read_commit_marks_changed_code_as_dirty(tmp_path):
     folder = tmp_path / "package"
     folder.mkdir()
     (folder / "__init__.py").write_text("1")
@@ -120,26 +102,17 @@ def test_read_commit_marks_changed_code_as_dirty(tmp_path, monkeypatch):
         subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
     (folder / "notes.txt").write_text("not part of the code")
     (tmp_path / "README.md").unlink()  # not code either
-    commit = process_provenance._run_git(folder, "log", "-1", "--format=%h")
-    assert process_provenance._read_commit(folder) == commit
+    commit = run_result._run_git(folder, "log", "-1", "--format=%h")
+    assert run_result._read_commit(folder) == commit
     (folder / "__init__.py").write_text("2")
-    assert process_provenance._read_commit(folder) == f"{commit}+dirty"
+    assert run_result._read_commit(folder) == f"{commit}+dirty"
     (folder / "venv").mkdir()  # an environment inside a checkout is not part of the commit
     (folder / "venv" / "__init__.py").write_text("1")
-    assert process_provenance._read_commit(folder / "venv") == ""
-    monkeypatch.setenv("PATH", "")
-    assert process_provenance._read_commit(folder) == ""
-    monkeypatch.setattr(process_provenance, "_read_commit", lambda package: package.name)
-    assert process_provenance.read_code_version.__wrapped__().endswith(" roarbench"), "the whole package"
+    assert run_result._read_commit(folder / "venv") == ""
 
 
-def test_provenance_omits_unknown_values_and_strips_markup():
-    """Old rows record the device `cpu` whatever the device was."""
-    old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
-    assert old.known_values == {"torch": "2", "cpu": "EPYC", "cores": "2"}
-    new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})
-    assert new.rounding_settings == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
+def test_provenance_strips_markup():
     hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
-    said = Provenance("0", {}, hostile).rounding_settings
+    said = Provenance("0", {"torch": "2"}, hostile).rounding_settings
+    assert said.keys() == {"processor", "precision"} and len(said["processor"]) == 60
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
-    assert len(said["processor"]) == 60

@@ -27,7 +27,6 @@ from roarbench.store.archive_rows import (
     list_keys_of_estimator_and_twins,
     read_archived_rows,
 )
-from roarbench.store.image_set_sources import ImageSource, read_image_sources, store_image_sources
 from roarbench.store.leases import Owner
 from roarbench.store.results import (
     Origin,
@@ -45,7 +44,13 @@ from roarbench.store.submissions import (
     store_submission,
 )
 from roarbench.store.transfer import export_results, export_results_as_csv, import_results
-from roarbench.store.user_suites import read_suites, store_or_replace_suite
+from roarbench.store.user_files import (
+    ImageSource,
+    read_image_sources,
+    read_suites,
+    store_image_sources,
+    store_or_replace_suite,
+)
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.elsewhere import ROOT
 from tests.helpers.own_photos import write_suite
@@ -63,7 +68,7 @@ def make_rows(*names):
 def test_store_submission_keeps_one_file_per_id(store):
     for each in (ENTRY, OTHER, ENTRY):
         store_submission(store.database, each)
-    twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
+    twin = SimpleNamespace(id_without_parameters=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
     with pytest.raises(StoreError, match=f"a different file is stored as {ENTRY.id}"):
         store_submission(store.database, twin)
     assert read_submissions_by_id(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}

@@ -134,7 +134,7 @@ def test_replace_parameters_changes_only_default_values_and_rejects_bad_values()
         by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
         assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
         assert tuned.id == f"{parse_submission(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
-        assert (tuned.source, tuned.file_id) == (file, parse_submission(file).id)
+        assert (tuned.source, tuned.id_without_parameters) == (file, parse_submission(file).id)
     usual, exact = (parse_submission(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
     for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
         assert usual.replace_parameters(listed) == usual  # the defaults, written out
@@ -168,7 +168,7 @@ def test_parameters_follow_file_name_and_precede_marks_in_estimator_id(tmp_path)
     found, asked = find_estimator(name), EstimatorId.parse(name)
     assert (found.id, found.twin, found.submitted) == (name, "blurred", True)
     assert found.parsed_id.marks == ("trusted", "cuda")
-    assert (asked.file_id, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
+    assert (asked.id_without_parameters, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
     untwinned, trusted = map(find_estimator, (found.id_without_last_twin, "mine@0123abcd~trusted~cuda"))
     assert untwinned.fingerprint != trusted.fingerprint
     for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):

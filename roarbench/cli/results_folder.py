@@ -68,10 +68,10 @@ def submit(
 
     Rows of a small version (--max-images) cannot be submitted.
     """
-    from roarbench.analysis.load_results import open_read_only_results
+    from roarbench.analysis.load_results import open_store_for_reading
     from roarbench.report.row_pull_request import add_published_file, plan_pull_request
 
-    with open_read_only_results(store, db) as results_store:
+    with open_store_for_reading(store, db) as results_store:
         prepared = plan_pull_request(results_store, suite, row, folder, about)
         if write:
             _run_git(folder, "switch", "--create", prepared.branch)

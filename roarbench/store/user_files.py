@@ -1,0 +1,185 @@
+"""Store what comes from users' files: suites, the sources of their images, and trust in their network files.
+
+Results identify their images by a fingerprint. The record of a suite contains the source of its network, and imported
+results bring this record. Nothing here imports torch.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from platformdirs import user_data_path
+from sqlalchemy import Connection, delete, select
+
+from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.files import convert_write_errors, write_atomically
+from roarbench.common.identity import Keyed, check_field_values, encode_canonically, hash_value
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
+from roarbench.plan.suites import SUITE_VERSIONS
+from roarbench.store.database import Database, insert_new
+from roarbench.store.schema import images, suites
+
+
+def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
+    """Store a suite from a user's file, with the folder of its data; replace an earlier copy."""
+    with database.begin_exclusive_write() as connection:
+        connection.execute(delete(suites).where(suites.c.id == suite.name_in_commands))
+        insert_suites(connection, [suite])
+
+
+def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
+    """Store suites within a transaction; existing suites stay unchanged."""
+    rows = [
+        {
+            "id": suite.name_in_commands,
+            "record": encode_canonically(convert_user_suite_to_record(suite)),
+            "folder": suite.dataset_record.folder,
+        }
+        for suite in new
+    ]
+    insert_new(connection, suites, rows)
+
+
+def read_suites(database: Database) -> list[SuiteSpec]:
+    """Return the stored suites from users' files, oldest first; skip suites that this version cannot read."""
+    stored_suites = []
+    with database.begin_read() as connection:
+        rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
+    for row in rows:
+        with suppress(CallerError, KeyError, TypeError, ValueError):
+            suite = read_user_suite_record(json.loads(row.record))
+            if suite.name_in_commands == row.id:
+                stored_suites.append(_set_dataset_folder(suite, row.folder))
+    return stored_suites
+
+
+def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
+    if suite.own is None or suite.own.dataset is None:
+        return suite
+    return replace(suite, own=replace(suite.own, dataset=replace(suite.own.dataset, folder=folder)))
+
+
+def list_all_suites(database: Database) -> list[SuiteSpec]:
+    """Return all versions of the named suites, then the stored suites from users' files."""
+    return [*SUITE_VERSIONS.values(), *read_suites(database)]
+
+
+def record_trusted_network(suite: SuiteSpec) -> None:
+    """Record that this user trusts a suite's network files; if the record cannot be written, do nothing."""
+    for source in _list_network_sources(suite):
+        with suppress(StoreError):
+            _save_source(_find_trusted_networks_folder(), source)
+
+
+def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path) -> None:
+    """Raise CallerError if this user does not trust a suite's network file; save a copy to read in the store's folder.
+
+    `trusted_digest` is the SHA-256 of a file that the user trusts, or empty.
+    """
+    for source in _list_network_sources(suite):
+        digest = sha256(source.encode()).hexdigest()
+        if trusted_digest == digest or (_find_trusted_networks_folder() / f"{digest}.py").exists():
+            continue
+        path = _save_source(store / "imported-networks", source)
+        seen = f"{suite.name_in_commands} would run {suite.architecture_names} with your rights"
+        raise CallerError(
+            f"{seen}, a file that came with imported results; read {path}, then add --trust-network {digest}"
+        )
+
+
+def _list_network_sources(suite: SuiteSpec) -> list[str]:
+    sources = [suite.network_source, *(network.source for network in suite.networks)]
+    return [source for source in dict.fromkeys(sources) if source]
+
+
+def _find_trusted_networks_folder() -> Path:
+    """Return the folder of trusted files, which is outside of stores, because a store may come from another user."""
+    return user_data_path("roarbench") / "trusted-networks"
+
+
+def _save_source(folder: Path, source: str) -> Path:
+    path = folder / f"{sha256(source.encode()).hexdigest()}.py"
+    if not path.exists():
+        with convert_write_errors(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, lambda temporary: temporary.write_bytes(source.encode()))
+    return path
+
+
+LOCAL = "local"  # kind of images from a caller's folder
+
+
+@dataclass(frozen=True)
+class ImageSource(Keyed):
+    """Source of a set of images, which a fingerprint identifies."""
+
+    data: str  # fingerprint of the decoded images and labels
+    dataset: str
+    limit: int | None  # images per split of a reduced data set; None for the whole set
+    kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
+    folder: str = ""  # path of a local source; only the last part of the path if imported
+    files: str = ""  # hash of a local source (`hash_record_and_files`); empty if unknown
+
+
+def read_image_sources(database: Database) -> list[ImageSource]:
+    """Return all image sources of a store, oldest first."""
+    columns = [images.c[field.name] for field in fields(ImageSource)]
+    with database.begin_read() as connection:
+        rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
+        return [ImageSource(**row._mapping) for row in rows]
+
+
+def store_image_sources(database: Database, new: Iterable[ImageSource]) -> None:
+    """Store image sources; existing ones stay unchanged."""
+    with database.begin_exclusive_write() as connection:
+        insert_image_sources(connection, new)
+
+
+def insert_image_sources(connection: Connection, new: Iterable[ImageSource]) -> None:
+    """Store image sources within a transaction."""
+    insert_new(connection, images, [{"key": source.key, **vars(source)} for source in new])
+
+
+def check_imported_source(source: ImageSource) -> ImageSource:
+    """Check a source that was read from an export; raise ValueError for wrong types or a folder with a path."""
+    check_field_values(source)
+    if "/" in source.folder:
+        raise ValueError(f"folder is {source.folder}, expected a name without '/'")
+    return source
+
+
+def read_sources_of_decoded_images(folder: Path, dataset: str) -> list[ImageSource]:
+    """Return the sources of a data set's decoded images in a folder, oldest first."""
+    sources = []
+    for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
+        with suppress(ValueError, LookupError):  # the code that loads the images reports a damaged manifest
+            sources.append(_make_image_source(json.loads(path.read_text())))
+    return [source for source in sources if source.dataset == dataset]
+
+
+def read_test_labels(folder: Path, fingerprint: str) -> NDArray[np.int64] | None:
+    """Return the labels of the decoded test images with a fingerprint, int64 (n,); None if they are not in a folder."""
+    for path in folder.glob("*/manifest.json"):
+        with suppress(ValueError, LookupError, OSError):
+            if json.loads(path.read_text())["fingerprint"] == fingerprint:
+                return np.fromfile(path.parent / "test-labels.bin", np.int64)
+    return None
+
+
+def _make_image_source(manifest: Mapping[str, Any]) -> ImageSource:
+    source, record = manifest["source"], manifest["record"]
+    local = source["kind"] == LOCAL
+    folder, files = (source["folder"], hash_record_and_files(record, source)) if local else ("", "")
+    return ImageSource(manifest["fingerprint"], record["name"], manifest["limit"], source["kind"], folder, files)
+
+
+def hash_record_and_files(record: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+    """Return a hash of a data set's record and of its files' names, sizes and times, without the folder's path."""
+    return hash_value({"record": record, "files": source["files"]})
