@@ -21,7 +21,7 @@ from roarbench.compute.augment import find_largest_shift
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.ranking import count_removed, draw_tie_order, make_sort_keys
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay

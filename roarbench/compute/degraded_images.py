@@ -1,11 +1,16 @@
 """Sets of degraded images and of removal masks; the features are removed when the images are read.
 
-Each class is a set with a length and a method `batch`, which training and scoring call.
+Each class is a set with a length and a method `batch`, which training and scoring call. The images of the classes
+`Streamed` stay in files; threads read the pixels and removal masks of the next few batches ahead, and for a GPU into
+pinned memory, so that the copy to the device overlaps with the computation.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import tee
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +21,20 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import degrade, replace_features, take_rows, unpack_removal_masks
+
+PREFETCHED_PARTS = 4  # parts of batches that are read ahead
+READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster
+ByteArray = NDArray[np.uint8]
+
+
+class Inputs(Protocol):
+    """Inputs for training and testing: degraded images or removal masks."""
+
+    def __len__(self) -> int:
+        """Return the number of inputs."""
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return inputs by index, int64 (b,), as float32 (b, c, h, w): images in [0, 255] or masks of 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -146,3 +165,106 @@ class ImagesWithExchangedMasks:
             lenders = (index.cpu() + steps) % len(self)
         mask_numbers = torch.randint(len(self.ranking_masks), (len(index),), generator=self.generator)
         return lenders.numpy(), mask_numbers.numpy()
+
+
+class StreamedImages:
+    """Images with a fixed removal mask each; pixels and masks stay in files.
+
+    `pixels`, uint8 (n, c, h, w), and `removed`, packed masks as uint8 (n, ceil(d / 8)), are memory-mapped; if `removed`
+    is None, no feature is removed. `fill` is float32 (c,), in [0, 255]. Images are degraded on `device`.
+    """
+
+    def __init__(
+        self, pixels: ByteArray, removed: ByteArray | None, fill: Tensor, unit: Unit, device: torch.device
+    ) -> None:
+        self._pixels, self._removed, self._unit = pixels, removed, unit
+        self._fill, self._device = fill.to(device), device
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="images")
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield each part of a batch, float32 (b, c, h, w) in [0, 255] on the device; threads read parts ahead."""
+        started: deque[_Part] = deque()
+        for index in parts:
+            started.append(self._start_reading(index))
+            if len(started) > PREFETCHED_PARTS:
+                yield self._wait_and_degrade(started.popleft())
+        while started:
+            yield self._wait_and_degrade(started.popleft())
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
+        return self._wait_and_degrade(self._start_reading(index))
+
+    def _start_reading(self, index: Tensor) -> "_Part":
+        """Start reading the pixels and removal masks of some images; raise IndexError if an image does not exist."""
+        low, high = index.aminmax()
+        if low < 0 or high >= len(self):
+            raise IndexError(f"there is no image {int(low if low < 0 else high)}, only 0 to {len(self) - 1}")
+        part, slices = _Part([], []), index.tensor_split(min(READERS, len(index)))
+        for source in (self._pixels, self._removed):
+            if source is not None:
+                # torch reuses pinned memory only after all copies from this memory have finished
+                pinned = self._device.type == "cuda"
+                target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
+                part.buffers.append(target)
+                for rows, out in zip(slices, target.tensor_split(len(slices)), strict=True):
+                    part.futures.append(self._readers.submit(_copy_rows, source, rows.numpy(), out.numpy()))
+        return part
+
+    def _wait_and_degrade(self, part: "_Part") -> Tensor:
+        for future in part.futures:
+            future.result()
+        pixels, *removed = (buffer.to(self._device, non_blocking=True) for buffer in part.buffers)
+        if not removed:
+            return pixels.float()
+        channels, height, width = self._pixels.shape[1:]
+        return degrade(pixels, unpack_removal_masks(removed[0], (channels, height, width), self._unit), self._fill)
+
+
+class StreamedChangingImages:
+    """Images whose removed features change at every reading; the pixels stay in a file and are prefetched.
+
+    `pixels`, uint8 (n, c, h, w), is the memory-mapped array of the pixels of `images`; the fill value of `images` is on
+    the device.
+    """
+
+    def __init__(
+        self, images: RandomlyDegradedImages | ImagesWithExchangedMasks, pixels: ByteArray, device: torch.device
+    ) -> None:
+        self._images, self.generator = images, images.generator
+        self._pixels = StreamedImages(pixels, None, torch.empty(0), images.unit, device)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield each part as `StreamedImages.read` does; the masks of a part are drawn when the part is yielded."""
+        indices, ahead = tee(parts)
+        for index, pixels in zip(indices, self._pixels.read(ahead), strict=True):
+            yield self._images.apply_new_masks(pixels, index)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return newly degraded images, float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
+        return self._images.apply_new_masks(self._pixels.batch(index), index)
+
+
+Streamed = StreamedImages | StreamedChangingImages
+
+
+def read_batches(inputs: Inputs, indices: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield the inputs of each batch of indices; streamed inputs are read ahead."""
+    return inputs.read(indices) if isinstance(inputs, Streamed) else map(inputs.batch, indices)
+
+
+class _Part(NamedTuple):
+    """Part of a batch whose rows the threads are reading from the files."""
+
+    buffers: list[Tensor]
+    futures: list[Future[None]]
+
+
+def _copy_rows(source: ByteArray, rows: NDArray[np.int64], target: ByteArray) -> None:
+    np.take(source, rows, axis=0, out=target, mode="clip")  # the other modes copy all rows to a buffer first

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from roarbench.common.device_settings import choose_device
-from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.map_input import ClassImages
 

@@ -31,7 +31,8 @@ from roarbench.compute.compiled_networks import (
     is_compilation_on,
     run_compiled_backward,
 )
-from roarbench.compute.normalised_inputs import Inputs, Normalisation
+from roarbench.compute.degraded_images import Inputs
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_learning_rate, find_side_share
 from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable

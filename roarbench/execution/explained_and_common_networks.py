@@ -13,7 +13,7 @@ from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Split
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.train import fit
 from roarbench.execution.job_context import JobContext, ReferenceModel

@@ -18,7 +18,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import count_network_cost
-from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (

@@ -16,7 +16,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import name_item
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit

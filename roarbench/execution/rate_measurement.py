@@ -28,7 +28,7 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.compute.compiled_networks import describe_compilation_failure
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.device_ranking import rank_to_bit_planes
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe

@@ -31,9 +31,12 @@ from roarbench.compute.degrade import (
 from roarbench.compute.degraded_images import (
     DegradedImages,
     ImagesWithExchangedMasks,
+    Inputs,
     RandomlyDegradedImages,
     RankingMask,
     RemovalMasks,
+    StreamedChangingImages,
+    StreamedImages,
 )
 from roarbench.compute.magnitude_matched_masks import (
     Unsigned,
@@ -41,8 +44,6 @@ from roarbench.compute.magnitude_matched_masks import (
     draw_matching_ties,
     make_other_image_masks,
 )
-from roarbench.compute.normalised_inputs import MEMORY_SHARE, Inputs
-from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.map_input import make_image_ids
@@ -52,6 +53,7 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import count_cores
 
 _BATCH = 256  # images per batch of filling, of matching, and of writing masks
+MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 _MAX_CACHED_STRATA = 2**30  # maximum features of a test split whose strata, one byte each, stay in memory
 _REDRAWN_SEEDS = {Split.TRAIN: 2000, Split.TEST: 3000}  # for `random-redrawn`; distinct from seeds of training runs
 EXCHANGE_SEED = 4_000_000  # base seed of mask exchanges; distinct from the seeds of training runs

@@ -23,7 +23,7 @@ from roarbench.common.device_settings import choose_device, choose_precision, li
 from roarbench.common.enums import Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
 from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import (
     NormalisedNetwork,
     choose_scoring_batch_size,

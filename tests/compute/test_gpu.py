@@ -9,12 +9,11 @@ from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
-from roarbench.compute.degraded_images import RandomlyDegradedImages
+from roarbench.compute.degraded_images import RandomlyDegradedImages, StreamedChangingImages, StreamedImages
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalised_inputs import normalise
+from roarbench.compute.normalisation import normalise
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.recipe import Augmentation
-from roarbench.compute.streamed_degraded_images import StreamedChangingImages, StreamedImages
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
 from tests.helpers.networks import randomise_weights

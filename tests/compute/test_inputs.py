@@ -1,6 +1,5 @@
 """Input images of networks: degraded, redrawn, with masks of other images, and streamed from files."""
 
-import mmap
 import threading
 from dataclasses import replace
 from itertools import product
@@ -11,21 +10,18 @@ import pytest
 import torch
 
 from roarbench.common.enums import Order, Split, Unit
-from roarbench.compute import streamed_degraded_images
+from roarbench.compute import degraded_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
+    PREFETCHED_PARTS,
     DegradedImages,
     ImagesWithExchangedMasks,
     RandomlyDegradedImages,
     RankingMask,
     RemovalMasks,
-)
-from roarbench.compute.streamed_degraded_images import (
-    PREFETCHED_PARTS,
     StreamedChangingImages,
     StreamedImages,
-    _find_memory_map,
 )
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_images_and_masks as inputs
@@ -142,33 +138,11 @@ def test_streamed_images_equal_images_in_memory(t, order, unit, tmp_path):
         array.tofile(path)
     pixels = _map_file(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
     removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
-    assert _find_memory_map(pixels) and _find_memory_map(removed) and not _find_memory_map(streamed._pixels)
     for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
         assert len(images) == len(held)
         for index, read in zip(batches, images.read(batches), strict=True):
             torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
             torch.testing.assert_close(images.batch(index), held.batch(index), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("side", [8, 64])
-def test_streamed_images_request_all_pages_before_first_copy(side, tmp_path, monkeypatch):
-    """Images take a fraction of a page, or three pages."""
-    monkeypatch.setattr(streamed_degraded_images, "READERS", 1)
-    pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
-    pixels.tofile(tmp_path / "pixels")
-    mapped = _map_file(tmp_path / "pixels", np.uint8, pixels.shape)
-    monkeypatch.setattr(streamed_degraded_images, "_find_memory_map", lambda array: SimpleNamespace(madvise=ask))
-    monkeypatch.setattr(streamed_degraded_images.np, "take", lambda *arguments, **options: asked.append("copies"))
-
-    def ask(advice, start, length):
-        assert advice == mmap.MADV_WILLNEED and start % mmap.PAGESIZE == 0
-        asked.append(range(start, start + length))
-
-    rows, length = [7, 49, 0], 3 * side**2
-    StreamedImages(mapped, None, FILL, Unit.SCALAR, CPU).batch(torch.tensor(rows))
-    assert asked.pop() == "copies"
-    for row, pages in zip(rows, asked, strict=True):
-        assert pages[-1] == (row + 1) * length - 1 and row * length - mmap.PAGESIZE < pages[0] <= row * length
 
 
 @pytest.mark.parametrize("wrong", [-1, 20])
@@ -189,7 +163,7 @@ def test_streamed_changing_images_read_ahead_without_drawing_ahead(fill, tmp_pat
         drawn.pixels.numpy().tofile(tmp_path / "pixels")
         mapped = _map_file(tmp_path / "pixels", np.uint8, tuple(drawn.pixels.shape))
         streamed = StreamedChangingImages(drawn, mapped, CPU)
-        assert len(streamed) == N and _find_memory_map(streamed._pixels._pixels)
+        assert len(streamed) == N
         for index, read in zip(batches, streamed.read(batches), strict=True):
             torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
             assert torch.equal(streamed.generator.get_state(), held.generator.get_state())
@@ -198,13 +172,13 @@ def test_streamed_changing_images_read_ahead_without_drawing_ahead(fill, tmp_pat
 
 def test_streamed_images_read_each_batch_once_in_background_threads(monkeypatch):
     streamed, _ = both()
-    read, real = [], streamed_degraded_images._copy_rows
+    read, real = [], degraded_images._copy_rows
 
     def noted(source, rows, target):
         read.append((rows.tolist(), threading.get_ident()))
         real(source, rows, target)
 
-    monkeypatch.setattr(streamed_degraded_images, "_copy_rows", noted)
+    monkeypatch.setattr(degraded_images, "_copy_rows", noted)
     begun = []
     parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
     for number, _ in enumerate(streamed.read(parts)):

@@ -91,7 +91,7 @@ def test_replayed_steps_raise_machine_failure_during_capture(monkeypatch):
 def begin_training(recipe=RECIPE, compiled=False):
     """A training on the CPU that replays its steps as one on a GPU does."""
     training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
-    training._gpu, training._compiles, training._batches._cache = True, compiled, None
+    training._gpu, training._compiles = True, compiled
     training._replayed = training._make_replayed_steps()
     return training
 

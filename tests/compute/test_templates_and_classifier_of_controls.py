@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from roarbench.compute import templates_and_classifier_of_controls
-from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.map_input import Batch
 from tests.helpers.tiny_suite import make_work

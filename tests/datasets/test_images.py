@@ -15,7 +15,7 @@ from PIL import ExifTags, Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.compute import torchvision_networks
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (

@@ -18,7 +18,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.execution import count_and_start_workers, suite_networks
 from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.reproduce_run import RerunRequest, reproduce

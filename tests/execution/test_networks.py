@@ -10,7 +10,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RankingMask
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator

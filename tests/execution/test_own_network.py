@@ -17,7 +17,7 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.api.suite_result import SuiteResult
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.common.errors import LostLease
-from roarbench.compute.normalised_inputs import Normalisation, normalise
+from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph

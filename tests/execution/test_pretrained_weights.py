@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import explained_and_common_networks as networks
 from roarbench.execution import suite_networks, train_and_score_runs

@@ -10,7 +10,7 @@ import torch
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.catalogue import find_estimator

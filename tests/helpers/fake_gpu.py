@@ -9,6 +9,7 @@ find wrong numbers, the order of streams, pinned memory used again too early, wh
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
@@ -122,7 +123,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
-    from roarbench.compute import replayed_steps
+    from roarbench.compute import normalisation, replayed_steps
     from roarbench.estimators import shared_pass
 
     gpu = FakeGpu()
@@ -138,6 +139,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
             (shared_pass, "prefetch", lambda items: items),  # the modes are of one thread
+            (normalisation, "_copy_to_device", lru_cache(normalisation._copy_to_device.__wrapped__)),
             (replayed_steps, "_run_on_own_stream", lambda step, *batch: step(*batch)),
             (replayed_steps, "_StepGraph", EagerGraph),
         ):

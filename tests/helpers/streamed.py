@@ -5,9 +5,8 @@ import torch
 
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
-from roarbench.compute.degraded_images import DegradedImages
+from roarbench.compute.degraded_images import DegradedImages, StreamedImages
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
-from roarbench.compute.streamed_degraded_images import StreamedImages
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])

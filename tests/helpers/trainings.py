@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from roarbench.common.enums import Precision, Unit
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalised_inputs import Normalisation
+from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
 from tests.helpers.streamed import seeded
 
