@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import Tensor
 
 from roarbench.api.precomputed_maps import (
     MapsBySplit,
@@ -17,12 +16,10 @@ from roarbench.api.precomputed_maps import (
     rank_precomputed_maps,
     read_maps,
 )
-from roarbench.api.ranking_and_removal import check_map_shape
 from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.submission_source import make_submission
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
-from roarbench.api.user_networks import refuse_changes_of_network
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
@@ -36,7 +33,10 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.report.status import list_run_failures
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.entry_points import EstimateFunction, NoEntryPoint, find_entry_point
+from roarbench.submissions.entry_points import EstimateFunction
+from roarbench.submissions.limits_and_faults import Refusal
+from roarbench.submissions.run_in_sandbox import find_nonfinite_map_fault
+from roarbench.submissions.submission_calls import ExplainedPart, compute_map_batches, load_entry_point
 from roarbench.submissions.submission_file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
@@ -109,50 +109,24 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
 
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox."""
-    module = ModuleType(submission.name)
-    exec(compile(submission.source, f"<{submission.name}>", "exec"), module.__dict__)
-    try:
-        estimate = find_entry_point(module)
-    except NoEntryPoint as error:
-        raise CallerError(str(error)) from None
-    record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
-    images, targets = torch.randn(_NOISE_IMAGES, *record.shape, generator=generator), torch.arange(_NOISE_IMAGES) % 2
-
-    def compute_maps(rows: Tensor) -> tuple[Tensor, bool]:
-        """Return the maps of some noise images, and whether the function drew random numbers."""
-        row_generator = torch.Generator().manual_seed(int(rows[0]))
-        before = row_generator.get_state()
-        maps = _compute_checked_maps(submission.name, estimate, (model, images[rows], targets[rows], row_generator))
-        return maps, not torch.equal(before, row_generator.get_state())
-
-    with refuse_changes_of_network(model, submission.name):
-        all_rows = torch.arange(_NOISE_IMAGES)
-        maps, draws = compute_maps(all_rows)
-        if draws:  # an estimator that draws random numbers gets one image at a time
-            maps, repeated = (torch.cat([compute_maps(row)[0] for row in torch.split(all_rows, 1)]) for _ in range(2))
-            reversed_maps = repeated.flip(0)
-        else:
-            repeated = compute_maps(all_rows)[0]
-            reversed_maps = torch.cat([compute_maps(rows)[0] for rows in torch.split(all_rows.flip(0), 3)])
-        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reversed_maps)
+    images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
+    part = ExplainedPart(model, images, torch.arange(_NOISE_IMAGES) % 2, torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
+    try:
+        estimate = load_entry_point(submission.source)
+        maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
+        reordered = _compute_finite_maps(estimate, part.reverse_images(_NOISE_IMAGES - 1))
+        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+    except Refusal as refusal:
+        raise refusal.add_subject(submission.name) from None
 
 
-def _compute_checked_maps(
-    name: str, estimate: EstimateFunction, inputs: tuple[nn.Module, Tensor, Tensor, torch.Generator]
-) -> Tensor:
-    """Compute maps; CallerError if the maps are unusable, or if the function changes its inputs."""
-    model, images, targets, generator = inputs
-    passed_images, passed_targets = images.clone(), targets.clone()
-    maps = estimate(model, passed_images, passed_targets, generator)
-    if not isinstance(maps, Tensor):
-        raise CallerError(f"{name} returned {type(maps).__name__}, expected a torch.Tensor or a NumPy array")
-    check_map_shape(f"the maps of {name}", tuple(maps.shape), tuple(images.shape))
-    if not maps.isfinite().all():
-        raise CallerError(f"the maps of {name} have values that are NaN or infinite; expected finite numbers")
-    if not torch.equal(images, passed_images) or not torch.equal(targets, passed_targets):
-        raise CallerError(f"{name} changed its images or targets in place; use a .clone()")
-    return maps.detach()
+def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
+    maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
+    if fault := find_nonfinite_map_fault([maps]):
+        raise Refusal(*fault)
+    return maps
 
 
 class _Evaluation(NamedTuple):

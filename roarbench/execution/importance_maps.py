@@ -40,11 +40,12 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, merge_batch_records
 from roarbench.submissions.limits_and_faults import compute_limits
 from roarbench.submissions.run_in_sandbox import (
-    ExplainedPart,
     SandboxTask,
     count_images_per_call,
+    derive_image_seeds,
     run_submission,
 )
+from roarbench.submissions.submission_calls import ExplainedPart
 from roarbench.submissions.submission_file import parse_submission
 
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
@@ -137,8 +138,8 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     network = work.suite.find_network(explained.number)
     file, parameters = estimator.parsed_id.id_without_parameters, estimator.parsed_id.listed or ""
     code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
-    n, size = len(ids), count_images_per_call(network)
-    sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, ids, size)
+    n, size, seeds = len(ids), count_images_per_call(network), derive_image_seeds(ids)
+    sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, seeds, size)
     task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
     limits = compute_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)

@@ -14,13 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
+
 EstimateFunction = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
 CONTRACT = ("model", "images", "targets", "generator")
 _EXPECTED = f"def estimate({', '.join(CONTRACT)})"
-
-
-class NoEntryPoint(Exception):
-    """Raised for a module that defines no entry point, or several."""
 
 
 def find_entry_point(module: ModuleType) -> EstimateFunction:
@@ -32,13 +30,14 @@ def find_entry_point(module: ModuleType) -> EstimateFunction:
     arrays `inputs` and `targets` by name and returns a NumPy array.
 
     Raises:
-        NoEntryPoint: The module has no entry point or several, or `estimate` takes other arguments.
+        Refusal: The module has no entry point or several, or `estimate` takes other arguments.
     """
     names = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
     if not names:
-        raise NoEntryPoint(f"no function 'estimate'; write {_EXPECTED}")
+        raise Refusal(SubmissionFault.SIGNATURE, f"no function 'estimate'; write {_EXPECTED}")
     if len(names) > 1:
-        raise NoEntryPoint(f"both '{names[0]}' and '{names[1]}' are defined, but only one can be run; rename the other")
+        seen = f"both '{names[0]}' and '{names[1]}' are defined"
+        raise Refusal(SubmissionFault.SIGNATURE, f"{seen}, but only one can be run; rename the other")
     return _CONVENTIONS[names[0]](getattr(module, names[0]))
 
 
@@ -48,7 +47,8 @@ def _check_signature(estimate: EstimateFunction) -> EstimateFunction:
         signature.bind(*CONTRACT)
     except (TypeError, ValueError):
         seen = f"estimate{signature}" if "signature" in locals() else "estimate"
-        raise NoEntryPoint(f"{seen} does not take four arguments; write {_EXPECTED}") from None
+        message = f"{seen} does not take four arguments; write {_EXPECTED}"
+        raise Refusal(SubmissionFault.SIGNATURE, message) from None
     return estimate
 
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from roarbench.common.enums import TEST_IDS
 from roarbench.common.errors import SandboxError
 from roarbench.common.identity import hash_value
-from roarbench.common.text import fit_on_one_line, list_some
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
@@ -31,6 +30,7 @@ from roarbench.submissions.sandbox_command import make_sandbox_command, make_tru
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
 from roarbench.submissions.seccomp_filter import open_filter
+from roarbench.submissions.submission_calls import ExplainedPart
 
 _VALUES_PER_SANDBOX = 512 * 3 * 64 * 64  # input values, about 512 images of 3 x 64 x 64; rounded to whole batches
 _SCRIPT = "sandbox_program.py"
@@ -41,17 +41,6 @@ _GIB = 2**30
 def count_images_per_call(network: NetworkSpec) -> int:
     """Return the number of images per call of `estimate`, limited by the memory of the network's activations."""
     return max(1, min(_MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES // (4 * count_network_cost(*network).activations)))
-
-
-class ExplainedPart(NamedTuple):
-    """Images, and the model that the submission explains on these images."""
-
-    model: nn.Module  # explained model; its weights are sent
-    images: Tensor  # float32 (n, c, h, w), normalised
-    targets: Tensor  # int64 (n,), the classes to explain
-    # int64 (n,), image numbers; numbers of test images start at `TEST_IDS`. The sandbox only receives seeds made of ids
-    ids: Tensor
-    batch: int  # images per call, for estimators that draw no random numbers
 
 
 class SandboxTask(NamedTuple):
@@ -108,10 +97,10 @@ def _run_and_close_pipe(device: str, descriptors: list[int], read: int, limits: 
         os.close(descriptors[-1])
 
 
-def derive_image_seeds(ids: Sequence[int]) -> NDArray[np.int64]:
-    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); seeds do not reveal image numbers."""
-    hashes = (hash_value({"submission's generator": number}) for number in ids)
-    return np.array([int(text[:16], 16) >> 1 for text in hashes], np.int64)
+def derive_image_seeds(ids: Tensor) -> Tensor:
+    """Return the seed of each image's generator, int64 (n,), in [0, 2^63); seeds do not reveal `ids`, int64 (n,)."""
+    hashes = (hash_value({"submission's generator": number}) for number in ids.tolist())
+    return torch.tensor([int(text[:16], 16) >> 1 for text in hashes], dtype=torch.int64)
 
 
 def _write_request(task: SandboxTask, limits: Limits) -> int:
@@ -122,7 +111,7 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
     arrays: dict[str, NDArray[Any]] = {"source": np.frombuffer(task.source, np.uint8)}
     for i, part in enumerate(task.parts):
         arrays |= {f"{i}.images": part.images.contiguous().numpy(), f"{i}.targets": part.targets.numpy()}
-        arrays[f"{i}.seeds"] = derive_image_seeds(part.ids.tolist())
+        arrays[f"{i}.seeds"] = part.seeds.numpy()
         weights = part.model.state_dict().items()
         arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
     return create_request(about, arrays)
@@ -135,7 +124,7 @@ def _make_answer(
     maps: tuple[Tensor, ...] = ()
     if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        fault = _find_nonfinite_map_fault(task.parts, maps)
+        fault = find_nonfinite_map_fault(maps) if maps else _UNREADABLE
     reported = header or {}
     memory = reported.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
@@ -211,20 +200,13 @@ def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.fl
         first += count
 
 
-def _find_nonfinite_map_fault(parts: tuple[ExplainedPart, ...], maps: tuple[Tensor, ...]) -> Fault | None:
-    if not maps:
-        return _UNREADABLE
+def find_nonfinite_map_fault(maps: Sequence[Tensor]) -> Fault | None:
+    """Return a fault if a map has values that are NaN or infinite."""
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
-    numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
-    if bad := sorted(set(numbers[~finite].tolist())):
-        targets = sorted(set(torch.cat([part.targets for part in parts])[~finite].tolist()))
-        classes = f"target{'s' * (len(targets) > 1)} {list_some(targets)}"
-        seen = (
-            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}; {classes}) "
-            "have values that are NaN or infinite"
-        )
-        return make_printable_fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
-    return None
+    if finite.all():
+        return None
+    seen = f"{int((~finite).sum())} of {len(finite)} maps have values that are NaN or infinite"
+    return make_printable_fault(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:

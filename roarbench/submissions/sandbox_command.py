@@ -22,7 +22,7 @@ _NETWORKS = (
     *("torchvision_networks", "missing_torchvision_operators"),
 )
 _INSIDE = (
-    *("__init__", "entry_points", "network_changes", "sealed_memory_messages"),
+    *("__init__", "entry_points", "network_changes", "sealed_memory_messages", "submission_calls"),
     *("isolation_probe", "limits_and_faults", "sandbox_program"),
 )
 _OWN = (  # files of roarbench for the program in the sandbox

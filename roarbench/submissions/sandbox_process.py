@@ -23,44 +23,26 @@ from roarbench.submissions.limits_and_faults import MAX_FILES, MAX_OUTPUT_BYTES,
 _MOUNT = Path("/sys/fs/cgroup")
 _NEEDED_CONTROLLERS = {"memory", "pids"}
 _OWN_PROCESSES = 8  # maximum processes of bubblewrap itself
-_MAX_EMPTY_SECONDS = 60.0  # an empty group that is older was left behind by a killed process
 _MAX_START_SECONDS = 300  # for the start of Python and torch on a busy machine
 _CHECK_INTERVAL = 0.05  # seconds between checks; at 10 GB/s a process can take half a gigabyte between two checks
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-class ControlGroup(NamedTuple):
-    """Control group of a sandbox."""
+def _make_join_command(group: Path) -> list[str]:
+    """Return the beginning of a command that joins the control group and then runs the rest of the command."""
+    return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(group)]
 
-    folder: Path
 
-    def make_join_command(self) -> list[str]:
-        """Return the beginning of a command that joins the group and then runs the rest of the command."""
-        return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(self.folder)]
-
-    @property
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds of all processes that were ever in the group."""
-        return self._read_number("cpu.stat", "usage_usec") / 1e6
-
-    @property
-    def ran_out_of_memory(self) -> bool:
-        """Return whether the kernel killed a process of the group at its memory limit."""
-        return self._read_number("memory.events", "oom_kill") > 0
-
-    def _read_number(self, file: str, name: str) -> int:
-        with suppress(OSError):
-            lines = map(str.split, (self.folder / file).read_text().splitlines())
-            return next((int(value) for key, value in lines if key == name), 0)
-        return 0
+def _read_group_number(group: Path, file: str, name: str) -> int:
+    with suppress(OSError):
+        lines = map(str.split, (group / file).read_text().splitlines())
+        return next((int(value) for key, value in lines if key == name), 0)
+    return 0
 
 
 @cache
 def find_parent_group() -> Path | None:
-    """Return the innermost control group of this process that may have new subgroups; None if there is none.
-
-    Empty subgroups that killed processes left behind are removed from the group.
-    """
+    """Return the innermost control group of this process that may have new subgroups; None if there is none."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
         own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
@@ -69,16 +51,8 @@ def find_parent_group() -> Path | None:
             if not folder.is_relative_to(_MOUNT):
                 break
             if _can_create_group(folder):
-                _remove_stale_groups(folder)
                 return folder
     return None
-
-
-def _remove_stale_groups(parent: Path) -> None:
-    for group in parent.glob("roarbench-*"):
-        with suppress(OSError):  # the group has processes, another process removed it, or this user may not
-            if time.time() - group.stat().st_mtime > _MAX_EMPTY_SECONDS:
-                group.rmdir()
 
 
 def _can_create_group(parent: Path) -> bool:
@@ -86,26 +60,27 @@ def _can_create_group(parent: Path) -> bool:
         if not set((parent / "cgroup.subtree_control").read_text().split()) >= _NEEDED_CONTROLLERS:
             return False
         with _create_group(parent, 2**26) as group:
-            command = [*group.make_join_command(), "/bin/true"]
+            command = [*_make_join_command(group), "/bin/true"]
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
 @contextmanager
-def _create_group(parent: Path, memory: int) -> Iterator[ControlGroup]:
-    group = ControlGroup(parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}")
-    group.folder.mkdir()
+def _create_group(parent: Path, memory: int) -> Iterator[Path]:
+    """Create a control group with limits of memory and processes; yield its folder."""
+    group = parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}"
+    group.mkdir()
     limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": MAX_PROCESSES + _OWN_PROCESSES}
     for name, value in {**limits, "memory.swap.max": 0}.items():
-        if (group.folder / name).exists():  # kernels without swap have no file `memory.swap.max`
-            (group.folder / name).write_text(str(value))
+        if (group / name).exists():  # kernels without swap have no file `memory.swap.max`
+            (group / name).write_text(str(value))
     try:
         yield group
     finally:
         for _ in range(100):  # the kernel needs a moment to remove dead processes
             with suppress(OSError):
-                group.folder.rmdir()
+                group.rmdir()
                 break
             time.sleep(0.01)
 
@@ -130,7 +105,7 @@ def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: i
     start_time, parent = time.monotonic(), find_parent_group()
     with _create_group(parent, limits.memory) if parent else nullcontext() as group:
         process = subprocess.Popen(
-            [*(group.make_join_command() if group else ()), *command],
+            [*(_make_join_command(group) if group else ()), *command],
             env={},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -149,7 +124,7 @@ class _Watchdog:
     """Watchdog that ends a sandbox at a limit, and measures its use of resources."""
 
     process: "subprocess.Popen[bytes]"
-    group: ControlGroup | None
+    group: Path | None  # folder of the control group
     output_pipe: int
     start_pipe: int  # has a byte when the submission's code has started
     limits: Limits
@@ -175,7 +150,7 @@ class _Watchdog:
         finally:
             self._kill_processes()
         self._read_output()
-        if stopped is None and self.group and self.group.ran_out_of_memory:
+        if stopped is None and self.group and _read_group_number(self.group, "memory.events", "oom_kill"):
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
         stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > MAX_OUTPUT_BYTES else None)
         code = self.process.returncode
@@ -193,7 +168,7 @@ class _Watchdog:
         self._read_output()
         self._find_first_process()
         cpu, memory = _measure_cpu_and_memory(self.process.pid)
-        cpu = self.group.cpu_seconds if self.group else cpu
+        cpu = _read_group_number(self.group, "cpu.stat", "usage_usec") / 1e6 if self.group else cpu
         # the sum counts pages that forked processes share several times, so measure exactly before stopping the sandbox
         if memory > self.limits.memory:
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))

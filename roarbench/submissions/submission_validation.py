@@ -1,7 +1,6 @@
 """Validate a submission: compute maps of a few images in fresh sandboxes, compare them, and estimate the cost."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -21,13 +20,14 @@ from roarbench.plan.suites import SUITES
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
 from roarbench.submissions.run_in_sandbox import (
-    ExplainedPart,
     SandboxAnswer,
     SandboxTask,
     count_images_per_call,
     count_images_per_sandbox,
+    derive_image_seeds,
     run_submission,
 )
+from roarbench.submissions.submission_calls import ExplainedPart
 from roarbench.submissions.submission_file import Submission
 
 _NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
@@ -108,14 +108,11 @@ def validate_submission(
     report_stage("checking the sandbox")
     check_sandbox_isolation()
     case = _make_test_case()
-    with ThreadPoolExecutor(1) as pool:  # computes the network's cost, needed at the end, while the sandboxes run
-        counting = pool.submit(count_network_cost, *suite.find_network())
-        report_stage("computing the maps of a few images")
-        first = _run_sandbox(submission, case)
-        report_stage("computing these maps again in another order, and maps of another model")
-        reversed_ = ExplainedPart(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
-        again = _run_sandbox(submission, reversed_, case, *_vary_target_model_and_count(case))
-        counting.result()
+    report_stage("computing the maps of a few images")
+    first = _run_sandbox(submission, case)
+    report_stage("computing these maps again in another order, and maps of another model")
+    variants = _vary_target_model_and_count(case)
+    again = _run_sandbox(submission, case.reverse_images(_OTHER_BATCH), case, *variants)
     (maps,), (reordered, repeated, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
@@ -151,7 +148,7 @@ def _make_test_case() -> ExplainedPart:
     images = images * 0.5 + disc * torch.randn(_IMAGES, _NETWORK.channels, 1, 1, generator=generator) * 1.5
     with torch.no_grad():
         targets = model(images).argmax(1)
-    return ExplainedPart(model, images, targets, torch.arange(_IMAGES), _BATCH)
+    return ExplainedPart(model, images, targets, derive_image_seeds(torch.arange(_IMAGES)), _BATCH)
 
 
 def _build_model(seed: int) -> nn.Module:
@@ -166,9 +163,9 @@ def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, Ex
     The targets of the third variant include all classes, because maps of a single class may be unusable.
     """
     copies = _LARGE_BATCH // _IMAGES
-    images, ids = case.images.repeat(copies, 1, 1, 1), case.ids.repeat(copies)
+    images, seeds = case.images.repeat(copies, 1, 1, 1), case.seeds.repeat(copies)
     targets = torch.arange(_LARGE_BATCH) % _NETWORK.classes
-    large_batch = ExplainedPart(case.model, images, targets, ids, _LARGE_BATCH)
+    large_batch = ExplainedPart(case.model, images, targets, seeds, _LARGE_BATCH)
     next_class = (case.targets + 1) % _NETWORK.classes
     return case._replace(targets=next_class), case._replace(model=_build_model(1)), large_batch
 

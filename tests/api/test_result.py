@@ -116,7 +116,7 @@ def test_evaluate_precomputed_maps_match_function(suite, result):
 
 def test_evaluate_rejects_invalid_maps_or_protocols(suite):
     for given, protocol, words in (
-        (lambda model, inputs, targets: inputs[..., :4], "roar", "the maps of saved have shape (4, 3, 16, 4)"),
+        (lambda model, inputs, targets: inputs[..., :4], "roar", "saved: the map has shape (4, 3, 16, 4)"),
         (
             ONE,
             "roar",
@@ -212,7 +212,7 @@ def set_training_mode(model, inputs, targets):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (zero_images, "changed its images or targets in place"),
+        (zero_images, "modified its images or targets in place"),
         (subtract_batch_mean, "depends on its batch"),
         (return_nan, "NaN or infinite"),
         (set_training_mode, "modified the model"),

@@ -11,8 +11,9 @@ import torch
 
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network
-from roarbench.submissions.run_in_sandbox import ExplainedPart, SandboxTask
+from roarbench.submissions.run_in_sandbox import SandboxTask, derive_image_seeds
 from roarbench.submissions.sandbox_process import SandboxExit
+from roarbench.submissions.submission_calls import ExplainedPart
 
 NETWORK = NetworkSpec("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """
@@ -28,7 +29,7 @@ def make_task(source: str, n: int = 5, batch: int = 2) -> SandboxTask:
     generator = torch.Generator().manual_seed(0)
     model = build_network(**NETWORK._asdict(), generator=generator).eval()
     images = torch.randn(n, 3, 16, 16, generator=generator)
-    part = ExplainedPart(model, images, torch.arange(n) % 4, torch.arange(n) + 2**32, batch)
+    part = ExplainedPart(model, images, torch.arange(n) % 4, derive_image_seeds(torch.arange(n) + 2**32), batch)
     return SandboxTask(source.encode(), NETWORK, (part,))
 
 
