@@ -14,8 +14,7 @@ import yaml
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import format_bytes, format_duration
-from roarbench.execution.forecast import make_plan
-from roarbench.execution.rates import SMALL
+from roarbench.execution.forecast import SMALL, make_plan
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suites import find_builtin_suite

@@ -34,7 +34,7 @@ from roarbench.common.files import convert_write_errors, lock_file, write_atomic
 from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.recipe import Augmentation
-from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
+from roarbench.execution.network_trials import insert_tuned_learning_rate
 from roarbench.plan.new_suite import compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.read_suite_file import parse_suite

@@ -212,8 +212,7 @@ class Suite:
 
     def make_request(self, plan: SuiteSpec, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
-        from roarbench.execution.count_and_start_workers import count_workers
-        from roarbench.execution.run_suite import Request
+        from roarbench.execution.run_suite import Request, count_workers
 
         return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
 

@@ -61,7 +61,7 @@ def new_suite(
 
     Three short training runs find a peak learning rate.
     """
-    from roarbench.execution.learning_rate_search import insert_tuned_learning_rate
+    from roarbench.execution.network_trials import insert_tuned_learning_rate
     from roarbench.plan.new_suite import write_new_suite_file
 
     say = partial(err.print, soft_wrap=True)

@@ -189,7 +189,7 @@ def _choose_workers(
     engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
 ) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
-    from roarbench.execution.count_and_start_workers import count_workers, start_local_workers
+    from roarbench.execution.run_suite import count_workers, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
@@ -220,9 +220,9 @@ def plan(
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load_results import load_results_reused_by_run
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
-    from roarbench.execution.count_and_start_workers import count_default_workers
     from roarbench.execution.forecast import make_plan
     from roarbench.execution.rate_measurement import start_rate_measurement
+    from roarbench.execution.run_suite import count_default_workers
     from roarbench.execution.workload import count_missing_work
     from roarbench.store.workspace import Workspace
 

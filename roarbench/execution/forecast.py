@@ -2,17 +2,200 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.common.text import format_bytes, format_count, format_duration
-from roarbench.execution.rates import CORE, GPU, Rates, assume_rates
-from roarbench.execution.workload import Work
-from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.external_networks import TORCHVISION
+from roarbench.compute.prediction import choose_scoring_batch_size
+from roarbench.execution.job_context import JobContext
+from roarbench.execution.job_graph import Step, count_forward_passes_per_image
+from roarbench.execution.workload import (
+    EXPLAIN,
+    SHARD,
+    TRAIN,
+    Work,
+    compute_micro_batch_size,
+    count_cost_per_image,
+    count_images_with_computed_fill,
+    count_noisy_copies,
+)
+from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_ranked_splits
+from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
+
+# side of a generated photograph, divided by the decoded side; ImageNet's photographs of about 400 x 350 pixels are
+# decoded to 224 x 224
+PHOTO = 2
+# seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
+# for a job of three runs
+JOB_OVERHEAD = 0.02
+SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds per image for each kind of work; 0 for kinds without work."""
+
+    device: str  # device that trains, scores, explains and ranks; CPU cores decode images
+    gpus: int  # number of GPUs; 0 if the device is a core
+    basis: str  # source of the rates; empty if just measured on this machine
+    decode: float  # to read and crop an image
+    train: float  # to train on an image once, in an epoch
+    predict: float  # to score an image
+    explain: float  # for one forward and backward pass
+    draw: float  # to draw the random numbers of one noisy copy
+    rank: float  # to rank the features for one estimator
+    submission: float | None = None  # to explain an image by a submission in the sandbox; None if not measured
+    fill: float = 0.0  # to fill with values that depend on the kept features; assumed, not measured
+    load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute, too
+    # share of a worker's training time in which the GPU computes; in the rest, it waits for this worker to launch
+    # kernels and may compute for other workers
+    busy: float = 1.0
+    lack: str = ""  # optional capability that the measured device lacks, one line
+
+    @property
+    def measured(self) -> bool:
+        """Return whether the rates were just measured on this machine."""
+        return not self.basis
+
+    def make_json_record(self) -> dict[str, Any]:
+        """Return the rates as JSON values."""
+        return asdict(self) | {"measured": self.measured}
+
+    def estimate_seconds(self, work: Work) -> dict[str, float | None]:
+        """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
+        unknown = None if work.images_submitted else 0.0
+        return {
+            "decode": work.images_decoded * self.decode,
+            "reference": work.images_reference * self.train,
+            "attribution": work.images_explained * self.explain,
+            "noise": work.copies_drawn * self.draw,
+            "submission": work.images_submitted * self.submission if self.submission is not None else unknown,
+            "ranking": work.images_ranked * self.rank,
+            "filling": work.images_filled * self.fill,
+            "retraining": work.images_retrained * self.train,
+            "scoring": work.images_scored * self.predict,
+            "overhead": work.jobs * JOB_OVERHEAD,
+        }
+
+
+def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
+    """Return the expected seconds of a core, or of a GPU, for a step."""
+    images, suite, seconds = work.images, work.suite, JOB_OVERHEAD
+    train, test = len(images.train.labels), len(images.test.labels)
+    if step.kind == "reference":
+        epochs = find_epochs_per_reference(suite)
+        predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
+        seconds += epochs * train * rates.train + predicted * rates.predict
+    elif step.kind == "rank":
+        _, specs, _, start, stop = step.job.arguments
+        noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
+        maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
+        if specs[0].estimator_record.submitted and rates.submission is not None:
+            maps = rates.submission
+        seconds += (stop - start) * (maps + noise + len(specs) * rates.rank)
+    elif step.kind == "network":
+        seconds += suite.recipe_record.epochs * train * rates.train
+    elif step.kind == "tune":
+        seconds += express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
+    elif step.first_run:
+        trains = step.first_run.cell.retrain.trains_per_run
+        epochs = step.first_run.recipe_record.epochs if trains else 0
+        cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
+        filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * rates.fill
+        seconds += epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
+    return seconds
+
+
+class AssumedSpeeds(NamedTuple):
+    """Assumed speeds of a device, in operations per second except where a comment says seconds."""
+
+    device: str
+    gpus: int
+    basis: str
+    train: float
+    train_small: float  # training with images of at most `SMALL` pixels per side
+    predict: float
+    explain: float
+    rank: float  # seconds per feature of a ranking
+    step: float = 0.0  # minimum seconds of a training step, for any network
+    replayed_step: float = 0.0  # the same if CUDA graphs replay the steps
+    explanation: float = 0.0  # minimum seconds of a forward and backward pass that explains images
+
+
+CORE = AssumedSpeeds(
+    *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise", 6e10, 6e10), predict=4e10, explain=4e10, rank=2.5e-8
+)
+# one H100 trained ResNet-50 at 90 TFLOP/s with images of 224 pixels per side, and at 34 TFLOP/s with 64 (docs/gpu.md);
+# the assumed 40 TFLOP/s in float32 are 60 % of the card's 67
+GPU = AssumedSpeeds(
+    "one GPU",
+    1,
+    "an H100 at 81 TFLOP/s in training (34 up to 64 pixels), 40 otherwise (not measured)",
+    train=8.1e13,
+    train_small=3.4e13,
+    predict=4e13,
+    explain=4e13,
+    rank=1e-9,  # the GPU sorts the features; not measured
+    # times of `resnet-quick`: a process launches kernels, or prepares batches, more slowly than the GPU computes
+    step=0.007,
+    replayed_step=0.0012,
+    explanation=0.006,  # like a step, but without the optimiser and the next batch; 15 workers took 5.9 ms per pass
+)
+# 15 workers on one H100 took 6,500 steps/s, eight times as many as one worker with 1.23 ms per step (docs/gpu.md); more
+# workers were not tried
+_LEAST_BUSY = 0.125
+_DECODE = 4e-8  # core-seconds per pixel of a photograph
+_DRAW = 1.2e-8  # core-seconds per number of a noisy copy
+_FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
+
+
+def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
+    """Estimate rates from counted operations, without timing."""
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
+    recipe = suite.recipe_record
+    batch = compute_micro_batch_size(recipe, record.train_images)
+    computing = _estimate_computing_seconds_per_image(suite, machine)
+    step = machine.replayed_step if _has_replayed_steps(suite) else machine.step
+    train = max(computing, step / batch)
+    return Rates(
+        device=machine.device,
+        gpus=machine.gpus,
+        basis=machine.basis,
+        decode=_DECODE * (PHOTO * record.size) ** 2,
+        train=train,
+        predict=max(flops / machine.predict, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.explanation / min(SHARD, record.train_images)),
+        draw=_DRAW * record.channels * record.size**2,
+        rank=machine.rank * record.channels * record.size**2,
+        fill=_FILL * prod(record.shape),
+        busy=estimate_gpu_busy_share(suite, train),
+    )
+
+
+def _has_replayed_steps(suite: SuiteSpec) -> bool:
+    """Return whether a GPU replays the suite's training steps from CUDA graphs; False for unknown networks."""
+    recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
+    return known and not recipe.compile and not recipe.uses_micro_batches
+
+
+def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float:
+    """Return the share of training time in which a GPU computes; in the rest, it waits for launches of kernels."""
+    computing = _estimate_computing_seconds_per_image(suite, GPU) / seconds_per_image
+    return min(1.0, max(computing, _LEAST_BUSY))
+
+
+def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
+    """Return the seconds in which a device computes one training image, from counted operations."""
+    speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
+    return TRAIN * suite.recipe_record.mean_relative_image_area * count_cost_per_image(suite).flops / speed
+
 
 _DAY, _YEAR = 86400, 365  # seconds per day; days per year
 _LONG = 3 * _DAY  # seconds; longer times are shown in days, too

@@ -11,7 +11,7 @@ from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.execution.suite_networks import build_suite_network
+from roarbench.execution.network_weights import build_suite_network
 from roarbench.plan.cells_and_runs import CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.planned_runs import list_ranked_splits, make_common_network_spec, make_reference_spec
 from roarbench.plan.suite import SuiteSpec

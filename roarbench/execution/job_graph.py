@@ -19,14 +19,15 @@ from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.execution.explained_and_common_networks import (
+from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.ranking_jobs import join_ranked_ranges, list_lock_names, rank_shard
+from roarbench.execution.training_and_scoring import (
+    execute_runs,
     fine_tune_common_network,
+    score_networks_on_maps_of_one_network,
     train_common_network,
     train_or_read_reference,
 )
-from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.ranking_jobs import join_ranked_ranges, list_lock_names, rank_shard
-from roarbench.execution.train_and_score_runs import execute_runs, score_networks_on_maps_of_one_network
 from roarbench.execution.workload import SHARD, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs

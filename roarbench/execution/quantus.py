@@ -17,11 +17,11 @@ from roarbench.analysis.quantus_and_probability_drop import PATCHES, REGIONS, RU
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_duration
-from roarbench.execution import importance_maps
+from roarbench.execution import ranking_jobs
 from roarbench.execution.artifact_verification import verify_images_and_rankings
-from roarbench.execution.explained_and_common_networks import train_or_read_reference
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
+from roarbench.execution.training_and_scoring import train_or_read_reference
 from roarbench.store.annotations import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import read_code_version, read_package_version, read_provenance
@@ -92,8 +92,8 @@ def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
 def _make_quantus_input(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
     train_or_read_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
-    batch = importance_maps.load_batch(explained, Split.TEST, 0, count, explained.norm)
-    (maps,) = importance_maps.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
+    batch = ranking_jobs.load_batch(explained, Split.TEST, 0, count, explained.norm)
+    (maps,) = ranking_jobs.make_maps_for_networks([(explained, estimator)], Split.TEST, 0, count).values()
     pixels, values = (np.ascontiguousarray(tensor.cpu().numpy()) for tensor in (batch.images, maps.importance))
     return QuantusInput(explained.load_trained(), pixels, batch.targets.numpy(), values)
 

@@ -1,22 +1,248 @@
-"""Rank a range of images by estimators that share forward and backward passes, and join the ranges."""
+"""Make importance maps of a range of images, rank their features, and join the ranges, as jobs of a worker."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from roarbench.common.enums import Split
+from roarbench.common.device_settings import (
+    choose_device,
+    choose_precision,
+    choose_processor_or_gpu_clock,
+    count_available_gpu_bytes,
+    name_device,
+)
+from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.device_ranking import make_cached_tie_order_function, rank_to_bit_planes
-from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.estimators.map_input import make_image_ids
-from roarbench.execution.importance_maps import choose_map_batch_size, find_map_device, make_maps_for_networks
-from roarbench.execution.job_context import JobContext
-from roarbench.store.ranking_files import MapProvenance, RankingSpec, merge_batch_records
-from roarbench.submissions.run_in_sandbox import count_images_per_sandbox
+from roarbench.compute.networks import count_network_cost
+from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
+from roarbench.estimators.catalogue import count_passes, find_estimator
+from roarbench.estimators.compute_maps import (
+    IMAGES_PER_PASS,
+    Maps,
+    MapTask,
+    PassReport,
+    compute_maps_of_tasks,
+    count_fitting_images,
+)
+from roarbench.estimators.estimator import SEED, Estimator
+from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
+from roarbench.estimators.ids import CUDA, TRUSTED
+from roarbench.estimators.map_input import Batch, blur, make_image_ids
+from roarbench.estimators.random_draws import draw_other_targets
+from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec, merge_batch_records
+from roarbench.submissions.limits_and_faults import compute_limits
+from roarbench.submissions.run_in_sandbox import (
+    SandboxTask,
+    count_images_per_call,
+    count_images_per_sandbox,
+    derive_image_seeds,
+    run_submission,
+)
+from roarbench.submissions.submission_calls import ExplainedPart
+from roarbench.submissions.submission_file import parse_submission
+
+MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
+
+
+class MapWithProvenance(NamedTuple):
+    """Importance maps, float32 (n, c, h, w) or (n, h, w), on the device that made them, and their provenance."""
+
+    importance: Tensor
+    provenance: MapProvenance
+
+
+def load_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
+    """Return images `start` to `stop - 1`, normalised; the targets are the predicted classes that the maps explain."""
+    images, store = explained.work.images[split], explained.store
+    targets = torch.zeros(stop - start, dtype=torch.int64)  # controls ignore targets
+    if store.has_predictions(split):
+        targets = torch.from_numpy(store.load_predictions(split).targets[start:stop])
+    truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
+    pixels = torch.from_numpy(images.pixels[start:stop])
+    ids, seed = make_image_ids(split, start, stop), explained.reference.seed
+    return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
+
+
+MapKey = tuple[ReferenceModel, str]  # an explained network and the id of an estimator
+
+
+def make_maps_for_networks(
+    keys: Iterable[MapKey], split: Split, start: int, stop: int
+) -> dict[MapKey, MapWithProvenance]:
+    """Make the maps of images `start` to `stop - 1` for several networks, which share the draws of noise."""
+    groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(keys))
+    for explained, estimator in sorted(pairs, key=lambda pair: (pair[1].job_group, pair[0].number, pair[1].id)):
+        groups[estimator.job_group][explained].append(estimator)
+    maps: dict[MapKey, MapWithProvenance] = {}
+    for group in groups.values():
+        parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
+        for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
+            maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
+    return maps
+
+
+class _GroupInputs(NamedTuple):
+    """Estimators that share passes, the network that they explain, and a batch of images."""
+
+    explained: ReferenceModel
+    estimators: list[Estimator]
+    batch: Batch
+
+
+def _load_group_inputs(
+    explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
+) -> _GroupInputs:
+    batch = load_batch(explained, split, start, stop, _choose_normalisation(explained, estimators[0]))
+    images = explained.work.images
+    if estimators[0].explained_variant == "other-target":
+        batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
+    if estimators[0].uses_prediction:
+        batch = batch._replace(class_images=compute_class_templates_and_classifier(images))
+    return _GroupInputs(explained, estimators, batch)
+
+
+def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
+    return Normalisation.of(explained.work.images) if estimator.control else explained.norm
+
+
+def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
+    """Make the maps of one group of estimators for each of several explained networks."""
+    if not parts[0].estimators[0].submitted:
+        return _make_builtin_maps(parts)
+    return [_make_submitted_maps(part) for part in parts]
+
+
+def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
+    if estimator.twin != "blurred":
+        return maps
+    n, h, w = maps.importance.shape[0], *maps.importance.shape[-2:]
+    return maps._replace(importance=blur(maps.importance.view(n, -1, h, w)).view_as(maps.importance))
+
+
+def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
+    """Make the maps of a submission and of its blurred twin for one network, in a sandbox of their own.
+
+    A submission that sees another explained network can subtract its map: input x gradient then has an own-network gain
+    of +57 instead of +16.
+    """
+    explained, (estimator, *_), (images, targets, ids, *_) = part
+    work = explained.work
+    network = work.suite.find_network(explained.number)
+    file, parameters = estimator.parsed_id.id_without_parameters, estimator.parsed_id.listed or ""
+    code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
+    n, size, seeds = len(ids), count_images_per_call(network), derive_image_seeds(ids)
+    sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, seeds, size)
+    task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
+    limits = compute_limits(n, count_network_cost(*network).flops)
+    answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
+    if answer.fault is not None:
+        # a RunError is stored as the run's failure: the submission is at fault, not the worker
+        raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
+    batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
+    (importance,) = answer.maps
+    maps = MapWithProvenance(importance, MapProvenance(answer.ended.cpu, batches=batches))
+    return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
+
+
+def find_map_device(estimator: Estimator) -> str:
+    """Return the kind of device on which this process makes an estimator's maps."""
+    return "cpu" if estimator.submitted and CUDA not in estimator.parsed_id.marks else name_device(choose_device())
+
+
+def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
+    """Make the maps of built-in estimators that share passes, or of controls, for several explained networks."""
+    device = choose_device()
+    clock = choose_processor_or_gpu_clock(device)
+    start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
+    numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
+    variant = estimator.explained_variant
+    networks = [part.explained for part in parts]
+    models = [
+        None if estimator.control else _load_and_speed_up_network(each, variant, numerics, each.store.read_checksum())
+        for each in networks
+    ]
+    blacks = [_choose_normalisation(each, estimator).black for each in networks]
+    precision = choose_precision(numerics.precision, device)
+    n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
+    size = choose_map_batch_size(first.work.suite, estimator_count)
+    used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
+    reports_of_batches: list[list[PassReport]] = []
+    maps_of_batches: list[list[Maps]] = []
+    for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
+        tasks = [
+            MapTask(estimators, model, batch.select_rows(rows).to(device), black)
+            for (_, estimators, batch), model, black in zip(parts, models, blacks, strict=True)
+        ]
+        maps_of_batches.append(compute_maps_of_tasks(tasks, precision, reports_of_batches.append))
+    passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
+    seconds_per_pass = (clock() - start) / passes
+    by_network = zip(parts, zip(*reports_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
+    return [
+        _join_maps_of_batches(variant, part.estimators, reports, maps, used_numerics, seconds_per_pass)
+        for part, reports, maps in by_network
+    ]
+
+
+def _join_maps_of_batches(
+    variant: str,
+    estimators: list[Estimator],
+    reports: Sequence[PassReport],
+    maps: Sequence[Maps],
+    numerics: MapNumerics,
+    seconds_per_pass: float,
+) -> dict[str, MapWithProvenance]:
+    """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
+    device = name_device(choose_device())
+    sizes = [report.images for report in reports]
+    batches = merge_batch_records(ExplainedBatches(size, size, numerics, device) for size in sizes)
+    # prediction stability is defined for the trained network's own predictions only
+    names = reports[0].stable_copies if variant == "trained" else ()
+    stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
+    joined = {}
+    for estimator in estimators:
+        seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass
+        stable = stable_copies.get(estimator.id, ())
+        provenance = MapProvenance(seconds, batches=batches, stable_copies=stable)
+        joined[estimator.id] = MapWithProvenance(torch.cat([part[estimator.id] for part in maps]), provenance)
+    return joined
+
+
+@lru_cache(maxsize=MAX_LOADED_NETWORKS)
+def _load_and_speed_up_network(
+    explained: ReferenceModel, variant: str, numerics: MapNumerics, checksum: str
+) -> nn.Module:
+    """Load the network that a group of estimators explains to the device; a process loads it once per checksum.
+
+    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), and some
+    `numerics` also split the network after its first convolution (docs/decisions/0032).
+    """
+    model = explained.load_variant(variant)
+    if numerics is not MapNumerics.FLOAT32:
+        folded = fold_batchnorm(model)
+        model = split_after_first_convolution(folded) if numerics.passes_path_through_stem_at_once else folded
+    return model.to(choose_device())
+
+
+def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
+    """Return the number of images to explain at once: on a GPU, as many as fit in its memory."""
+    if choose_device().type == "cpu":
+        return choose_cpu_explanation_batch_size(suite)
+    activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
+    return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
+
 
 # bit-planes of a batch, (n, planes, width), and provenance of its maps
 _Piece = tuple[NDArray[np.uint8], MapProvenance]

@@ -23,6 +23,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
+from roarbench.common.local_workers import LocalEngine
 from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.compiled_networks import describe_compilation_failure
@@ -39,9 +40,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
-from roarbench.execution.count_and_start_workers import start_local_workers
-from roarbench.execution.importance_maps import choose_map_batch_size
-from roarbench.execution.rates import (
+from roarbench.execution.forecast import (
     CORE,
     GPU,
     PHOTO,
@@ -49,8 +48,9 @@ from roarbench.execution.rates import (
     assume_rates,
     estimate_gpu_busy_share,
 )
+from roarbench.execution.network_weights import build_suite_network
+from roarbench.execution.ranking_jobs import choose_map_batch_size
 from roarbench.execution.run_images_and_masks import refuse_too_large_filled_images
-from roarbench.execution.suite_networks import build_suite_network
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
@@ -68,9 +68,9 @@ _MIN_IMAGES = 2  # per measurement
 @contextmanager
 def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work], Rates]]:
     """Start a worker on this machine, and yield a function that measures its rates; `say` receives messages."""
-    gpus = len(list_gpu_ids())
-    with start_local_workers(1) as engine:
-        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say), gpus=gpus)
+    gpus = list_gpu_ids()
+    with LocalEngine(1, gpus) as engine:
+        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say), gpus=len(gpus))
 
 
 def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:

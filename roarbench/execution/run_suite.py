@@ -18,6 +18,7 @@ from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
+from roarbench.common.local_workers import LocalEngine
 from roarbench.common.text import wrap_lines
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
@@ -28,16 +29,14 @@ from roarbench.execution.artifact_verification import (
     read_recorded_checksums,
     verify_images_and_rankings,
 )
-from roarbench.execution.count_and_start_workers import PER_CORE, start_local_workers
-from roarbench.execution.forecast import make_plan, refuse_full_disk
+from roarbench.execution.forecast import SMALL, Rates, estimate_step_seconds, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.learning_rate_search import tune_peak_learning_rate
+from roarbench.execution.network_trials import tune_peak_learning_rate
+from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
-from roarbench.execution.rates import Rates, estimate_step_seconds
 from roarbench.execution.scheduler import FinishedStep, run_missing
-from roarbench.execution.suite_networks import refuse_unloadable_weights
 from roarbench.execution.workload import Work, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
@@ -56,8 +55,39 @@ from roarbench.store.user_files import read_image_sources, read_sources_of_decod
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 
+PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
+# default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
+# each worker is assumed to need about 0.5 GB of the GPU
+_PER_GPU = 8
 # function that starts an `Engine` with this many workers
 Start = Callable[[int], AbstractContextManager[Any]]
+
+
+def count_default_workers(image_side: int | None = None) -> int:
+    """Return the default number of workers: one per core, or with GPUs one per GPU and several for small images."""
+    gpus = len(list_gpu_ids())
+    if not gpus:
+        return count_cores()
+    per_gpu = _PER_GPU if image_side and image_side <= SMALL else 1
+    return gpus * max(1, min(per_gpu, count_cores() // gpus))
+
+
+def count_workers(requested: int | None, image_side: int | None = None) -> int:
+    """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
+    if requested is None:
+        return count_default_workers(image_side)
+    most = PER_CORE * count_cores()
+    if requested < 1:
+        raise CallerError(f"--workers is {requested}, expected at least 1; use 1 to {most}")
+    if requested > most:
+        seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
+        raise CallerError(f"{seen}; use {most} or less")
+    return requested
+
+
+def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
+    """Start processes on this machine; `logs` is a folder for their logs."""
+    return LocalEngine(workers, list_gpu_ids(), logs)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import roarbench
-from roarbench.execution import count_and_start_workers
+from roarbench.execution import run_suite
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
@@ -45,6 +45,6 @@ def run_trusted():
 def inline(run_trusted):
     """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+        patch.setattr(run_suite, "LocalEngine", InlineEngine)
         patch.setattr(run_in_sandbox, "_run_and_close_pipe", run_trusted)
         yield

@@ -14,7 +14,7 @@ from captum.attr import Saliency
 import roarbench
 from roarbench.api.read_explainers import map_estimators_by_name
 from roarbench.common.enums import Split
-from roarbench.execution import count_and_start_workers
+from roarbench.execution import run_suite
 from roarbench.submissions.submission_file import read_submission
 from tests.helpers.elsewhere import run_python
 from tests.helpers.given import gradient_x_input
@@ -50,7 +50,7 @@ def test_import_roarbench_loads_no_torch():
 
 def test_run_modules_load_no_torchvision_or_compiler():
     """These imports take two seconds of CPU time in each process."""
-    execution = "from roarbench.execution import run_suite, train_and_score_runs"
+    execution = "from roarbench.execution import run_suite, training_and_scoring"
     loaded = "{'torchvision', 'torch._dynamo'} & set(sys.modules)"
     seen = run_python(f"import sys, roarbench.api.training_free_check; {execution}; print({loaded})")
     assert seen == "set()\n"
@@ -161,7 +161,7 @@ def test_evaluate_resumes_after_interrupt_in_event_loop(empty_store_suite, monke
     async def cell():
         return roarbench.evaluate(empty_store_suite, MINE, protocol="roar", quiet=True)
 
-    monkeypatch.setattr(count_and_start_workers, "LocalEngine", Engine)
+    monkeypatch.setattr(run_suite, "LocalEngine", Engine)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     kept = empty_store_suite.result().stored.results

@@ -26,7 +26,7 @@ from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.execution import run_suite, train_and_score_runs
+from roarbench.execution import run_suite, training_and_scoring
 from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
@@ -70,14 +70,14 @@ def test_run_prints_plan_then_repeats_without_work(call, tmp_path):
 
 @pytest.mark.slow
 def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
-    score = train_and_score_runs.execute_run
+    score = training_and_scoring.execute_run
 
     def fail_one_run(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
         return score(work, run)
 
-    monkeypatch.setattr(train_and_score_runs, "execute_run", fail_one_run)
+    monkeypatch.setattr(training_and_scoring, "execute_run", fail_one_run)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
@@ -86,7 +86,7 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
     assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
-    monkeypatch.setattr(train_and_score_runs, "execute_run", score)
+    monkeypatch.setattr(training_and_scoring, "execute_run", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
     assert call("retry", *SMALL, "--store", tmp_path).code == 0

@@ -16,7 +16,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.errors import CallerError, MachineError
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.execution import count_and_start_workers, importance_maps
+from roarbench.execution import ranking_jobs, run_suite
 from roarbench.execution import run_images_and_masks as inputs
 from roarbench.store.run_result import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -31,12 +31,12 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     assert list_gpu_ids() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert list_gpu_ids() == ()
-    assert count_and_start_workers.count_default_workers() == count_cores()
-    monkeypatch.setattr(count_and_start_workers, "list_gpu_ids", lambda: ("0", "1", "2"))
-    assert count_and_start_workers.count_default_workers() == 3
+    assert run_suite.count_default_workers() == count_cores()
+    monkeypatch.setattr(run_suite, "list_gpu_ids", lambda: ("0", "1", "2"))
+    assert run_suite.count_default_workers() == 3
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
-        monkeypatch.setattr(count_and_start_workers, "count_cores", lambda count=count: count)
-        assert count_and_start_workers.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
+        monkeypatch.setattr(run_suite, "count_cores", lambda count=count: count)
+        assert run_suite.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
 
 
 def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):
@@ -72,12 +72,12 @@ def test_available_gpu_bytes_are_shared_between_workers(gpu_of_8_gb, monkeypatch
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
-    assert importance_maps.choose_map_batch_size(work.suite, 18) == 4096
+    assert ranking_jobs.choose_map_batch_size(work.suite, 18) == 4096
     monkeypatch.setenv(SHARING, "8")
     assert (count_available_gpu_bytes(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
-    assert importance_maps.choose_map_batch_size(work.suite, 18) == 512
+    assert ranking_jobs.choose_map_batch_size(work.suite, 18) == 512
     gpu_of_8_gb.free = 0
-    assert importance_maps.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
+    assert ranking_jobs.choose_map_batch_size(work.suite, 18) == IMAGES_PER_PASS
     for free, own, workers, bytes_each, why in (  # memory that other processes hold is not available
         (3, 4, 1, 7, "memory of this process counts"),
         (3, 0, 2, 3, "less than its share"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roarbench.common.files import compute_sha256
-from roarbench.execution import explained_and_common_networks, scheduler, train_and_score_runs
+from roarbench.execution import scheduler, training_and_scoring
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
@@ -48,7 +48,7 @@ def small_jobs():
     """Jobs of 16 images without waiting and training: networks keep their initial weights."""
     with pytest.MonkeyPatch.context() as patch:
         size_jobs(patch, 16, 16)
-        for module in (explained_and_common_networks, train_and_score_runs):
+        for module in (training_and_scoring, training_and_scoring):
             patch.setattr(module, "fit", lambda *_: 0.5)
         for name in ("_WAIT_SECONDS", "_MIN_CHECK_INTERVAL", "MAX_CHECK_INTERVAL"):
             patch.setattr(scheduler, name, 0.0)

@@ -12,10 +12,9 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, MachineError, NoRoom, RunError, StoreError
 from roarbench.common.job_interface import JobOutcome
 from roarbench.compute.networks import NetworkCost
-from roarbench.execution import forecast, rate_measurement, rates
-from roarbench.execution.forecast import Plan, make_plan
+from roarbench.execution import forecast, rate_measurement
+from roarbench.execution.forecast import CORE, GPU, Plan, Rates, assume_rates, estimate_gpu_busy_share, make_plan
 from roarbench.execution.rate_measurement import measure_or_assume_rates, measure_worker_rates
-from roarbench.execution.rates import CORE, GPU, Rates, assume_rates, estimate_gpu_busy_share
 from roarbench.execution.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
@@ -60,7 +59,7 @@ hand v1: 9 of 12 runs to do
 
 def compute_extra_seconds(plan, other):
     """Compute how much longer a plan takes than another, by HERE and by GUESS."""
-    return [plan.estimate_wall_seconds(rates) - other.estimate_wall_seconds(rates) for rates in (HERE, GUESS)]
+    return [plan.estimate_wall_seconds(forecast) - other.estimate_wall_seconds(forecast) for forecast in (HERE, GUESS)]
 
 
 def test_plan_text_and_record_match_hand_computed_values():
@@ -106,7 +105,7 @@ def test_plan_uses_rates_of_submissions_and_fills():
 
 
 def test_measure_worker_rates_returns_seconds_per_image(monkeypatch):
-    """Each mocked kernel advances the clock by its own seconds per image, and the rates must equal them."""
+    """Each mocked kernel advances the clock by its own seconds per image, and the forecast must equal them."""
     now, steps = [0.0], []
     monkeypatch.setattr(rate_measurement.time, "process_time", lambda: now[0])
 
@@ -191,7 +190,7 @@ def test_assume_rates_uses_launch_time_for_small_networks_on_gpu():
 @pytest.mark.parametrize(("network", "change"), [("resnet-quick", "compile=true"), ("timm:some", "epochs=9")])
 def test_assume_rates_excludes_replay_for_compiled_and_external_networks(network, change, monkeypatch):
     suite = find_builtin_suite("cifar10")
-    monkeypatch.setattr(rates, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
+    monkeypatch.setattr(forecast, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
     changed = replace(suite, model=network, recipe=f"{suite.recipe}({change})")
     assert assume_rates(changed, GPU).train == pytest.approx(0.007 / suite.recipe_record.batch)
 

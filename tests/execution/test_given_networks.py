@@ -19,12 +19,12 @@ from roarbench.common.identity import encode_canonically
 from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.execution import count_and_start_workers, suite_networks
+from roarbench.execution import network_weights
 from roarbench.execution.network_trials import check_network_and_drop_estimators
+from roarbench.execution.network_weights import load_given_weights
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.suite_networks import load_given_weights
 from roarbench.plan.change_suite import set_explained_networks
 from roarbench.plan.given_weights_titles import make_weights_title
 from roarbench.plan.planned_runs import list_run_keys
@@ -135,7 +135,7 @@ def test_each_given_network_is_scored_under_maps_of_every_network(path, store, t
 @pytest.fixture
 def ran(tmp_path, store, monkeypatch):
     """Functions that run a suite on eight images per split, and that reproduce one of its results."""
-    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
 
     def run(suite, files=()):
@@ -218,8 +218,8 @@ def libraries(tmp_path, monkeypatch):
         return tmp_path / file
 
     monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda *asked: make_network(0))
-    monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
-    monkeypatch.setattr(suite_networks, "_fetch_torchvision_file", fetch)
+    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
+    monkeypatch.setattr(network_weights, "_fetch_torchvision_file", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(
         is_model=lambda name: name.startswith("resnet50."),
@@ -250,8 +250,8 @@ def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, 
     path = tmp_path / "known.pt"
     weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
     torch.save(weights, path)
-    monkeypatch.setattr(suite_networks, "_fetch_torchvision_file", lambda file: path)
-    monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
+    monkeypatch.setattr(network_weights, "_fetch_torchvision_file", lambda file: path)
+    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
     model = nn.Linear(3, 2)
     norm = load_given_weights("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
     assert norm.mean == pytest.approx([123.675, 116.28, 103.53])

@@ -13,11 +13,10 @@ from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
+from roarbench.execution.forecast import JOB_OVERHEAD, Rates, estimate_step_seconds
 from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.progress import StepDisplay
-from roarbench.execution.rates import JOB_OVERHEAD, Rates, estimate_step_seconds
-from roarbench.execution.scheduler import FinishedStep
-from roarbench.execution.step_queue import StepQueue
+from roarbench.execution.scheduler import FinishedStep, StepQueue
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import MORF, ROAR

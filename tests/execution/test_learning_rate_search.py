@@ -10,8 +10,8 @@ import torch
 
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.execution import learning_rate_search
-from roarbench.execution.learning_rate_search import (
+from roarbench.execution import network_trials
+from roarbench.execution.network_trials import (
     PeakTrials,
     insert_tuned_learning_rate,
     tune_peak_learning_rate,
@@ -61,7 +61,7 @@ def test_new_suite_file_says_why_smaller_peak_was_chosen(working_folder, monkeyp
     path = working_folder / "rows.csv"
     path.write_text("a,b,label\n" + "".join(f"{i / 8},{i % 3},{i % 2}\n" for i in range(20)))
     found = PeakTrials(0.013, True, "peak = 0.013", reason)
-    monkeypatch.setattr(learning_rate_search, "tune_peak_learning_rate", lambda *_: found)
+    monkeypatch.setattr(network_trials, "tune_peak_learning_rate", lambda *_: found)
     text = insert_tuned_learning_rate(write_new_suite_file(path).read_text(), working_folder / "rows.toml", print)
     assert ("# not 0.2, which is steep\npeak = 0.013 " in text) is bool(reason)
     assert "\npeak = 0.013 " in text

@@ -15,8 +15,8 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import explained_and_common_networks as networks
-from roarbench.execution import run_images_and_masks, train_and_score_runs
+from roarbench.execution import run_images_and_masks, training_and_scoring
+from roarbench.execution import training_and_scoring as networks
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_images_and_masks import remove_features
 from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs
@@ -138,7 +138,7 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
             assert_same_weights(own.state_dict(), tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(train_and_score_runs, "load_stored_common_network", lambda *_, own=own: own)
+                patch.setattr(training_and_scoring, "load_stored_common_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).correctness
             np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)

@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.train_and_score_runs import join_mask_hashes
+from roarbench.execution.training_and_scoring import join_mask_hashes
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs, list_ranked_splits, list_run_keys, make_reference_spec
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR

@@ -18,9 +18,9 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import explained_and_common_networks as networks
-from roarbench.execution import suite_networks, train_and_score_runs
-from roarbench.execution.suite_networks import load_given_weights, load_starting_weights
+from roarbench.execution import network_weights, training_and_scoring
+from roarbench.execution import training_and_scoring as networks
+from roarbench.execution.network_weights import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
@@ -250,23 +250,23 @@ def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path,
         torch.testing.assert_close(found, drop_batch_norm_statistics(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     fit = Mock(return_value=0.0)
-    monkeypatch.setattr(train_and_score_runs, "fit", fit)
+    monkeypatch.setattr(training_and_scoring, "fit", fit)
     score(work, next(run for run in runs if run.cell.estimator == CLEAN))
     begun = drop_batch_norm_statistics(fit.call_args.args[0].state_dict())
     torch.testing.assert_close(begun, drop_batch_norm_statistics(weights), rtol=0, atol=0)
     fit.assert_called_once()
     record = PUBLISHED_WEIGHTS[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED_WEIGHTS, NAME, record)
-    (suite_networks.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
+    (network_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum differs; delete it, so that it is"):
-        suite_networks.build_starting_network(work.suite, started, 0)
+        network_weights.build_starting_network(work.suite, started, 0)
 
 
 @pytest.mark.parametrize("classes", (5, 3))
 def test_load_starting_weights_skips_last_layer_with_other_classes(publish_weights, monkeypatch, classes):
     published = build_network(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
     file = publish_weights(published).name
-    monkeypatch.setattr(suite_networks, "_find_torchvision_file_name", lambda name, weights: file)
+    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: file)
     model = build_network(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     load_starting_weights(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
@@ -283,9 +283,9 @@ def test_make_weights_title_contains_file_checksum(tmp_path):
     # SHA-256 of abc: FIPS 180-2
     assert make_weights_title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"
     assert make_weights_title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
-    assert suite_networks._find_torchvision_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
+    assert network_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
     with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):
-        suite_networks._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
+        network_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
 
 
 def test_suite_file_sets_start_weights_in_recipes(tmp_path):

@@ -11,7 +11,6 @@ from sqlalchemy import select
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, StoreError
-from roarbench.execution import count_and_start_workers
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.ranking_export_and_import import export_rankings, import_rankings
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
@@ -216,7 +215,7 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
     """Another suite with the same images and network comes first in the table of suites."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
-    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     for title in [title for title, suite in SUITE_VERSIONS.items() if suite.dataset == "planted"]:
         monkeypatch.delitem(SUITE_VERSIONS, title)
     for suite in known:
@@ -232,7 +231,7 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
 
 
 def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, store, monkeypatch):
-    monkeypatch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     assert run_suite(Request(SCORED, limit=8), workspace, store, console).failed == 0

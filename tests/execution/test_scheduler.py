@@ -12,7 +12,7 @@ import torch
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import explained_and_common_networks, importance_maps, train_and_score_runs
+from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
@@ -62,8 +62,8 @@ def test_suites_without_retraining_rank_only_test_images(store, tmp_path):
 def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatch):
     """The process of the command never queries a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(train_and_score_runs, "name_device", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(train_and_score_runs, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
+    monkeypatch.setattr(training_and_scoring, "name_device", lambda device: f"{device.type} of the worker")
+    monkeypatch.setattr(training_and_scoring, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert list_failures(run_missing(work, runs, store, InlineEngine())) == []
@@ -77,14 +77,14 @@ def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatc
 
 def test_run_missing_resumes_after_interruption_with_other_job_sizes(fresh, store, monkeypatch):
     work, runs = fresh
-    explained, done, maps = Counter(), Counter(), importance_maps.compute_maps_of_tasks
+    explained, done, maps = Counter(), Counter(), ranking_jobs.compute_maps_of_tasks
 
     def counted(tasks, *rest):
         for estimators, _, batch, _ in tasks:
             explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
         return maps(tasks, *rest)
 
-    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", counted)
+    monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
         events = run_missing(work, runs, store, InlineEngine())
@@ -100,8 +100,8 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
-    lost, scored = {bad, *truth, *explaining}, train_and_score_runs.execute_run
-    maps = importance_maps.compute_maps_of_tasks
+    lost, scored = {bad, *truth, *explaining}, training_and_scoring.execute_run
+    maps = ranking_jobs.compute_maps_of_tasks
 
     def diverging(*given):
         if given[5] == work.explained[0].reference.seed:
@@ -119,9 +119,9 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
-    monkeypatch.setattr(explained_and_common_networks, "fit", diverging)
-    monkeypatch.setattr(train_and_score_runs, "execute_run", sometimes)
-    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", broken)
+    monkeypatch.setattr(training_and_scoring, "fit", diverging)
+    monkeypatch.setattr(training_and_scoring, "execute_run", sometimes)
+    monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", broken)
     engine = InlineEngine()
     assert {run for run, _ in list_failures(run_missing(work, runs, store, engine)) if run} == lost
     assert store.find_done_keys(list_keys(runs)) == set(list_keys(runs)) - set(list_keys(lost)) != set()
@@ -132,7 +132,7 @@ def test_run_missing_records_failed_runs_and_continues_others(fresh, store, monk
     assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
     assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.list_leases() == []
-    monkeypatch.setattr(train_and_score_runs, "execute_run", scored)
+    monkeypatch.setattr(training_and_scoring, "execute_run", scored)
     again = InlineEngine()
     assert (bad, "the loss went away") in list_failures(run_missing(work, runs, store, again))
     assert not set(again.done) & set(list_keys(runs)), "the failure is reported without a new try"
@@ -153,7 +153,7 @@ def test_caller_error_ends_run_missing_but_keeps_finished_results(fresh, store):
 
         def wait(self, timeout):
             ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, train_and_score_runs.ScoredRuns) for outcome in ended):
+            if len(ended) == 2 and all(isinstance(outcome.value, training_and_scoring.ScoredRuns) for outcome in ended):
                 kept.append(ended[1].name)
                 return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
             return ended

@@ -15,7 +15,7 @@ from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
-from roarbench.execution import explained_and_common_networks, importance_maps, ranking_jobs, train_and_score_runs
+from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
@@ -124,11 +124,11 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
             return compute_maps_of_tasks(*given)
 
     note("trained", TrainingBatches, "load", lambda self, index, step: index)
-    note("scored", explained_and_common_networks, "predict_logits", lambda model, inputs, *_: inputs)
-    note("scored", train_and_score_runs, "predict_logits", lambda model, inputs, *_: inputs)
+    note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
+    note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", shared_pass, "draw_normal_noise", lambda images, ids, *_: ids)
-    monkeypatch.setattr(importance_maps, "compute_maps_of_tasks", explained)
+    monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     inline = tiny_suite.InlineEngine()

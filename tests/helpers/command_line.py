@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from roarbench.cli import main
-from roarbench.execution import count_and_start_workers
+from roarbench.execution import run_suite
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from tests.helpers.tiny_suite import InlineEngine
@@ -53,7 +53,7 @@ def command(*words: object) -> int:
     """Run a command as the console script does; its exit code."""
     before = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
-        patch.setattr(count_and_start_workers, "LocalEngine", InlineEngine)
+        patch.setattr(run_suite, "LocalEngine", InlineEngine)
         patch.setattr(sys, "argv", ["roarbench", *map(str, words)])
         main.main()
     signal.signal(signal.SIGTERM, before)

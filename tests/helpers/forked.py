@@ -18,7 +18,7 @@ import pytest  # noqa: F401
 
 from roarbench.cli import main
 from roarbench.common import local_workers
-from roarbench.execution import rates, run_suite
+from roarbench.execution import forecast, run_suite
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
 from tests.helpers.commands import PATIENCE
@@ -59,7 +59,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_or_assume_rates = lambda engine, suite, work, say: rates.assume_rates(suite, rates.CORE)
+    run_suite.measure_or_assume_rates = lambda engine, suite, work, say: forecast.assume_rates(suite, forecast.CORE)
     add_results = ResultsStore.add_results
 
     def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:

@@ -15,10 +15,10 @@ from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance_maps, job_graph, ranking_jobs, train_and_score_runs
+from roarbench.execution import job_graph, ranking_jobs, training_and_scoring
+from roarbench.execution.forecast import CORE, assume_rates
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
-from roarbench.execution.rates import CORE, assume_rates
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
@@ -52,7 +52,7 @@ def make_runs(work: JobContext, suite: SuiteSpec = SUITE) -> list[Run]:
 
 
 def score(work: JobContext, run: Run) -> RunResult:
-    (result,) = train_and_score_runs.execute_run(work, run).results
+    (result,) = training_and_scoring.execute_run(work, run).results
     return result
 
 
@@ -96,7 +96,7 @@ def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[JobContext, list
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (ranking_jobs, importance_maps, job_graph):
+    for module in (ranking_jobs, ranking_jobs, job_graph):
         patch.setattr(module, "IMAGES_PER_PASS", explained)
     patch.setattr(job_graph, "SHARD", shard)
 

@@ -23,7 +23,7 @@ from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.magnitude_matched_masks import compute_removal_magnitudes_in_numpy
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images
-from roarbench.execution import explained_and_common_networks
+from roarbench.execution import training_and_scoring
 from roarbench.execution.run_images_and_masks import make_packed_other_image_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
@@ -49,7 +49,7 @@ def make_results(protocol, data="x"):
 def rank_in_folder(folder, protocol):
     """Make a store with images and the rankings of two rows, and return its work."""
     work = make_work(folder, make_suite(protocol))
-    explained_and_common_networks.train_or_read_reference(work.explained[0])
+    training_and_scoring.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad")
     return work
 
@@ -152,7 +152,7 @@ def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
     assert "on which the networks' predictions mostly agree" in rule and "correct" not in rule, "no label is used"
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
-        explained_and_common_networks.train_or_read_reference(explained)
+        training_and_scoring.train_or_read_reference(explained)
     rank_all(work, "random", "grad")
     rank_all(work, "grad", number=1)
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)

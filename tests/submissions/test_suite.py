@@ -15,7 +15,7 @@ from roarbench.compute.bit_planes import encode_planes
 from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import blur
-from roarbench.execution import explained_and_common_networks, importance_maps
+from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution import submission_intake as submitting
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.change_suite import add_estimators_with_twins
@@ -148,14 +148,14 @@ def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch)
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = parse_submission(PER_PIXEL), []
     suite = add_estimators_with_twins(replace(SMALL, blocks=blocks), [entry.id])
-    work, explain = make_work(tmp_path, suite), importance_maps.run_submission
+    work, explain = make_work(tmp_path, suite), ranking_jobs.run_submission
     work.workspace.save_submission(entry.id, entry.source)
     monkeypatch.setattr(
-        importance_maps, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how)
+        ranking_jobs, "run_submission", lambda *task, **how: calls.append(task) or explain(*task, **how)
     )
     assert run_all(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
-    batch = importance_maps.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
+    batch = ranking_jobs.load_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
         (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
         stored = work.rankings.open(work.make_ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
@@ -171,17 +171,17 @@ def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch)
 def test_estimator_id_selects_device_trust_network_and_target(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), parse_submission(GOOD)
     work.workspace.save_submission(entry.id, GOOD)
-    explained_and_common_networks.train_or_read_reference(work.explained[0])
+    training_and_scoring.train_or_read_reference(work.explained[0])
     asked, parts = {}, {}
 
     def explained(task, limits, trust):
         parts[mark], asked[mark] = task.parts[0], (task.device, trust)
         raise RunError("that is enough")
 
-    monkeypatch.setattr(importance_maps, "run_submission", explained)
+    monkeypatch.setattr(ranking_jobs, "run_submission", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance_maps.make_maps_for_networks([(work.explained[0], entry.id + mark)], Split.TEST, 0, 4)
+            ranking_jobs.make_maps_for_networks([(work.explained[0], entry.id + mark)], Split.TEST, 0, 4)
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)

@@ -16,11 +16,9 @@ from roarbench.compute import train
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.execution import (
-    explained_and_common_networks,
-    importance_maps,
     ranking_jobs,
     run_images_and_masks,
-    train_and_score_runs,
+    training_and_scoring,
 )
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import (
@@ -42,7 +40,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 def work(tmp_path_factory):
     """A work with its explained network and the rankings of this module."""
     work = make_work(tmp_path_factory.mktemp("work"))
-    explained_and_common_networks.train_or_read_reference(work.explained[0])
+    training_and_scoring.train_or_read_reference(work.explained[0])
     rank_all(work, "random", "grad", "grad~untrained", "grad~other-target")
     return work
 
@@ -84,7 +82,7 @@ def test_twins_explain_untrained_weights_and_other_classes(work):
 def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other, monkeypatch):
     spec = make_scalar_spec(other, "random")
     ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
-    monkeypatch.setattr(importance_maps, "name_device", lambda device: "NVIDIA H200")
+    monkeypatch.setattr(ranking_jobs, "name_device", lambda device: "NVIDIA H200")
     monkeypatch.delattr(ranking_jobs, "make_maps_for_networks")  # no map can be computed
     with pytest.raises(StoreError, match="has maps computed on NVIDIA H200 and cpu, expected one kind of device"):
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
@@ -92,9 +90,9 @@ def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other,
 
 def test_map_provenance_splits_seconds_of_device_clock(work, monkeypatch):
     """Two controls share the seconds equally."""
-    monkeypatch.setattr(importance_maps, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
+    monkeypatch.setattr(ranking_jobs, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
     request = [(work.explained[0], name) for name in ("random", "sobel")]
-    made = importance_maps.make_maps_for_networks(request, Split.TEST, 0, 8)
+    made = ranking_jobs.make_maps_for_networks(request, Split.TEST, 0, 8)
     assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]
 
 
@@ -143,7 +141,7 @@ def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
     for name in counted:
         found, noise, kept = open_rankings(other, name), find_estimator(name).get_value("noise"), []
         for split, count in COUNTS.items():
-            batch = importance_maps.load_batch(explained, split, 0, count, explained.norm)
+            batch = ranking_jobs.load_batch(explained, split, 0, count, explained.norm)
             copies = (make_noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
         assert found.prediction_stability == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
@@ -208,4 +206,4 @@ def test_random_redrawn_draws_masks_during_training(work):
 
 
 def test_scored_runs_can_be_pickled():
-    assert pickle.loads(pickle.dumps(train_and_score_runs.ScoredRuns([]))) == train_and_score_runs.ScoredRuns([])
+    assert pickle.loads(pickle.dumps(training_and_scoring.ScoredRuns([]))) == training_and_scoring.ScoredRuns([])

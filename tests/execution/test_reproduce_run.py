@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order, ScoredNetwork
-from roarbench.execution.compare_reproduction import Reproduction
-from roarbench.execution.reproduce_run import _estimate_run_deviation
+from roarbench.execution.reproduce_run import Reproduction, _estimate_run_deviation
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.results import ReproductionOutcome, ResultsStore
