@@ -15,7 +15,7 @@ from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.claim_table import list_claims_with_findings
 
-TRUST = Path(__file__).parents[1] / "trust.json"  # corrections and limits are written by studies/trust.py
+TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
