@@ -27,7 +27,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR, Protocol, describe_levels
-from roarbench.report.roar_and_own_network_table import CombinedTable
+from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate

@@ -20,7 +20,7 @@ from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
-from roarbench.report.roar_and_own_network_table import CombinedTable, has_combined_table
+from roarbench.report.combined_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap

@@ -146,7 +146,7 @@ def extract_judged_rows(board: Board) -> JudgedRows:
     ends = {name: np.array(estimates, np.float64) for name, estimates in numbers.items()}
     halves = {name: np.stack([end[..., 0], (end[..., 2] - end[..., 1]) / 2]) for name, end in ends.items()}
     verdicts = [
-        [test is not None and test.verdict is not Verdict.SAME for test in (row.vs_random, row.vs_sobel)]
+        [test is not None and test.verdict is not Verdict.SAME for test in (row.vs_random, row.against.get("sobel"))]
         for row in rows
     ]
     ranks = [(row.place.low, row.place.high) for row in rows if row.place]

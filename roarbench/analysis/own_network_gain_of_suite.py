@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.enums import FEWEST_NETWORKS, OTHER_IMAGE, Order, Unit
+from roarbench.common.enums import FEWEST_NETWORKS, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
@@ -90,7 +90,7 @@ def _make_row(
     own = np.einsum("iilx->l", kept.astype(int)) / (len(kept) * kept.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
-    beside_zero, twins = judge_of_tested.comparisons.get((name, RANDOM)), judge.estimate_gains_over_twins(name)
+    beside_zero = judge_of_tested.comparisons.get((name, RANDOM))
     network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
     return replace(
         _make_empty_row(name, judge.scores),
@@ -101,9 +101,8 @@ def _make_row(
         gain=Estimate(0.0) if same_masks else judge.estimate_area(name),
         place=judge.rank_intervals.get(name),
         predicted=Estimate() if same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
-        delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge_of_tested.comparisons_by_row[name],
-        delta_twins=twins,
+        delta_twins=judge.estimate_gains_over_twins(name),
         network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if same_masks else network,
     )
 

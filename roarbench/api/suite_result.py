@@ -20,8 +20,7 @@ from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
-from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
-from roarbench.report.roar_and_own_network_table import (
+from roarbench.report.combined_table import (
     CombinedTable,
     flatten_rows,
     format_html,
@@ -30,6 +29,7 @@ from roarbench.report.roar_and_own_network_table import (
     list_shared_values_by_table,
     make_combined_table,
 )
+from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board_records import Board
@@ -134,7 +134,7 @@ class SuiteResult:
 
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(format_text(self.table(), _WIDTH, on_command_line=False), crop=False)
+            console.print(format_text(self.table(), _WIDTH), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:

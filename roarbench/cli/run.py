@@ -147,7 +147,7 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
 
 def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.roar_and_own_network_table import has_combined_table
+    from roarbench.report.combined_table import has_combined_table
     from roarbench.report.table_formats import format_text
 
     if has_combined_table(part):
@@ -158,7 +158,7 @@ def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: Suite
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:
     """Print the tables of a finished run; formats other than text print a single table."""
     from roarbench.plan.suites import find_headline_protocols
-    from roarbench.report.roar_and_own_network_table import has_combined_table
+    from roarbench.report.combined_table import has_combined_table
 
     result = _load_rows_to_show(suite, options, part)
     if has_combined_table(part):

@@ -19,7 +19,7 @@ from roarbench.common.text import blank_control_characters
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.report.roar_and_own_network_table import CombinedTable
+    from roarbench.report.combined_table import CombinedTable
     from roarbench.report.table import SuiteTable
 
 
@@ -90,18 +90,17 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
     """Print a table as wide as the terminal; `notes` adds all notes instead of three lines."""
-    from roarbench.report.roar_and_own_network_table import CombinedTable, format_text, render
+    from roarbench.report.combined_table import CombinedTable, format_text, render
     from roarbench.report.table_notes import suggest_diagnose
 
-    tables = (table.roar, table.own_network) if isinstance(table, CombinedTable) else (table,)
-    hint = next(filter(None, map(suggest_diagnose, tables)), None)
-    advice = append_proposed_command(hint) if hint else ""
     if format != "text":
-        print(render(table, format, advice, notes), file=out.file)
+        print(render(table, format, notes), file=out.file)
         return
     out.print(format_text(table, out.width, notes), crop=False)
-    if advice and (notes or len(tables) > 1):
-        out.print(advice, soft_wrap=True)
+    tables = (table.roar, table.own_network) if isinstance(table, CombinedTable) else (table,)
+    hint = next(filter(None, map(suggest_diagnose, tables)), None)
+    if hint and (notes or len(tables) > 1):
+        out.print(append_proposed_command(hint), soft_wrap=True)
 
 
 def print_other_results(suite_results: "SuiteResults", command: str) -> None:

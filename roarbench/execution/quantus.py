@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.quantus_and_probability_drop import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
+from roarbench.analysis.faithfulness_scores import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_duration

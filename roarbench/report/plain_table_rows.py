@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from roarbench.analysis.quantus_and_probability_drop import ProbabilityDrop
+from roarbench.analysis.faithfulness_scores import ProbabilityDrop
 from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noise
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.stats.verdicts import ControlComparison
+from roarbench.stats.own_network_gain import OwnNetworkTest
+from roarbench.stats.verdicts import Comparison
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # from suffixes of JSON keys to fields of an estimate
-_NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 
 
 def format_json(table: SuiteTable) -> str:
@@ -45,7 +45,9 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
-        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family", "detectable")},
+        "references": board.references,
+        "family": board.family,
+        "detectable": board.detectable,
         "chance": suite_results.chance,
         "hash": table.runs_hash,
     }
@@ -53,73 +55,38 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
 
 def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row as plain values: accuracies are fractions, gains are in points."""
-    rank, protocol = row.place, table.board.protocol
-    levels = (0.0, *table.board.levels)
-    curve = {str(t): accuracy.value for t, accuracy in zip(levels, (row.clean, *row.accuracies), strict=True)}
-    optional: dict[str, Any] = _make_probability_fields(table, row) if protocol.stores_predicted_probability else {}
-    if protocol.scores_all_network_pairs:
-        optional["permutation_p"] = row.network and row.network.permutation
-    if table.metrics:
-        optional["quantus"] = table.get_quantus_scores(row)
+    rank, board, comparison = row.place, table.board, row.beating
     return {
         "estimator": row.estimator,
         "place": rank.place if rank else None,
         "place_low": rank.low if rank else None,
         "place_high": rank.high if rank else None,
         "added": row.estimator in table.suite_results.suite.added,
-        "verdict": _find_verdict(table, row),
-        "verdict_sobel": row.vs_sobel.verdict if row.vs_sobel else None,
-        "verdict_random_blurred": row.vs_random_blurred.verdict if row.vs_random_blurred else None,
-        **make_control_comparison_fields(row.beating),
+        "verdict": _find_verdict(row.network if board.protocol.scores_all_network_pairs else row.vs_random),
+        "verdict_sobel": _find_verdict(row.against.get("sobel")),
+        "verdict_random_blurred": _find_verdict(row.against.get("random-blurred")),
+        "beats_controls": comparison.beats_all if comparison else None,
+        "nearest_control": comparison.hardest_control if comparison else None,
+        **_make_estimate_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
         "better_than": ", ".join(table.list_beaten_control_groups(row)) or None,
-        **_make_twin_fields(table, row),
         "flag": _explain_doubts(table, row),
         "grade": _find_warning_grade(table, row),
-        "verdict_other_image": row.vs_other_image.verdict if row.vs_other_image else None,
-        **make_estimate_fields("delta_other_image", row.delta_other_image),
-        **make_estimate_fields("gain", row.gain),
+        **_make_estimate_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
         "limit": table.suite_results.limit,
-        "curve": curve,
-        **_make_above_mask_fields(table, row),
-        **_make_level_gain_fields(table, row),
-        **optional,
+        **_make_curves(table, row),
+        **_make_optional_fields(table, row),
     }
 
 
-def _find_verdict(table: SuiteTable, row: Row) -> str | None:
-    """Return the verdict of a row's comparison with Random, or of its own-network gain with 0."""
-    comparison = row.network if table.board.protocol.scores_all_network_pairs else row.vs_random
+def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
     return comparison.verdict if comparison else None
 
 
-def make_estimate_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
+def _make_estimate_fields(name: str, estimate: Estimate) -> dict[str, float | None]:
     """Return the fields `NAME`, `NAME_low` and `NAME_high` of an estimate."""
     return {f"{name}{suffix}": getattr(estimate, end) for suffix, end in _ENDS.items()}
-
-
-def _make_curve_estimate_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
-    return {
-        f"{name}{suffix}": {str(t): getattr(estimate, end) for t, estimate in curve.items()}
-        for suffix, end in _ENDS.items()
-    }
-
-
-def make_control_comparison_fields(comparison: ControlComparison | None) -> dict[str, Any]:
-    """Return a row's comparison with the controls; differences are in points."""
-    return {
-        "beats_controls": comparison.beats_all if comparison else None,
-        "nearest_control": comparison.hardest_control if comparison else None,
-        **make_estimate_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
-    }
-
-
-def _make_twin_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
-    fields = dict[str, float | None]()
-    for kind in table.twin_kinds:
-        fields |= make_estimate_fields(kind, row.delta_twins.get(kind, Estimate()))
-    return {"delta_twins": fields} if fields else {}
 
 
 def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
@@ -133,28 +100,44 @@ def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
     return table.row_warnings[row.estimator].grade if row.estimator in table.row_warnings else Grade.NONE
 
 
-def _make_level_gain_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    if not table.board.protocol.has_gain_at_each_level:
-        return {}
-    return {"gains": dict(zip(map(str, table.board.levels), table.list_gains_by_level(row), strict=True))}
+def _make_curves(table: SuiteTable, row: Row) -> dict[str, Any]:
+    """Return the values by level: accuracies, differences from mask-only accuracies, and gains."""
+    levels = table.board.levels
+    accuracies = zip((0.0, *levels), (row.clean, *row.accuracies), strict=True)
+    curves: dict[str, Any] = {"curve": {str(t): accuracy.value for t, accuracy in accuracies}}
+    if table.mask_only_levels:
+        above = table.above_masks.get(row.estimator, {})
+        curves |= _make_curve_fields("above_masks", {t: above.get(t, Estimate()) for t in table.mask_only_levels})
+    if table.board.protocol.has_gain_at_each_level:
+        curves["gains"] = dict(zip(map(str, levels), table.list_gains_by_level(row), strict=True))
+    return curves
 
 
-def _make_above_mask_fields(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
-    curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_only_levels}
-    return _make_curve_estimate_fields("above_masks", curve) if curve else {}
-
-
-def _make_probability_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
-    missing, levels = Estimate(), table.board.levels
-    missing_curve = (missing,) * len(levels)
-    drop = table.probability_drops.get(row.estimator) or ProbabilityDrop(missing, missing_curve, missing_curve, missing)
-    probabilities = dict(zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True))
-    changes = dict(zip(levels, drop.changes, strict=True))
+def _make_curve_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
     return {
-        **make_estimate_fields("aopc", drop.aopc),
-        **_make_curve_estimate_fields("probability", probabilities),
-        **_make_curve_estimate_fields("relative_change", changes),
+        f"{name}{suffix}": {str(t): getattr(estimate, end) for t, estimate in curve.items()}
+        for suffix, end in _ENDS.items()
     }
+
+
+def _make_optional_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
+    """Return the fields of twins, probabilities, the permutation test and Quantus that this table has."""
+    fields, protocol, twins = dict[str, Any](), table.board.protocol, dict[str, Any]()
+    for kind in table.twin_kinds:
+        twins |= _make_estimate_fields(kind, row.delta_twins.get(kind, Estimate()))
+        twins[f"{kind}_verdict"] = _find_verdict(row.get_twin_comparison(kind))
+    if twins:
+        fields["delta_twins"] = twins
+    if protocol.stores_predicted_probability:
+        missing = ProbabilityDrop(Estimate(), (Estimate(),) * len(table.board.levels), Estimate())
+        drop = table.probability_drops.get(row.estimator, missing)
+        curve = zip((0.0, *table.board.levels), (drop.untouched, *drop.probabilities), strict=True)
+        fields |= _make_estimate_fields("aopc", drop.aopc) | _make_curve_fields("probability", dict(curve))
+    if protocol.scores_all_network_pairs:
+        fields["permutation_p"] = row.network and row.network.permutation
+    if table.metrics:
+        fields["quantus"] = table.get_quantus_scores(row)
+    return fields
 
 
 def format_csv(*tables: SuiteTable) -> str:
@@ -166,8 +149,7 @@ def format_csv(*tables: SuiteTable) -> str:
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
-    values = list_shared_values(table)
-    shared = {name: values[name] for name in ("chance", "hash", "protocol")}
+    shared = {"chance": table.suite_results.chance, "hash": table.runs_hash, "protocol": table.board.protocol.name}
     curve_group = "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"
     return [_flatten_row(make_plain_row(table, row) | shared, curve_group) for row in table.rows]
 

@@ -15,7 +15,7 @@ from roarbench.analysis.row_warnings import (
     do_warnings_apply_to,
     grade_shares_of_gain,
 )
-from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE
+from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import SAME, capitalize, fit_on_one_line, format_interval, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
 from roarbench.plan.protocols import Protocol
@@ -95,7 +95,7 @@ def _make_control_doubt(comparison: ControlComparison, protocol: Protocol) -> Do
 def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     for kind, difference in row.delta_twins.items():
         comparison = row.get_twin_comparison(kind)
-        if kind != OTHER_REFERENCE and comparison and comparison.verdict is not Verdict.BETTER:
+        if kind in _TWINS and comparison and comparison.verdict is not Verdict.BETTER:
             twin, cause = _TWINS[kind]
             points = f"{format_interval(difference)} points"
             size = f"The row’s {protocol.gain_name} minus that of its twin ({twin}) is {points}"

@@ -11,7 +11,7 @@ from roarbench.common.text import format_count, format_markdown_table
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.report.roar_and_own_network_table import make_default_table, render
+from roarbench.report.combined_table import make_default_table, render
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,

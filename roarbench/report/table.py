@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.quantus_and_probability_drop import METRICS, Metric, ProbabilityDrop, compute_probability_drops
+from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     STABLE_ENOUGH,
     Mark,
@@ -160,8 +160,7 @@ class SuiteTable:
         p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
         return self.suite_results.adapt_text(
             f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
-            f"images{p_0}; AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of "
-            "|p_0 - p| / p_0."
+            f"images{p_0}; AOPC: mean of p_0 - p over levels, with an interval over test images."
         )
 
     @property
@@ -227,32 +226,21 @@ class SuiteTable:
         return self.suite_results.suite.find_fill(self.board.protocol)
 
     @property
-    def _seeds_text(self) -> str:
-        started = [row for row in self.board.rows if row.seeds]
-        counts = sorted({row.seeds for row in started})
-        seeds = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
-        planned = self._planned_seed_counts
-        most = max(planned.values(), default=0)  # number of seeds for added rows, such as submissions
-        incomplete = [row.seeds for row in started if row.seeds < planned.get(row.estimator, most)]
-        if not incomplete:
-            return seeds
-        return f"{seeds}, some rows only {min(incomplete)} of {most}" if len(counts) > 1 else f"{seeds} of {most}"
-
-    @property
     def _networks_or_seeds_text(self) -> str:
-        if self.board.protocol.scores_all_network_pairs:
-            return f"{self.suite_results.suite.references} networks, not retrained"
-        return self._seeds_text if self.board.protocol.trains else "the reference, not retrained"
-
-    @property
-    def _planned_seed_counts(self) -> dict[str, int]:
-        protocol = self.board.protocol
-        measurement = (protocol.order, protocol.retrain, self.unit, self.fill)
-        seeds: dict[str, int] = {}
-        for block in self.suite_results.suite.blocks:
-            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == measurement:
-                seeds |= {name: max(block.seeds, seeds.get(name, 0)) for name in block.estimators}
-        return seeds
+        protocol, suite = self.board.protocol, self.suite_results.suite
+        if protocol.scores_all_network_pairs:
+            return f"{suite.references} networks, not retrained"
+        if not protocol.trains:
+            return "the reference, not retrained"
+        measured = (protocol.order, protocol.retrain, self.unit, self.fill)
+        planned = [
+            block.seeds
+            for block in suite.blocks
+            if (block.protocol.order, block.protocol.retrain, block.unit, block.fill) == measured
+        ]
+        counts, most = sorted({row.seeds for row in self.board.rows if row.seeds}), max(planned, default=0)
+        seeds = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
+        return seeds if max(counts, default=0) >= most else f"{seeds} of {most}"
 
     @property
     def caption(self) -> str:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
     MISSING,
     SAME,
@@ -21,7 +22,7 @@ from roarbench.common.text import (
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_notes import PAGE, summarize_notes, write_all_notes
+from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
@@ -30,36 +31,36 @@ from roarbench.stats.verdicts import Comparison, Verdict
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
 _BETTER_THAN = "better than"
-_COMPARISONS = ("vs Random", "vs Sobel", "vs blurred random", "Δ other image", "vs other image")
+_COMPARISONS = ("vs Random", "vs Sobel", "vs blurred random", "vs other image")
 _ONLY_WITH_GAINS = ("place", "gain [95%]", _BEATS, _BETTER_THAN, *_COMPARISONS)  # columns that need gains and verdicts
 _COMPARED_WITH_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _CAPTION_WIDTH = 80  # maximum width of a caption, in characters
 # boundaries at which cells of a terminal table are broken
 _WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
 _PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
-_LETTERS = re.compile(r"(?<=.)")
-_NARROWEST_NAME = 14  # minimum width of a name that is broken within words
 
 
-def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format the table as `json`, `csv` or `markdown`; if `notes`, Markdown ends with all notes and `advice`."""
+def render(table: SuiteTable, style: str, notes: bool = False) -> str:
+    """Format the table as `json`, `csv` or `markdown`, which ends with all notes if `notes`, else with short notes."""
     if style == "csv":
         return format_csv(table)
     if style == "json":
         return format_json(table)
-    return _format_markdown(table, advice, notes)
+    columns = list_columns(table)
+    rows = format_markdown_table([column.heading for column in columns], _transpose_cells(columns))
+    all_notes = (f"{table.caption}.", write_all_notes(table), table.probability_columns_note)
+    caption = " ".join(filter(None, all_notes) if notes else summarize_notes(table))
+    return f"**{_make_title(table)}**\n\n{rows}\n\n{caption}"
 
 
-def format_text(table: SuiteTable, width: int, notes: bool = False, on_command_line: bool = True) -> Table:
+def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     """Format the table for a terminal of this width, in characters; columns that do not fit are left out.
 
-    If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow,
-    which name the command line's option `--notes` if `on_command_line`.
+    If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow.
     """
     all_columns = list_columns(table)
     columns = _choose_fitting_columns(all_columns, width)
-    short_notes = summarize_notes(table) if on_command_line else summarize_notes(table, PAGE)
-    caption = "\n".join(_list_notes(table, all_columns, columns) if notes else short_notes)
+    caption = "\n".join(_list_notes(table, all_columns, columns) if notes else summarize_notes(table))
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     names = next(i for i, column in enumerate(columns) if column.heading == "estimator")
     texts = [i for i, column in enumerate(columns) if column.justify == "left" and i != names]
@@ -92,19 +93,18 @@ def _make_title(table: SuiteTable) -> str:
 def _list_notes(table: SuiteTable, all_columns: list[Column], shown_columns: list[Column]) -> list[str]:
     omitted = [column.heading for column in all_columns if column not in shown_columns]
     notes = [table.caption, write_all_notes(table)]
-    has_legend = table.has_gains_and_ranks and not table.board.protocol.scores_all_network_pairs
-    notes += [_write_legend(table, shown_columns)] if has_legend else []
-    notes += [table.probability_columns_note] if any(column.heading == _AOPC for column in shown_columns) else []
+    if table.has_gains_and_ranks and not table.board.protocol.scores_all_network_pairs:
+        notes.append(_write_legend(table, [column.heading for column in shown_columns]))
+    notes += [table.probability_columns_note] if table.probability_columns_note else []
     notes += [f"Columns not shown: {', '.join(omitted)} (--format csv has all)."] if omitted else []
     return notes
 
 
-def _write_legend(table: SuiteTable, columns: list[Column]) -> str:
-    headings = {column.heading: column.short for column in columns}
+def _write_legend(table: SuiteTable, headings: list[str]) -> str:
     sentences = []
-    if beats := headings.get(_BEATS):
+    if _BEATS in headings:
         answers = f"yes, or the control that the row is not shown to beat; controls {table.control_network_use_text}"
-        sentences.append(f"{beats.capitalize()}: {answers}.")
+        sentences.append(f"Beats all: {answers}.")
     if _BETTER_THAN in headings:
         sentences.append(
             f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but differs "
@@ -139,22 +139,16 @@ def list_columns(table: SuiteTable) -> list[Column]:
         if board.protocol.random_is_zero:
             add(_BETTER_THAN, (_format_strictest_passed_test(table, row) for row in rows), left=True)
         else:
-            add("vs Random", (_format_verdict(row.vs_random) for row in rows), short="vs\nRandom", left=True)
+            add("vs Random", _list_verdicts(rows, "random"), short="vs\nRandom", left=True)
         if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
-            add("vs Sobel", (_format_verdict(row.vs_sobel) for row in rows), 4, "vs\nSobel", left=True)
-            add(
-                "vs blurred random",
-                (_format_verdict(row.vs_random_blurred) for row in rows),
-                5,
-                "vs blurred\nrandom",
-                left=True,
-            )
-    if any(row.vs_other_image if own_network else row.delta_other_image.value is not None for row in rows):
-        add("Δ other image", (format_interval(row.delta_other_image) for row in rows), 3.1)
-        if not own_network:
-            add("vs other image", (_format_verdict(row.vs_other_image) for row in rows), 3.2, left=True)
+            add("vs Sobel", _list_verdicts(rows, "sobel"), 4, "vs\nSobel", left=True)
+            add("vs blurred random", _list_verdicts(rows, "random-blurred"), 5, "vs blurred\nrandom", left=True)
     for kind in table.twin_kinds:
-        add(f"Δ {kind}", (format_interval(row.delta_twins.get(kind, Estimate())) for row in rows), 3.3)
+        differences = (format_interval(row.delta_twins.get(kind, Estimate())) for row in rows)
+        add(f"Δ {kind.replace('-', ' ')}", differences, 3.1 if kind == OTHER_IMAGE else 3.3)
+        if kind == OTHER_IMAGE and not own_network:
+            comparisons = (row.get_twin_comparison(kind) for row in rows)
+            add("vs other image", map(_format_verdict, comparisons), 3.2, left=True)
     for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
         gains = (table.list_gains_by_level(row)[i] for row in rows)
         texts = (MISSING if gain is None else format_signed(gain) for gain in gains)
@@ -172,9 +166,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
         for i, t in enumerate(board.levels):
             probabilities = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
             add(f"p at {t:g}", probabilities, 1.5 + t / 10)
-        for i, t in enumerate(board.levels):
-            changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
-            add(f"change at {t:g}", changes, 1.2 + t / 10)
     for metric in () if own_network else table.metrics:  # these columns need scores from `run --with quantus`
         add(metric.heading, (format_decimals(table.get_quantus_scores(row)[metric.id], 3) for row in rows))
     return columns
@@ -213,6 +204,10 @@ def _format_strictest_passed_test(table: SuiteTable, row: Row) -> str:
     return strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict]
 
 
+def _list_verdicts(rows: Iterable[Row], control: str) -> list[str]:
+    return [_format_verdict(row.against.get(control)) for row in rows]
+
+
 def _format_verdict(comparison: Comparison | None) -> str:
     return comparison.verdict.value if comparison else MISSING
 
@@ -221,19 +216,11 @@ def _transpose_cells(columns: list[Column]) -> Iterator[tuple[str, ...]]:
     return zip(*(column.cells for column in columns), strict=True)
 
 
-def _format_markdown(table: SuiteTable, advice: str, notes: bool) -> str:
-    columns = list_columns(table)
-    rows = format_markdown_table([column.heading for column in columns], _transpose_cells(columns))
-    all_notes = (f"{table.caption}.", write_all_notes(table), advice, table.probability_columns_note)
-    caption = " ".join(filter(None, all_notes) if notes else summarize_notes(table))
-    return f"**{_make_title(table)}**\n\n{rows}\n\n{caption}"
-
-
 def format_html(table: SuiteTable) -> str:
     """Format the table as HTML with its title and short notes, for notebooks."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_make_title(table), headings, _transpose_cells(columns), summarize_notes(table, PAGE))
+    return format_html_table(_make_title(table), headings, _transpose_cells(columns), summarize_notes(table))
 
 
 def format_html_table(
@@ -253,23 +240,16 @@ def wrap_columns(
 ) -> list[tuple[str, ...]]:
     """Break cells of a table between words until a line of the table fits a width; no number is broken.
 
-    Names are broken first, then other texts from right to left, then names around their parameters and after hyphens,
-    then names within words. A table that still does not fit stays wider than `width`.
-
-    Args:
-        columns: The cells of each column, its heading among them; a cell may have several lines.
-        name_column: The index of the column of estimators' names.
-        text_columns: The indices of other columns that may break.
-        width: Width of the terminal, in characters.
+    Names are broken first, then other texts from right to left, then names around their parameters and after hyphens.
+    A table that still does not fit stays wider than `width`. Each column is given by its heading and cells.
     """
     whole = list(map(tuple, columns))
     wrapped = whole.copy()
-    steps = [(name_column, _WORDS, 0), *((i, _WORDS, 0) for i in sorted(text_columns, reverse=True))]
-    steps += [(name_column, _PARTS, 0), (name_column, _LETTERS, _NARROWEST_NAME)]
-    for i, boundary, minimum in steps:
+    texts = sorted(text_columns, reverse=True)
+    for i, boundary in ((name_column, _WORDS), *((i, _WORDS) for i in texts), (name_column, _PARTS)):
         excess = measure_table_width(wrapped) - width
         if excess > 0:
-            narrowest = _measure_column(_wrap_cell(cell, minimum, boundary) for cell in whole[i])
+            narrowest = _measure_column(_wrap_cell(cell, 0, boundary) for cell in whole[i])
             target = max(_measure_column(wrapped[i]) - excess, narrowest)
             wrapped[i] = tuple(_wrap_cell(cell, target, boundary) for cell in whole[i])
     return wrapped

@@ -4,27 +4,27 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
-from roarbench.analysis.quantus_and_probability_drop import IMAGES
 from roarbench.analysis.row_warnings import STABLE_ENOUGH, describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.common.errors import Hint
-from roarbench.common.text import SAME, format_count, format_interval, list_some
+from roarbench.common.text import SAME, format_count, format_interval
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope
 
-PAGE = "docs/how-it-works.md"
+MORE = "table --notes and docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 
 
-def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}") -> list[str]:
+def summarize_notes(table: SuiteTable) -> list[str]:
     """Return the short notes below a table, one per line.
 
     The notes define the gain, state the scope of the intervals, list doubts about the whole table and rows without a
-    rank, and name the `source` of all other notes.
+    rank, and name the source of all other notes.
     """
     board = table.board
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
@@ -37,13 +37,10 @@ def summarize_notes(table: SuiteTable, source: str = f"table --notes and {PAGE}"
     else:
         intervals = f"{_describe_interval_scope(board)}; {SAME}: not significant."
     signs = dict.fromkeys(sign for name in table.names for sign in table.format_row_signs(name).split())
-    rows_at_mask_only = table.levels_not_above_mask_only.keys() & set(table.names)
-    doubtful = (rows_at_mask_only, _describe_several_machines(table), _describe_opposite_gains(table))
-    warnings = sum(map(bool, (*doubtful, table.suite_results.suite.left_out)))
-    unexplained = ", ".join([*signs, *([format_count(warnings, "warning")] if warnings else [])])
-    more = f"{unexplained} and more are" if unexplained else "More is"
+    signs |= dict.fromkeys(["warnings"] if table.levels_not_above_mask_only.keys() & set(table.names) else [])
+    more = f"{', '.join(signs)} and more are" if signs else "More is"
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
-    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {source}."]
+    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {MORE}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
@@ -64,19 +61,17 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     The note on unstable predictions starts with the sign †, unless rows are shown without signs.
     """
     levels = {name: levels for name, levels in table.levels_not_above_mask_only.items() if name in table.names}
+    left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
         _describe_nonzero_controls(table),
         _describe_intervals(table),
         _describe_missing_controls(table),
         describe_rows_not_above_mask_only(levels),
         *_describe_inconsistent_rows(table),
-        _describe_several_machines(table),
         note_if_self_reported(table),
         _describe_doubts_of_any_protocol(table),
-        _describe_opposite_gains(table),
         _describe_unstable_predictions(table, UNSTABLE_SIGN * signs),
-        _describe_check_rows(table),
-        _describe_left_out_estimators(table),
+        f"Left out: {left_out}." if left_out else "",
         _describe_quantus_columns(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
@@ -85,24 +80,19 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
     """Explain why a table has no values: no row has a result, or the networks agree on no image; else empty."""
-    board = table.board
+    board, results = table.board, table.suite_results
     if board.images and table.has_results:
         return ""
     disagreement = ""
     if board.protocol.scores_all_network_pairs:
-        disagreement = describe_total_disagreement_of_networks(table.suite_results, board.protocol, table.unit)
-    return disagreement or _describe_done_runs(table)
-
-
-def _describe_done_runs(table: SuiteTable) -> str:
-    results, protocol = table.suite_results, table.board.protocol
-    protocols = (protocol, *protocol.computed_from)
+        disagreement = describe_total_disagreement_of_networks(results, board.protocol, table.unit)
+    if disagreement:
+        return disagreement
+    protocols = (board.protocol, *board.protocol.computed_from)
     blocks = (block for block in results.suite.blocks if block.protocol in protocols and block.unit == table.unit)
     points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
     done = sum(point in results.results for point in points)
-    return (
-        f"{done:,} of {len(points):,} runs are done; no row has a result yet." if done else "Nothing has been run yet."
-    )
+    return f"{done:,} of {len(points):,} runs are done; no row has a result yet."
 
 
 def _describe_nonzero_controls(table: SuiteTable) -> str:
@@ -130,28 +120,14 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
 
 def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
     """Describe the rows without a rank, with one line per reason."""
-    shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons]
     by_reason = defaultdict[str, list[str]](list)
-    for name in shown:
+    for name in (row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons):
         uncompared = " and no row is compared with it" if name == RANDOM else ""
         by_reason[f" no rank{uncompared}: {table.inconsistency_reasons[name]}."].append(name)
     return [
         (f"{names[0]} has" if len(names) == 1 else f"{len(names)} rows ({', '.join(names)}) have") + text
         for text, names in by_reason.items()
     ]
-
-
-def _describe_several_machines(table: SuiteTable) -> str:
-    differences = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
-    shown = [row.estimator for row in table.board.rows if row.estimator in differences]
-    values_by_setting = defaultdict[str, set[str]](set)
-    for name in shown:
-        for setting, values in differences[name].items():
-            values_by_setting[setting] |= set(values)
-    if not values_by_setting:
-        return ""
-    differ = "; ".join(f"{setting} {' or '.join(sorted(values))}" for setting, values in values_by_setting.items())
-    return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
 
 
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
@@ -166,17 +142,6 @@ def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
     return f"(!) {doubts}." if doubts else ""
 
 
-def _describe_opposite_gains(table: SuiteTable) -> str:
-    """Name the rows whose gains at two levels have opposite signs."""
-    found = {row.estimator: table.board.find_two_opposite_gains(row) for row in table.board.rows}
-    rows = [
-        f"{name} ({', '.join(f'{format_interval(gain.in_points)} at t = {at:g}' for at, gain in gains.items())})"
-        for name, gains in found.items()
-        if gains
-    ]
-    return f"Gains of opposite sign at two levels: {'; '.join(rows)}." if rows else ""
-
-
 def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
     """Join pairs of a name and a reason to `a, b: reason; c: other reason`."""
     names_by_reason = defaultdict[str, list[str]](list)
@@ -189,21 +154,8 @@ def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
     if not table.low_prediction_stabilities:
         return ""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.low_prediction_stabilities.items())
-    note = (
-        f"The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy copies: {shares}."
-    )
-    return f"{sign} {note}".strip()
-
-
-def _describe_left_out_estimators(table: SuiteTable) -> str:
-    left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
-    return f"Left out: {left_out}." if left_out else ""
-
-
-def _describe_check_rows(table: SuiteTable) -> str:
-    count = sum(row.check for row in table.board.rows)
-    rows = "row is a twin or another check" if count == 1 else f"{count} rows are twins or other checks"
-    return f"The last {rows}, without rank and verdict." if count else ""
+    text = f"The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy copies"
+    return f"{sign} {text}: {shares}.".strip()
 
 
 def _describe_quantus_columns(table: SuiteTable) -> str:
@@ -229,15 +181,9 @@ def _describe_intervals(table: SuiteTable) -> str:
     if protocol.scores_all_network_pairs:
         return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
     notes = [f"{meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
-    if board.reference_freedom is not None:
-        notes.append(
-            f"The spread between {board.references} references was estimated from "
-            f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
-        )
     if board.detectable is not None:
         notes.append(
-            f"True differences of {board.detectable:.1f} points between two estimators are detected with 80% power, "
-            "smaller ones less often."
+            f"True differences of {board.detectable:.1f} points between two estimators are detected with 80% power."
         )
     notes.append(f"Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not.")
     if added := ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.added):

@@ -169,7 +169,7 @@ def compare_boards(first: Board, second: Board) -> Replication:
 
 def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
     pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
-    pairs += [(OTHER_IMAGE, row.vs_other_image, second_row.vs_other_image)]
+    pairs += [(OTHER_IMAGE, row.get_twin_comparison(OTHER_IMAGE), second_row.get_twin_comparison(OTHER_IMAGE))]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
     inside = (
         _is_in_predicted_interval(second_row.gain, row.predicted),

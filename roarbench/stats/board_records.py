@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from roarbench.common.enums import OTHER_IMAGE, Order
-from roarbench.estimators.estimator import CONTROLS
+from roarbench.common.enums import Order
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
@@ -14,7 +13,7 @@ from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
 VERSION = 3  # increases with every change that gives other numbers for the same predictions
-RANDOM, SOBEL, BLURRED = CONTROLS
+RANDOM = "random"
 ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
 ONE_NETWORK = "for this network only"  # note on boards with a single explained network
 
@@ -47,14 +46,12 @@ class Row:
     # images and design, and other references and training runs; for own-network gain also other images. Missing if only
     # images were resampled
     predicted: Estimate = Estimate()
-    # gain minus the gain of the twin that uses other images' maps, in accuracy points; missing if the twin has no curve
-    delta_other_image: Estimate = Estimate()
     # comparisons with controls and with the row's twins, by id; Random's own comparison is under `ZERO`. Empty for a
     # check, and if intervals or gains are missing
     against: Mapping[str, Comparison] = field(default_factory=dict)
     # comparison with every control of the suite; None for a control or a check, and if intervals or gains are missing
     beating: ControlComparison | None = None
-    # gain minus the twin's gain by kind of twin, in accuracy points, from paired draws
+    # gain minus the twin's gain by kind of twin, `OTHER_IMAGE` first, in accuracy points, from paired draws
     delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and for a row without a gain
 
@@ -62,21 +59,6 @@ class Row:
     def vs_random(self) -> Comparison | None:
         """Return the comparison with Random."""
         return self.against.get(RANDOM)
-
-    @property
-    def vs_sobel(self) -> Comparison | None:
-        """Return the comparison with Sobel."""
-        return self.against.get(SOBEL)
-
-    @property
-    def vs_random_blurred(self) -> Comparison | None:
-        """Return the comparison with the blurred random map."""
-        return self.against.get(BLURRED)
-
-    @property
-    def vs_other_image(self) -> Comparison | None:
-        """Return the comparison with the row's maps of other images."""
-        return self.get_twin_comparison(OTHER_IMAGE)
 
     def get_twin_comparison(self, twin: str) -> Comparison | None:
         """Return the comparison with the row's twin of this kind."""
@@ -101,11 +83,6 @@ class Board:
     # hidden rows
     family: int = 0
     references: int = 0  # number of explained networks; 0 if no cell depends on one
-    # standard deviation of a row's gain between references and their training runs, in accuracy points, without
-    # Random's training noise; None if unknown
-    reference_deviation: float | None = None
-    reference_rows: int = 0  # number of rows from which `reference_deviation` is estimated
-    reference_freedom: float | None = None  # degrees of freedom of this estimate
 
     def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""

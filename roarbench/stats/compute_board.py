@@ -11,7 +11,7 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
-from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.sampled_gains import SampledGains, sample_gains, select_variance_components
@@ -48,7 +48,7 @@ class Judge(SampledGains):
 
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
-        scores, references = self.scores, self.variances.references if self.variances else None
+        scores = self.scores
         explained = {name for name, _ in scores.references}
         return Board(
             self.protocol,
@@ -60,15 +60,11 @@ class Judge(SampledGains):
             compute_detectable_difference(self.make_estimator_pairs(explained)) if self.has_intervals else None,
             sum(scores.submitted.isdisjoint(pair) for pair in self.comparisons),
             len(scores.explained_networks),
-            POINTS * references.deviation_without_image_noise if references else None,
-            references.rows if references else 0,
-            references.freedom if references else None,
         )
 
     def _make_row(self, name: str) -> Row:
         scores = self.scores
         first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
-        twins = self.estimate_gains_over_twins(name)
         return Row(
             estimator=name,
             seeds=min(len(scores.correct.get(point, ())) for point in scores.list_curve_points(name)[first:]),
@@ -79,10 +75,9 @@ class Judge(SampledGains):
             place=self.rank_intervals.get(name),
             check=name in scores.checks,
             predicted=self.estimate(self.replication_gains.get(name)),
-            delta_other_image=twins.pop(OTHER_IMAGE, Estimate()),
             against=self.comparisons_by_row[name],
             beating=self.compare_with_controls(name),
-            delta_twins=twins,
+            delta_twins=self.estimate_gains_over_twins(name),
         )
 
     @cached_property

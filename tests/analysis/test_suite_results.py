@@ -101,9 +101,9 @@ def test_board_has_ranks_controls_and_interval_scopes(draws):
     assert placed == {*MAIN, "random-blurred"}
     assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
     assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
-    assert all(rows[name].vs_random_blurred for name in MAIN)
+    assert all("random-blurred" in rows[name].against for name in MAIN)
     pixels = draws.make_board(ROAR, Unit.PIXEL).rows  # the pixel unit has no blurred random map
-    assert all(row.place and row.vs_random_blurred is None for row in pixels)
+    assert all(row.place and "random-blurred" not in row.against for row in pixels)
     assert board.covers is IntervalScope.BOTH
     # KAR's single seeds have no estimate of training noise, but one seed of the pixel unit uses that of scalars
     assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
@@ -213,7 +213,7 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
         judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR)
-        assert {(row.place, row.vs_random, row.vs_sobel) for row in judged.rows} == {(None, None, None)}
+        assert not any(row.place or row.against for row in judged.rows)
         assert all(row.gain.value is not None for row in judged.rows)  # measured gains are still shown
         assert judged.detectable is None
     assert all(row.place for row in SuiteDraws(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)

@@ -61,7 +61,7 @@ def test_published_suite_without_roar_shows_own_network_gain(monkeypatch):
     """The combined table would begin with ROAR."""
     publish_only(monkeypatch, "benchmark-fashion-mnist/1/(?!roar-)")
     found = roarbench.load_published_results("benchmark-fashion-mnist")
-    assert "Own-network gain" in str(found) and "Nothing has been run" not in str(found)
+    assert "Own-network gain" in str(found) and "runs are done" not in str(found)
     with pytest.raises(roarbench.CallerError, match="no roar results of benchmark-fashion-mnist v1 are published"):
         found.to_dataframe("roar")
 

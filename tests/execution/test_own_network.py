@@ -134,11 +134,11 @@ def test_notes_explain_missing_gain_when_networks_agree_on_no_image(done):
     for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
         table = make_suite_table(apart, protocol.name, None, None)
         assert {row.gain.value for row in table.rows} == {None}
-        assert why in write_all_notes(table) and "Nothing has been run" not in write_all_notes(table)
+        assert why in write_all_notes(table) and "runs are done" not in write_all_notes(table)
         assert why in summarize_notes(table)
         assert describe_total_disagreement_of_networks(results, protocol, Unit.SCALAR) == ""
     nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
-    assert write_all_notes(nothing).startswith("Nothing has been run yet.")
+    assert write_all_notes(nothing).startswith("0 of 93 runs are done;")
 
 
 def test_notes_count_done_runs_while_no_row_is_complete(done):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.quantus_and_probability_drop import METRICS, list_score_specs
+from roarbench.analysis.faithfulness_scores import METRICS, list_score_specs
 from roarbench.execution import quantus
 from roarbench.execution.quantus import score_maps
 from roarbench.plan.protocols import ROAR

@@ -6,7 +6,7 @@ from roarbench.analysis.row_warnings import Grade, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
-from roarbench.report.roar_and_own_network_table import CombinedTable
+from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate

@@ -12,7 +12,7 @@ from leaderboard.suite_report import render_report
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, adapt_text_to_data
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.roar_and_own_network_table import make_combined_table
+from roarbench.report.combined_table import make_combined_table
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_notes import summarize_notes
 from tests.helpers.board_store import make_store, open_views

@@ -113,6 +113,6 @@ def test_read_commit_marks_changed_code_as_dirty(tmp_path):
 
 def test_provenance_strips_markup():
     hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
-    said = Provenance("0", {"torch": "2"}, hostile).rounding_settings
-    assert said.keys() == {"processor", "precision"} and len(said["processor"]) == 60
+    said = Provenance("0", {"torch": "2"}, hostile).known_values
+    assert said.keys() == {"torch", "cpu", "precision"} and len(said["cpu"]) == 60
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))

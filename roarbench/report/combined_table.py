@@ -19,7 +19,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
-from roarbench.report.table_notes import PAGE, list_table_doubts, note_if_self_reported, write_all_notes
+from roarbench.report.table_notes import list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.stats.board_records import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -83,13 +83,17 @@ class CombinedTable:
         ]
 
     @property
+    def _tables(self) -> tuple[SuiteTable, SuiteTable]:
+        return self.roar, self.own_network
+
+    @property
     def _rows_by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
-        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own_network))
+        roar, own = ({row.estimator: row for row in table.rows} for table in self._tables)
         return roar, own
 
     def list_row_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name in either table."""
-        signs = (sign for table in (self.roar, self.own_network) for sign in table.format_row_signs(name).split())
+        signs = (sign for table in self._tables for sign in table.format_row_signs(name).split())
         return tuple(dict.fromkeys(signs))
 
     @property
@@ -102,39 +106,35 @@ class CombinedTable:
             for label, rows in zip(labels, self._rows_by_name, strict=True)
         }
 
-    def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
-        """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
+    def summarize_notes(self) -> tuple[str, ...]:
+        """Return the short notes: definitions, doubts, the intervals' scope, and the source of all other notes."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
-        definitions_and_doubts = (*self._gain_definitions, *self._origin_notes, *self._table_doubts)
-        scope = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
-        return tuple(map(self.roar.suite_results.adapt_text, (*definitions_and_doubts, scope)))
+        more = f"{self._interval_note}; {' '.join(signs) or 'more'}: --notes."
+        notes = (*self._gain_definitions, *self._origins_and_doubts, more)
+        return tuple(map(self.roar.suite_results.adapt_text, notes))
 
     @property
     def all_notes(self) -> tuple[str, ...]:
         """Return all notes of both tables."""
-        notes = (f"{table.caption}. {write_all_notes(table)}" for table in (self.roar, self.own_network))
+        notes = (f"{table.caption}. {write_all_notes(table)}" for table in self._tables)
         return (*self._gain_definitions, "Rows: estimators by own-network gain, then controls by ROAR gain.", *notes)
 
     @property
     def _gain_definitions(self) -> tuple[str, str]:
-        retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own_network))
+        retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in self._tables)
         return (
             f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
             f"Own-network gain, MoRF: predictions changed by own map - others, t = {scored}.",
         )
 
     @property
-    def _origin_notes(self) -> list[str]:
-        """Return one line if all rows of both tables were imported, else a line per table with only such rows."""
-        origins = {table.board.protocol.title: note_if_self_reported(table) for table in (self.roar, self.own_network)}
-        if len(lines := {*origins.values()}) == 1:
-            return list(filter(None, lines))
-        return [f"{title}: {line}" for title, line in origins.items() if line]
-
-    @property
-    def _table_doubts(self) -> list[str]:
-        doubts = {table.board.protocol.title: list_table_doubts(table) for table in (self.roar, self.own_network)}
-        return [f"{title}: {line}" for title, lines in doubts.items() for line in lines]
+    def _origins_and_doubts(self) -> list[str]:
+        """Return the notes on self-reported rows, once if they are equal, and the doubts about each table."""
+        origins, doubts = [note_if_self_reported(table) for table in self._tables], list[str]()
+        for table, origin in zip(self._tables, origins, strict=True):
+            own = [origin] if len({*origins}) > 1 else []
+            doubts += [f"{table.board.protocol.title}: {line}" for line in (*own, *list_table_doubts(table)) if line]
+        return [*filter(None, {*origins} if len({*origins}) == 1 else ()), *doubts]
 
     @property
     def _interval_note(self) -> str:
@@ -192,19 +192,19 @@ def make_default_table(results: SuiteResults) -> SuiteTable | CombinedTable:
     return make_suite_table(results, "", None, None)
 
 
-def render(table: SuiteTable | CombinedTable, style: str, advice: str = "", notes: bool = False) -> str:
-    """Format a table as `json`, `csv` or `markdown`; Markdown ends with the short notes or, if `notes`, all notes.
-
-    A table of one protocol has `advice` after all notes.
-    """
+def render(table: SuiteTable | CombinedTable, style: str, notes: bool = False) -> str:
+    """Format a table as `json`, `csv` or `markdown`; Markdown ends with the short notes or, if `notes`, all notes."""
     if isinstance(table, SuiteTable):
-        return table_formats.render(table, style, advice, notes)
+        return table_formats.render(table, style, notes)
     if style == "json":
         return write_rows_as_json(list_shared_values_by_table(table), nest_rows(table))
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
+    called = table.display_names
+    titles = [" ".join((f"`{called[name]}`", *table.list_row_signs(name))) for name in table.names]
+    cells = [(title, *others) for title, (_, *others) in zip(titles, table.rows, strict=True)]
     note_lines = table.all_notes if notes else table.summarize_notes()
-    return "\n\n".join((f"**{table.title}**", format_markdown_rows(table), *note_lines))
+    return "\n\n".join((f"**{table.title}**", format_markdown_table(HEADINGS, cells), *note_lines))
 
 
 def _get_named_tables(table: CombinedTable) -> dict[str, SuiteTable]:
@@ -248,15 +248,10 @@ def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
     return combined
 
 
-def format_text(
-    table: SuiteTable | CombinedTable, width: int, notes: bool = False, on_command_line: bool = True
-) -> Table | Group:
-    """Format a table for a terminal of this width, in characters, with short notes or all notes; no number is cut.
-
-    Short notes name the command line's option `--notes` if `on_command_line`.
-    """
+def format_text(table: SuiteTable | CombinedTable, width: int, notes: bool = False) -> Table | Group:
+    """Format a table for a terminal of this width, in characters, with short notes or all notes; no number is cut."""
     if isinstance(table, SuiteTable):
-        return table_formats.format_text(table, width, notes, on_command_line)
+        return table_formats.format_text(table, width, notes)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
     wrapped = table_formats.wrap_columns(zip(HEADINGS, *table.rows, strict=True), 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=table_formats.measure_table_width(wrapped))
@@ -264,8 +259,7 @@ def format_text(
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    short_notes = table.summarize_notes() if on_command_line else table.summarize_notes(PAGE)
-    note_lines = table.all_notes if notes else short_notes
+    note_lines = table.all_notes if notes else table.summarize_notes()
     return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
@@ -273,12 +267,4 @@ def format_html(table: SuiteTable | CombinedTable) -> str:
     """Format a table as HTML with its title and short notes."""
     if isinstance(table, SuiteTable):
         return table_formats.format_html(table)
-    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.summarize_notes(PAGE))
-
-
-def format_markdown_rows(table: CombinedTable) -> str:
-    """Format the rows as a Markdown table; names are set as code, with their signs after them."""
-    called = table.display_names
-    titles = [" ".join((f"`{called[name]}`", *table.list_row_signs(name))) for name in table.names]
-    cells = [(title, *others) for title, (_, *others) in zip(titles, table.rows, strict=True)]
-    return format_markdown_table(HEADINGS, cells)
+    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.summarize_notes())
