@@ -18,11 +18,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.augment import find_largest_shift
-from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
+from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degraded_images import DegradedImages
+from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation
-from roarbench.compute.ranking import count_removed, draw_tie_order, make_sort_keys
+from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay
 from roarbench.plan.recipes import find_recipe
@@ -120,8 +121,7 @@ def write_images_and_maps(folder: Path) -> tuple[Tensor, Layout]:
     maps = rng.standard_normal((IMAGES, *SHAPE), np.float32)
     np.save(folder / "pixels.npy", rng.integers(256, size=(IMAGES, *SHAPE), dtype=np.uint8))
     np.save(folder / "maps.npy", maps)
-    ties = draw_tie_order(np.arange(IMAGES), layout.features)
-    np.save(folder / "planes.npy", encode_planes(make_sort_keys(maps.reshape(IMAGES, -1), ties), layout))
+    np.save(folder / "planes.npy", rank_to_bit_planes(torch.from_numpy(maps), np.arange(IMAGES), layout).planes)
     return torch.from_numpy(rng.integers(CLASSES, size=IMAGES)), layout
 
 

@@ -18,7 +18,7 @@ from roarbench.api.user_networks import refuse_changes_of_network, show_own_netw
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.process_settings import release_freed_cpu_memory
-from roarbench.compute.device_ranking import compute_largest_tie_shares
+from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.estimators.compute_maps import Maps, compute_importance_maps
@@ -123,7 +123,8 @@ class Explainers:
                     ranked = rank(features, ties)
             except CallerError as error:
                 raise CallerError(f"{name} for network {batch.number + 1}: {error}") from None
-            yield RankedMaps(ranked, compute_largest_tie_shares(np.take_along_axis(features, ranked, 1)))
+            ordered = torch.from_numpy(np.take_along_axis(features, ranked, 1))
+            yield RankedMaps(ranked, compute_largest_tie_shares(ordered).tolist())
 
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch], threads: ThreadedNetworks) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start."""

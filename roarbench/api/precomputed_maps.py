@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from roarbench.api.ranking_and_removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission_name
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
-from roarbench.compute.device_ranking import make_cached_tie_order_function, rank_to_bit_planes
+from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -101,7 +100,7 @@ def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps:
     for start in range(0, len(maps), _IMAGES_PER_BATCH):
         stop = min(start + _IMAGES_PER_BATCH, len(maps))
         batches = [ExplainedBatches(stop - start, 0, "")]
-        ties = partial(make_cached_tie_order_function(make_image_ids(split, start, stop).numpy()), spec.layout.features)
-        planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ties, spec.layout)
+        ids = make_image_ids(split, start, stop).numpy()
+        planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ids, spec.layout)
         provenance = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)

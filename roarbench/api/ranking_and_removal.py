@@ -25,7 +25,7 @@ from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
-from roarbench.compute.device_ranking import compute_largest_tie_shares
+from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
 from roarbench.plan.change_suite import find_unit
 from roarbench.plan.fill_names import find_recorded_fill_name
 from roarbench.plan.suite import refuse_impossible_for_table
@@ -162,7 +162,8 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = U
     array = drop_channel_axis(array)
     c, h, w = shape or (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
     with reraise_as_caller_error():
-        return ranking.flatten_importance(array, (c, h, w), unit)
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        return flatten_importance(tensor, (c, h, w), unit).numpy()
 
 
 def check_map_shape(subject: str, maps: tuple[int, ...], images: tuple[int, ...]) -> None:
@@ -202,7 +203,7 @@ def rank_maps(
 
 def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64], stacklevel: int) -> None:
     """Warn of maps, (n, d), in which more than half of the features have the same value; `ranked` is their ranking."""
-    share = float(np.mean(compute_largest_tie_shares(np.take_along_axis(flat, ranked, 1))))
+    share = float(compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1))).mean())
     if share > TIED and flat.shape[1] > 1:
         warn_of_ties(f"the maps ({share:.0%})", stacklevel + 1)
 

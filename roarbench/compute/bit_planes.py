@@ -1,9 +1,9 @@
 """Bit-planes: rankings with only as many bits per feature as the suite's levels (removal fractions) need.
 
-Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `encode_planes` writes the
-bin numbers as bit-planes: plane i holds the i-th bit of every feature's code. `find_removed_bits` finds the features
-that are removed at a level from the planes. The bin codes form a search tree: reading the middle level takes one plane,
-reading its neighbours takes two, and reading the other levels takes three.
+Five levels divide an image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `map_ranking` writes the bin
+numbers as bit-planes: plane i holds the i-th bit of every feature's code, packed, most significant bit first.
+`find_removed_bits` finds the features that are removed at a level from the planes. The bin codes form a search tree:
+reading the middle level takes one plane, reading its neighbours takes two, and reading the other levels takes three.
 """
 
 from dataclasses import dataclass
@@ -56,42 +56,6 @@ class Layout:
         return -(-self.features // 8)
 
 
-# sort keys of features, (n, d); the most important feature has the largest key
-Keys = NDArray[np.int32] | NDArray[np.int64]
-
-
-def encode_planes(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
-    """Encode the bin of every feature as bit-planes.
-
-    The function sorts all keys, which takes a third of the time of a partition at several boundaries, because NumPy
-    vectorises sorting. `keys` are int64 (n, d), unique within a row; the most important feature has the largest
-    key. The planes are uint8 (n, planes, width): packed bits, most significant bit first, highest plane first.
-    """
-    return encode_with_sorted_copy(keys, np.sort(keys, axis=1), layout)
-
-
-def encode_with_sorted_copy(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
-    """Encode keys as `encode_planes` does, given `ordered`, a sorted copy; no boundary may separate equal keys."""
-    planes = np.zeros((len(keys), layout.planes, layout.bytes_per_plane), np.uint8)
-    thresholds = ordered[:, _find_positions_before_boundaries(layout)].T
-    for flipped, threshold in zip(find_planes_changing_at_boundaries(layout), thresholds, strict=True):
-        beyond = np.packbits(keys < threshold[:, None], axis=1)  # features after the boundary
-        for plane in flipped:
-            planes[:, plane] ^= beyond
-    return planes
-
-
-def find_rows_with_ties_at_boundaries(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
-    """Return bool (n,): True for each row of ascending keys in which equal keys lie on both sides of a boundary."""
-    positions = np.array(_find_positions_before_boundaries(layout), np.intp)
-    return np.asarray((ordered[:, positions] == ordered[:, positions - 1]).any(1))
-
-
-def _find_positions_before_boundaries(layout: Layout) -> list[int]:
-    """Return, for each boundary, the position of the last feature before it when keys are sorted ascending."""
-    return [layout.features - boundary for boundary in layout.bin_boundaries]
-
-
 def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
     """Return, for each boundary, the planes whose bits differ between the bins on its two sides, highest first."""
     neighbours = pairwise((0, *layout.boundary_codes))
@@ -102,7 +66,7 @@ def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout:
     """Find the features removed at level t, as packed bits, uint8 (n, width): 1 where removed, unused bits 0.
 
     MoRF removes the round(t d) most important features, LeRF the same number of the least important. `planes` are uint8
-    (n, planes, width), from `encode_planes` with this layout; only the planes that the level needs are read. A level
+    (n, planes, width), encoded with this layout; only the planes that the level needs are read. A level
     other than 0, 1 and the layout's levels raises CallerError.
     """
     reading, d = _plan_plane_reading(t, order, layout), layout.features

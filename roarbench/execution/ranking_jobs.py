@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
-from roarbench.compute.device_ranking import make_cached_tie_order_function, rank_to_bit_planes
+from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
@@ -308,13 +308,13 @@ def rank_batch(
     """Rank one batch; return the rankings, and the reasons of failed rankings."""
     keys = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
     maps = make_maps_for_networks(keys.values(), split, start, stop)
-    draw_ties = make_cached_tie_order_function(make_image_ids(split, start, stop).numpy())
+    ids = make_image_ids(split, start, stop).numpy()
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
     for spec, key in keys.items():
         importance, provenance = maps[key]
         try:
-            planes, tied = rank_to_bit_planes(importance, partial(draw_ties, spec.layout.features), spec.layout)
+            planes, tied = rank_to_bit_planes(importance, ids, spec.layout)
         except RunError as error:  # only this estimator failed; the other estimators of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:

@@ -28,10 +28,9 @@ from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.compiled_networks import describe_compilation_failure
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.device_ranking import rank_to_bit_planes
+from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
-from roarbench.compute.ranking import draw_tie_order
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, use_fastest_exact_kernels
 from roarbench.datasets.catalogue import DatasetRecord
@@ -115,7 +114,6 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     black = torch.full((record.channels, 1, 1), -2.0, device=device)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(device)
-    ties = draw_tie_order(explained_batch.ids.numpy(), layout.features)
     photo, scored = _make_photograph(record), min(n, choose_scoring_batch_size(record.size))
     predict = partial(predict_logits, model, inputs, norm, scored)
     explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
@@ -131,7 +129,8 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         predict=measure_mean_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
         explain=measure_mean_seconds(explain) / explained if work.images_explained else 0.0,
         draw=measure_mean_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
-        rank=measure_mean_seconds(lambda: rank_to_bit_planes(importance, ties.__getitem__, layout)) / explained,
+        rank=measure_mean_seconds(lambda: rank_to_bit_planes(importance, explained_batch.ids.numpy(), layout))
+        / explained,
         fill=assume_rates(suite, CORE).fill,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply

@@ -7,7 +7,7 @@ import torch
 
 from roarbench.common.device_settings import COMPILING, choose_fastest_float32_layout
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
-from roarbench.compute import device_ranking, train
+from roarbench.compute import map_ranking, train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degraded_images import DegradedImages, RandomlyDegradedImages, RemovalMasks
@@ -150,10 +150,9 @@ def test_maps_of_estimators_with_own_passes_are_made_on_gpu(name):
 def test_bit_planes_are_encoded_on_gpu_without_waiting():
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     with fake_gpu() as gpu:
-        bits = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)
-        planes, *told = device_ranking._encode_and_measure_ties(bits, layout)
-        again = device_ranking._encode_with_sorted_copy(bits.long(), bits.long().sort(dim=1).values, layout)
-        assert {tensor.device.type for tensor in (planes, again, *told)} == {"cuda"}
-        assert again.shape == planes.shape
+        keys = torch.zeros(4, layout.features, dtype=torch.int32, device=GPU)
+        planes = map_ranking._encode_with_sorted_copy(keys, map_ranking._sort(keys), layout)
+        shares = map_ranking.compute_largest_tie_shares(keys)
+        assert planes.device.type == shares.device.type == "cuda"
         assert (tuple(planes.shape), planes.dtype) == ((4, layout.planes, layout.bytes_per_plane), torch.uint8)
         assert gpu.waits == []

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.bit_planes import Layout, encode_planes, find_removed_bits
+from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degraded_images import DegradedImages, StreamedImages
-from roarbench.compute.ranking import draw_tie_order, flatten_importance, make_sort_keys
+from roarbench.compute.map_ranking import rank_to_bit_planes
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])
@@ -19,14 +19,12 @@ def seeded(seed):
 
 def encoded(importance, layout):
     """Bit-planes of maps (n, c, h, w) or (n, h, w) of the images 0 … n - 1."""
-    ties = draw_tie_order(np.arange(len(importance)), layout.features)
-    return encode_planes(make_sort_keys(flatten_importance(importance, layout.shape, layout.unit), ties), layout)
+    return rank_to_bit_planes(torch.from_numpy(importance.copy()), np.arange(len(importance)), layout).planes
 
 
 def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
     """Streamed images, and the same held in memory."""
     pixels, layout = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1)), LAYOUTS[unit]
-    keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
-    planes = encode_planes(keys, layout)
+    planes = encoded(torch.rand(n, *layout.shape, generator=seeded(2)).numpy(), layout)
     held = DegradedImages(pixels, torch.from_numpy(find_removed_bits(planes, t, order, layout)), FILL, unit)
     return StreamedImages(pixels.numpy(), held.removed.numpy(), FILL, unit, CPU), held

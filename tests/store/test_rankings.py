@@ -16,21 +16,19 @@ from filelock import FileLock
 
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Split, Unit
 from roarbench.common.errors import StoreError
-from roarbench.compute.bit_planes import encode_planes
-from roarbench.compute.ranking import draw_tie_order, make_sort_keys
 from roarbench.store import rankings
 from roarbench.store.ranking_files import FORMAT, ExplainedBatches, MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from tests.helpers.damage import flip, halve
+from tests.helpers.streamed import encoded
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 
 
 def encode_random_planes(split, spec=SPEC, sign=1):
-    importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
-    ties = draw_tie_order(np.arange(COUNTS[split]), spec.layout.features)
-    return encode_planes(make_sort_keys(importance.astype(np.float32), ties), spec.layout)
+    importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], *spec.layout.shape))
+    return encoded(importance, spec.layout)
 
 
 PLANES = {split: encode_random_planes(split) for split in Split}
