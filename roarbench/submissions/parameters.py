@@ -37,7 +37,7 @@ def read_parameter_attributes(tree: ast.Module, text: str) -> dict[str, Paramete
     for line in text.encode().splitlines(keepends=True):
         line_starts.append(line_starts[-1] + len(line))
     attributes = {}
-    for name, node in _list_assignments(estimator_class.body if estimator_class else ()):
+    for name, node in list_assignments(estimator_class.body if estimator_class else ()):
         value = _read_literal_value(node)
         if value is not None and _PARAMETER_NAME.fullmatch(name):
             start, stop = line_starts[node.lineno - 1] + node.col_offset, line_starts[(node.end_lineno or 0) - 1]
@@ -57,7 +57,7 @@ def replace_defaults(text: str, attributes: Mapping[str, ParameterAttribute], va
 def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     """Return the class of the file that is the estimator or makes the estimator; None if there is no such class."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    assigned = {name: node for name, node in _list_assignments(tree.body) if name in ENTRY_POINTS}
+    assigned = {name: node for name, node in list_assignments(tree.body) if name in ENTRY_POINTS}
     for name in ENTRY_POINTS:
         if name in assigned:
             return classes.get(_find_used_class_name(assigned[name]))
@@ -73,7 +73,7 @@ def _find_used_class_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+def list_assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and value of each assignment to a single name, in order."""
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

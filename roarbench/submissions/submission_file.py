@@ -6,6 +6,7 @@ import json
 import re
 import stat
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -19,6 +20,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.parameters import (
     ParameterAttribute,
+    list_assignments,
     make_parameter,
     read_parameter_attributes,
     replace_defaults,
@@ -115,9 +117,18 @@ def _read_submission_file(path: Path) -> Submission:
 
 def parse_submission(source: bytes) -> Submission:
     """Check the source of a submission, and return the submission; raise Refusal if a check fails."""
-    _check_size(len(source))
-    texts = _check_metadata(_read_constants(_parse_source_or_refuse(_decode_source(source))))
-    return Submission(texts["name"], source, *(texts[key.lower()] for key in _MAX_CHARACTERS))
+    if len(source) > _MAX_BYTES:
+        raise Refusal(SubmissionFault.TOO_LARGE, "the file has more than 256 KiB; remove embedded data")
+    constants = dict(list_assignments(_parse_source_or_refuse(_decode_source(source)).body))
+    texts = {name: _read_text(node) for name, node in constants.items()}
+    name = texts.get("NAME")
+    if not name or not _NAME.fullmatch(name):
+        seen = f"NAME is {name[:60]!r}" if name else "NAME is missing or not a plain string"
+        expected = 'expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
+        raise Refusal(SubmissionFault.NAMES, f"{seen}, {expected}")
+    if name in ESTIMATORS or name == CLEAN:
+        raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
+    return Submission(name, source, *(_check_text(texts, key, limit) for key, limit in _MAX_CHARACTERS.items()))
 
 
 def write_template(name: str) -> Path:
@@ -137,23 +148,14 @@ def write_template(name: str) -> Path:
 
 def _read_file(path: Path) -> bytes:
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may block forever
-            raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name a Python file")
-        if path.suffix != ".py":
-            seen = f"{path.name} is not a Python file, expected FILE.py"
+        # reading a pipe or a device may block forever
+        if path.suffix != ".py" or not stat.S_ISREG(path.stat().st_mode):
             remedy = "; rb.check and rb.evaluate judge maps in arrays" if path.suffix in ARRAY_LOADERS else ""
-            raise Refusal(SubmissionFault.UNREADABLE, f"{seen}{remedy}")
-        _check_size(status.st_size, path.name)
-        return path.read_bytes()
+            raise Refusal(SubmissionFault.UNREADABLE, f"{path} is not a Python file, expected FILE.py{remedy}")
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES + 1)  # a larger file is refused, so its rest is not needed
     except OSError as error:
         raise Refusal(SubmissionFault.UNREADABLE, f"cannot read {path}: {error.strerror or error}") from None
-
-
-def _check_size(count: int, file: str = "the file") -> None:
-    if count > _MAX_BYTES:
-        message = f"{file} has {count / 1024:,.0f} KiB, expected at most 256 KiB; remove embedded data"
-        raise Refusal(SubmissionFault.TOO_LARGE, message)
 
 
 def _decode_source(source: bytes) -> str:
@@ -175,49 +177,19 @@ def _parse_source_or_refuse(text: str) -> ast.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # for example about invalid escapes in strings
             return parse_source(text)
-    except SyntaxError as error:
-        where = f"line {error.lineno}" if error.lineno else "the file"
-        raise Refusal(SubmissionFault.SYNTAX, f"{where} is not valid Python: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        message = f"Python cannot parse the file ({type(error).__name__}); reduce its nesting and remove null bytes"
-        raise Refusal(SubmissionFault.SYNTAX, message) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        seen = f"{f'line {line}' if line else 'the file'} is not valid Python"
+        raise Refusal(SubmissionFault.SYNTAX, f"{seen}: {getattr(error, 'msg', error)}") from None
 
 
-def _read_constants(tree: ast.Module) -> dict[str, object]:
-    constants: dict[str, object] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            names = (target.id for target in targets if isinstance(target, ast.Name))
-            constants |= dict.fromkeys(names, _read_literal_or_keep_node(statement.value))
-    return constants
+def _read_text(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _read_literal_or_keep_node(value: ast.expr | None) -> object:
-    try:
-        return None if value is None else ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        return value  # the caller refuses values that are not strings
-
-
-def _check_metadata(constants: dict[str, object]) -> dict[str, str]:
-    name = constants.get("NAME")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        seen = f"NAME is {name[:60]!r}" if isinstance(name, str) else "NAME is missing or not a plain string"
-        raise Refusal(
-            SubmissionFault.NAMES, f'{seen}, expected 1-40 characters of a-z, 0-9 and "-"; write NAME = "my-estimator"'
-        )
-    if name in ESTIMATORS or name == CLEAN:
-        raise Refusal(SubmissionFault.NAMES, f"NAME {name!r} is a built-in estimator; choose another name")
-    return {"name": name} | {
-        key.lower(): _check_metadata_text(constants, key, limit) for key, limit in _MAX_CHARACTERS.items()
-    }
-
-
-def _check_metadata_text(constants: dict[str, object], key: str, limit: int) -> str:
-    value = constants.get(key, "")
-    if not isinstance(value, str) or len(value) > limit or (key == "DESCRIPTION" and not value.strip()):
-        seen = f"{len(value)} characters" if isinstance(value, str) else "not a plain string"
-        seen = seen if key in constants else "missing"
-        raise Refusal(SubmissionFault.NAMES, f'{key} is {seen}, expected 1-{limit} characters; write {key} = "…"')
-    return fit_on_one_line(value)
+def _check_text(texts: Mapping[str, str | None], key: str, limit: int) -> str:
+    text = texts.get(key, "")
+    if text is None or len(text) > limit or (key == "DESCRIPTION" and not text.strip()):
+        seen = f"{key} is {'not a plain string' if text is None else f'{len(text)} characters'}"
+        raise Refusal(SubmissionFault.NAMES, f'{seen}, expected 1-{limit} characters; write {key} = "…"')
+    return fit_on_one_line(text)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.store.results import make_default_url
 from roarbench.submissions.submission_file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
@@ -50,7 +49,6 @@ def parse_refusal(answer):
     assert (answer.code, answer.out) == (2, "")
     (line,) = (line for line in answer.err.splitlines() if not re.match(r"\d of 4: ", line))
     assert len(line) <= 200
-    assert line.startswith("roarbench: ")
     return line.removeprefix("roarbench: ")
 
 
@@ -71,11 +69,8 @@ def test_validate_prints_refusal_in_one_line_and_explain_adds_traceback(call, on
     line = parse_refusal(call("validate", "bad.py"))
     assert line.startswith("good: raised ValueError: ]0;title no way")
     assert line.endswith("; `--explain` shows the traceback")
-    assert "--explain" not in parse_refusal(call("run", *PART, "--store", "store", "--submission", "bad.py"))
     answer = call("validate", "bad.py", "--explain")
-    assert answer.code == 2
-    assert '  File "submission.py", line 6, in estimate' in answer.err.splitlines()
-    assert "--explain" not in answer.err
+    assert answer.code == 2 and '  File "submission.py", line 6, in estimate' in answer.err.splitlines()
     assert all(letter.isprintable() or letter == "\n" for letter in answer.err)
     assert str(Path.cwd()) not in answer.err
 
@@ -101,27 +96,17 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     name = read_submission(Path(file)).id
     answer = call("run", *PART, "--store", "there", "--submission", file)
     assert (answer.code, " turned(sign=-1) (added) " in answer.out) == (0, True), answer.err
-    for said in (
-        "accepted: turned@",
-        "\nmaps of planted --max-images 8: ",
-        "parameters: (sign=-1); other values make a separate row: ",
-    ):
-        assert said in answer.err
-    own = record(call, "table", *SMALL, "--store", "there", "--estimators", name)
+    assert "accepted: turned@" in answer.err and "\nmaps of planted --max-images 8: " in answer.err
+    own = record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
     assert [row["estimator"] for row in own["rows"]] == [name]
-    assert own == record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
-    for command in (("table",), ("plot", "-o", "x.png")):
-        answer = call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
-        assert name in parse_refusal(answer)
-    assert call("plot", *SMALL, "--store", "there", "-o", "curves.svg").code == 0
-    assert name in Path("curves.svg").read_text()
+    answer = call("table", *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
+    assert name in parse_refusal(answer)
 
     before = read_rows("there")
     assert f"{len(before)} results" in call("export", "all.parquet", "--store", "there").err
     assert f"{len(before)} results are new" in call("import", "all.parquet", "--store", "here").err
     assert read_rows("here") == before
     assert read_flags(call, "here")[name].startswith("Self-reported: imported, and not reproduced here")
-    assert read_flags(call, "here")["random"] == "Self-reported: imported, and not reproduced here."
 
     assert call("run", *PART, "--store", "there", "--submission", file, "--trust-submission").code == 0
     added = read_rows("there")
@@ -129,23 +114,18 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     assert read_flags(call, "there")[f"{name}~trusted"] == "Run without the sandbox, so not verified."
     assert "sandbox" not in read_flags(call, "there")[name]
 
-    again = record(call, "replicate", *PART, "--store", "there", "--submission", file, "--trust-submission")
-    assert f"{name}~trusted" in {row["estimator"] for row in again["rows"]}
-    runs = [result.run for result in read_rows("there").values()]
-    assert max(run.seed for run in runs if name in run.cell.estimator) >= SEEDS_PER_REPLICATION
-
     answer = call("reproduce", flip_first_bit("here", name)[:12], "--store", "here")
-    assert "repeating from scratch: " in answer.err
-    assert re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
     assert "correctness differs on 1 images, same rankings" in answer.out
-    assert "no difference in versions or hardware is known" in answer.out
-    assert "why: the same versions and processor give the same predictions" in answer.out
 
 
-def test_run_and_import_refuse_impossible_options_before_any_run(call):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--submission", "good.py", "--submission-device", "cuda"), "finds no GPU"),
+        (("--trust-submission",), "--submission FILE"),
+    ],
+)
+def test_run_refuses_impossible_options_before_any_run(call, options, words):
     Path("good.py").write_text(GOOD)
-    run = ("run", *PART, "--store", "store", "--submission", "good.py")
-    assert "finds no GPU" in parse_refusal(call(*run, "--submission-device", "cuda"))
-    assert "--submission FILE" in parse_refusal(call(*run[:-2], "--trust-submission"))
-    assert "not a Parquet" in parse_refusal(call("import", "good.py", "--store", "store"))
+    assert words in parse_refusal(call("run", *PART, "--store", "store", *options))

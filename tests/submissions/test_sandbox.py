@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,94 +89,11 @@ assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministi
     assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS).fault.kind is SubmissionFault.IMPORT
 
 
-HIDDEN_USE = {
-    "CPU time of concurrent processes": (
-        "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass",
-        SubmissionFault.TIME,
-    ),
-    "shared memory dropped from all page tables": (
-        """
-import mmap
-kept = [mmap.mmap(-1, 2**24) for _ in range(60)]
-for memory in kept:
-    memory.write(bytes(2**24))
-    memory.madvise(mmap.MADV_DONTNEED)
-""",
-        SubmissionFault.IMPORT,
-    ),
-    "page tables of a read-only mapping": (
-        """
-import mmap, time
-memory = mmap.mmap(-1, 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
-for place in range(0, 2**39, 2**21):
-    memory[place]
-time.sleep(1)
-""",
-        SubmissionFault.MEMORY,
-    ),
-    "empty files": (
-        """
-import time
-for number in range(20_000):
-    open(f"/tmp/{number}", "w").close()
-time.sleep(1)
-""",
-        SubmissionFault.FILES,
-    ),
-    "CPU time of children without waiting parent": (
-        """
-import os, signal, time
-try:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-except PermissionError:
-    pass
-end = time.monotonic() + 40
-while time.monotonic() < end:
-    if os.fork() == 0:
-        until = time.process_time() + 0.03
-        while time.process_time() < until:
-            pass
-        os._exit(0)
-    try:
-        os.wait()
-    except ChildProcessError:
-        pass
-""",
-        SubmissionFault.TIME,
-    ),
-}
-
-
-@pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
-def test_sandbox_limits_resources_hidden_from_single_process(code, kind):
-    """A wall clock that runs much longer than the CPU clock, as on a busy machine, is no fault."""
-    answer = run_submission(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20))
-    assert answer.fault.kind is kind
-    assert ("make it faster" in answer.fault.message) == (kind is SubmissionFault.TIME)
-    assert answer.ended.cpu < 16  # the kernel alone would let each of 16 processes have 3 seconds
-
-
 def test_sandbox_stops_idle_submission_before_wall_limit():
     waits = "import time\ntime.sleep(3000)\n"
     answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
     assert answer.fault.kind is SubmissionFault.CLOCK
     assert "do not wait for anything" in answer.fault.message
-
-
-def test_watchdog_does_not_count_output_as_idle_time(monkeypatch):
-    monkeypatch.setattr(sandbox_process, "_measure_cpu_and_memory", lambda pid: (0.0, 0))
-    (pipe, end), (started, start) = os.pipe(), os.pipe()
-    os.set_blocking(pipe, False)
-    with subprocess.Popen(["sleep", "5"]) as process:
-        watchdog = sandbox_process._Watchdog(process, None, pipe, started, CHECK_LIMITS, time.monotonic())
-        begin = time.monotonic()
-        for _ in range(30):
-            os.write(end, b"x")
-            assert watchdog._find_exceeded_limit() is None
-        assert watchdog.idle <= time.monotonic() - begin + sandbox_process._CHECK_INTERVAL
-        process.kill()
-    for number in (pipe, end, started, start):
-        os.close(number)
 
 
 def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
@@ -228,55 +144,46 @@ def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
         run_submission(make_task(GRADIENT)._replace(device=device), CHECK_LIMITS)
 
 
-def test_sandbox_command_binds_requested_gpu_and_package_folders(tmp_path, monkeypatch):
+def test_sandbox_command_binds_gpu_on_request_and_existing_package_folders(tmp_path, monkeypatch):
     make_command = partial(sandbox_command.make_sandbox_command, "sandbox_program.py", [], 3)
     monkeypatch.setattr(sandbox_command, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in make_command()
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(make_command(gpu=True))
-    user, base = (str(tmp_path / name) for name in ("user", "base"))
+    there, missing = str(tmp_path), str(tmp_path / "missing")
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
-    monkeypatch.setattr("site.getusersitepackages", lambda: user)
-    monkeypatch.setattr("site.getsitepackages", lambda: [base])
-    assert user not in sandbox_command.list_package_folders()  # the folder does not exist
-    for folder in (user, base):
-        Path(folder).mkdir()
-    assert sandbox_command.list_package_folders()[-2:] == [user, base]
-    assert {user, base} <= {*make_command()}
+    monkeypatch.setattr("site.getusersitepackages", lambda: missing)
+    monkeypatch.setattr("site.getsitepackages", lambda: [there])
+    assert there in make_command() and missing not in make_command()
 
 
-def test_isolation_check_passes_in_sandbox_and_reports_leaks_without(monkeypatch):
-    check_sandbox_isolation.__wrapped__()
-
-    def make_command_without_sandbox(script, arguments, filter_descriptor):
-        return sandbox_command.make_trusted_command(script, arguments)
-
-    monkeypatch.setattr(isolation_check, "make_sandbox_command", make_command_without_sandbox)
-    walls = "a file, a TCP socket, a Unix socket, another process"
-    with pytest.raises(SandboxError, match=f"^leak: code in the sandbox can reach {walls}"):
-        check_sandbox_isolation.__wrapped__()
-
-
-WALLS = {
+LEAKS = {
     "--unshare-pid": "another process",
     "--unshare-net": "a namespace of this machine",
     "--unshare-ipc": "a namespace of this machine",
     "--seccomp": "every system call",
+    "all": "a file, a TCP socket, a Unix socket, another process",
 }
 
 
-@pytest.mark.parametrize("flag", WALLS)
-def test_isolation_check_reports_each_missing_flag(monkeypatch, flag):
-    if os.geteuid() != 0:
+@pytest.mark.parametrize("flag", LEAKS)
+def test_isolation_check_reports_each_missing_wall(monkeypatch, flag):
+    if flag != "all" and os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
-    def weak(script, arguments, filter_descriptor):
+    def make_weak_command(script, arguments, filter_descriptor):
+        if flag == "all":
+            return sandbox_command.make_trusted_command(script, arguments)
         command = sandbox_command.make_sandbox_command(script, arguments, filter_descriptor)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
-    monkeypatch.setattr(isolation_check, "make_sandbox_command", weak)
-    with pytest.raises(SandboxError, match=WALLS[flag]):
+    monkeypatch.setattr(isolation_check, "make_sandbox_command", make_weak_command)
+    with pytest.raises(SandboxError, match=f"^leak: .*{LEAKS[flag]}"):
         check_sandbox_isolation.__wrapped__()
+
+
+def test_isolation_check_passes_in_sandbox():
+    check_sandbox_isolation.__wrapped__()
 
 
 def test_isolation_check_without_bubblewrap_names_install_command(monkeypatch):

@@ -121,19 +121,23 @@ def test_quantus_function_gets_array_copies_by_keyword():
     assert torch.equal(IMAGES, before)
 
 
-def test_global_random_functions_use_generator_of_image():
-    for draw in (
+@pytest.mark.parametrize(
+    "draw",
+    [
         lambda: torch.rand(4).numpy(),
         lambda: np.random.rand(4),  # noqa: NPY002
         lambda: [random.random() for _ in range(4)],
-    ):
-        source = {"explain_func": lambda model, inputs, targets, draw=draw: np.asarray(draw(), np.float32)}
-        one, again, other = (call_entry_point(seeded(seed), **source) for seed in (1, 1, 2))
-        assert torch.equal(one, again)
-        assert not torch.equal(one, other)
-        drawn, untouched = seeded(7), seeded(7).get_state()
-        call_entry_point(drawn, **source)
-        assert not torch.equal(drawn.get_state(), untouched)  # so that images are explained one at a time
+    ],
+)
+def test_global_random_functions_use_generator_of_image(draw):
+    def explain_func(model, inputs, targets):
+        return np.asarray(draw(), np.float32)
+
+    one, again, other = (call_entry_point(seeded(seed), explain_func=explain_func) for seed in (1, 1, 2))
+    assert torch.equal(one, again) and not torch.equal(one, other)
+    generator, before = seeded(7), seeded(7).get_state()
+    call_entry_point(generator, explain_func=explain_func)
+    assert not torch.equal(generator.get_state(), before)  # so that images are explained one at a time
 
 
 def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():

@@ -1,14 +1,12 @@
 """Submission files: values read without execution, parameters, refusals and warnings of validation."""
 
-import errno
+import os
 from pathlib import Path
 
 import pytest
 import torch
 
-from roarbench.common.errors import CallerError, StoreError
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import EstimatorId
+from roarbench.common.errors import CallerError
 from roarbench.submissions.entry_points import _CONVENTIONS
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.parameters import ENTRY_POINTS
@@ -39,17 +37,12 @@ def test_parse_submission_reads_last_values_without_execution():
 @pytest.mark.parametrize(
     ("code", "line"),
     [
-        (b"", "NAME is missing or not a plain string"),
-        (b'NAME = "a"', "DESCRIPTION is missing, expected 1-300 characters; write DESCRIPTION = "),
-        (b'NAME = "a"\nDESCRIPTION = ""', "DESCRIPTION is 0 characters, expected 1-300"),
+        (b'NAME = "a"', "DESCRIPTION is 0 characters, expected 1-300 characters; write DESCRIPTION = "),
+        (FILE + b"PAPER = 3", "PAPER is not a plain string"),
         (FILE + b"NAME = 'x y'", "NAME is 'x y', expected 1-40 characters of a-z, 0-9 and"),
-        (FILE + b"NAME = '" + b"a" * 41 + b"'", "NAME is 'aaaaaaa"),
         (FILE + rb"NAME = '\x1b[2Jcleared\u202e'", r"NAME is '\\x1b\[2Jcleared"),
         (FILE + b"NAME = None", "NAME is missing or not a plain string"),
-        (FILE + b"NAME = 'none'", "NAME 'none' is a built-in"),
         (FILE + b"NAME = 'sg-grad'", "NAME 'sg-grad' is a built-in"),
-        (FILE + b"DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
-        (FILE + b"PAPER = 3", "PAPER is not a plain string"),
         (FILE + b"CLAIM = '" + b"c" * 501 + b"'", "CLAIM is 501 characters, expected 1-500"),
         (FILE + b"def estimate(model images):", "line 5 is not valid Python"),
         (FILE + b"x = " + b"(" * 5000 + b")" * 5000, "line 5 is not valid Python: too many nested parentheses"),
@@ -62,25 +55,28 @@ def test_parse_submission_rejects_invalid_file_in_one_line(code, line):
     assert str(caught.value).isprintable()
 
 
-def test_read_submission_refusal_names_file(tmp_path):
-    path = tmp_path / "second.py"
-    path.write_text("NAME = 'x y'")
-    for words in (path, f"{path}(samples=50)"):
-        with pytest.raises(Refusal, match=r"^second\.py: NAME is 'x y'") as caught:
-            read_submission(Path(words))
-        assert caught.value.fault.kind is SubmissionFault.NAMES
-    path.write_bytes(bytes(300 * 1024))
-    with pytest.raises(Refusal, match=r"^second\.py has 300 KiB, expected at most 256 KiB; remove embedded data$"):
-        read_submission(path)
-
-
-def test_read_submission_refuses_array_file_without_reading_it(tmp_path):
-    path = tmp_path / "mine.npy"
-    path.write_bytes(bytes(300 * 1024))
-    line = r"^mine\.npy is not a Python file, expected FILE\.py; rb\.check and rb\.evaluate judge maps in arrays$"
-    with pytest.raises(Refusal, match=line) as caught:
-        read_submission(path)
-    assert caught.value.fault.kind is SubmissionFault.UNREADABLE
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("latin.py", b'NAME = "\xe9"\n', "encoding"),
+        ("null.py", b'NAME = "a"\0\n', "syntax"),
+        ("large.py", b"#" * (256 * 1024 + 1), "too-large"),
+        ("unnamed.py(samples=50)", b"NAME = 'x y'", "names"),
+        ("maps.npy", b"", "unreadable"),
+        ("pipe.py", None, "unreadable"),
+        ("", None, "unreadable"),
+        ("missing/file.py", None, "unreadable"),
+    ],
+)
+def test_read_submission_refusal_names_unusable_file(tmp_path, name, content, kind):
+    path = tmp_path / name.partition("(")[0]
+    if content is not None:
+        path.write_bytes(content)
+    elif name == "pipe.py":
+        os.mkfifo(path)
+    with pytest.raises(Refusal, match=path.name) as caught:
+        read_submission(tmp_path / name)
+    assert caught.value.fault.kind == kind
 
 
 def test_write_template_creates_valid_submission_for_any_name(working_folder):
@@ -95,17 +91,6 @@ def test_write_template_creates_valid_submission_for_any_name(working_folder):
     assert [path.name for path in working_folder.iterdir()] == ["my_own_1.py"]
 
 
-def test_write_template_leaves_no_partial_file_on_full_disk(working_folder, monkeypatch):
-    def write_part(path, text, encoding):
-        path.write_bytes(text[:9].encode())
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", write_part)
-    with pytest.raises(StoreError, match="cannot write mine.py: No space left on device; free disk space or write to"):
-        write_template("mine")
-    assert list(working_folder.iterdir()) == []
-
-
 def test_parameters_are_plain_attributes_of_estimator_class():
     expected = {"samples": 8, "noise": -0.25, "blur": "ßoft", "signed": False}
     assert parse_submission(KINDS.encode()).parameters == expected
@@ -115,65 +100,51 @@ def test_parameters_are_plain_attributes_of_estimator_class():
         "estimate = C": {"a": 1},
         "estimate: object = C(3).explain": {"a": 1},
         "estimator = lambda model: C(model)": {"a": 1},
-        "explain_func = C()": {"a": 1},
         "estimate = C()\nestimate = D()": {"b": 2},
         "class estimator:\n    c = 3": {"c": 3},
         "estimator = captum.attr.Saliency": {},
-        "import C as estimate": {},
         "estimate, other = C(), D()": {},
         "estimate = made_by(C)": {},
     }
     assert {made: parse_submission(f"{HEAD}{classes}{made}".encode()).parameters for made in found} == found
 
 
-def test_replace_parameters_changes_only_default_values_and_rejects_bad_values():
+@pytest.mark.parametrize(("start", "end"), [("", "\n"), ("\ufeff", "\r\n"), ("", "\r")])
+def test_replace_parameters_changes_only_default_values(start, end):
     """The executed code is the file with other values and no other change."""
-    for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
-        file = (start + KINDS.replace("\n", end)).encode()
-        tuned = parse_submission(file).replace_parameters("signed=true,samples=050,noise=1,blur=a.b")
-        by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
-        assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
-        assert tuned.id == f"{parse_submission(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
-        assert (tuned.source, tuned.id_without_parameters) == (file, parse_submission(file).id)
-    usual, exact = (parse_submission(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
-    for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
-        assert usual.replace_parameters(listed) == usual  # the defaults, written out
-    assert exact.replace_parameters("noise=0.123456789").id == exact.id
-    assert exact.replace_parameters("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
-    for listed, line in (
+    file = (start + KINDS.replace("\n", end)).encode()
+    usual = parse_submission(file)
+    tuned = usual.replace_parameters("signed=true,samples=050,noise=1,blur=a.b")
+    by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
+    assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
+    assert tuned.id == f"{usual.id}(samples=50,noise=1,blur=a.b,signed=True)"
+    assert usual.replace_parameters(" noise = -0.250 ,signed=false") == usual  # the defaults, written out
+    assert usual.replace_parameters("noise=0.12345678").id == f"{usual.id}(noise=0.123457)"
+
+
+@pytest.mark.parametrize(
+    ("listed", "line"),
+    [
         ("sample=8", "'mine' has no parameter 'sample'; it has: samples, noise, blur, signed"),
-        ("samples=8.5", "samples of 'mine' is '8.5', expected a whole number"),
         ("samples=٥", "samples of 'mine' is '٥', expected a whole number"),
         ("noise=nan", "noise of 'mine' is 'nan', expected a number from -1e"),
-        ("noise=1_0", "noise of 'mine' is '1_0', expected a number"),
         ("signed=1", "signed of 'mine' is '1', expected True or False"),
-        ("blur=" + "x" * 101, "blur of 'mine' is 'xxx"),
         ("blur=a~trusted", "blur of 'mine' is 'a~trusted', expected"),
-        ("samples", r"cannot read the parameters of 'mine\(samples\)'; write each once"),
         ("samples=8,samples=9", "cannot read the parameters"),
-    ):
-        with pytest.raises(CallerError, match=f"^{line}") as caught:
-            usual.replace_parameters(listed)
-        assert "\n" not in str(caught.value)
+    ],
+)
+def test_replace_parameters_rejects_invalid_values(listed, line):
+    with pytest.raises(CallerError, match=f"^{line}"):
+        parse_submission(KINDS.encode()).replace_parameters(listed)
 
 
-def test_parameters_follow_file_name_and_precede_marks_in_estimator_id(tmp_path):
+def test_parameters_follow_file_name(tmp_path):
     odd = tmp_path / "mine(1).py"
     odd.write_text(KINDS)
     assert read_submission(odd).values == ()
     assert read_submission(Path(f"{odd}(samples=9)")).values == (("samples", 9),)
     with pytest.raises(CallerError, match="no parameter between its parentheses"):
         read_submission(Path(f"{odd}()"))
-    name = "mine@0123abcd(samples=50,noise=1e-05,blur=a.b)~trusted~cuda~blurred"
-    found, asked = find_estimator(name), EstimatorId.parse(name)
-    assert (found.id, found.twin, found.submitted) == (name, "blurred", True)
-    assert found.parsed_id.marks == ("trusted", "cuda")
-    assert (asked.id_without_parameters, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
-    untwinned, trusted = map(find_estimator, (found.id_without_last_twin, "mine@0123abcd~trusted~cuda"))
-    assert untwinned.fingerprint != trusted.fingerprint
-    for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
-        with pytest.raises(CallerError, match="no estimator"):
-            find_estimator(wrong)
 
 
 def draw_map(*shape, seed=0):
@@ -183,7 +154,6 @@ def draw_map(*shape, seed=0):
 def test_refuse_unrepeatable_maps_tolerates_rounding_between_batches_only():
     once = draw_map(6, 3, 8, 8)
     turned = once.flip(0)
-    refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once.clone(), turned)
     refuse_unrepeatable_or_batch_dependent_maps(once, once.clone(), once * 1.001, turned * 1.001)
     with pytest.raises(Refusal, match="two fresh runs"):
         refuse_unrepeatable_or_batch_dependent_maps(once, once + 1e-6, once, turned)
