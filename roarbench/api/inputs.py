@@ -16,8 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, decode_image
-from roarbench.datasets.high_depth_values import FEW_BITS, is_high_depth_grey
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, is_deep_grey
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 
@@ -241,7 +240,7 @@ class Preprocessing:
         if not isinstance(photograph, str | Path | PIL.Image.Image):
             raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
         if isinstance(photograph, PIL.Image.Image):
-            if is_high_depth_grey(photograph.mode):
+            if is_deep_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return crop_to_pixels(photograph, record)
         try:

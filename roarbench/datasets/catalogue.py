@@ -148,10 +148,6 @@ _IMAGENET = _photographs(name="imagenet",
     test_images=50_000, gated=True,
     terms="ImageNet's terms of access: research and education, not for commerce; accepted on the hub's page",
     crop=_USUAL_CROP)  # fmt: skip
-# ImageNet's smallest class has 732 training images (arXiv 1409.0575, table 2); each class has 50 validation images
-_IMAGENET_100 = replace(_IMAGENET, name="imagenet-100",
-    about="every tenth class of ImageNet (ids 0, 10, … 990) with 732 training images each", classes=100, class_step=10,
-    train_images=73_200, test_images=5_000)  # fmt: skip
 _PLANTED = make_record_without_hub(name="planted",
     about="generated stripes whose true feature ranking is known for every image (docs/planted.md)", revision="1",
     train_split="train", test_split="test", classes=4, train_images=1000, test_images=2000, channels=3, size=16,
@@ -202,11 +198,10 @@ _TABLE = (
     replace(_IMAGENET, name="imagenet-5k",
         about="the first five training images of each class of ImageNet, and the first five of its validation split",
         train_images=5_000, test_images=5_000, of_each=5),
-    replace(_IMAGENET, name="imagenet-128", about="ImageNet at 128 x 128", size=128),
-    replace(_IMAGENET, name="imagenet-64", about="ImageNet at 64 x 64", size=64),
-    _IMAGENET_100,
-    replace(_IMAGENET_100, name="imagenet-100-128", about="imagenet-100 at 128 x 128", size=128),
-    replace(_IMAGENET_100, name="imagenet-100-64", about="imagenet-100 at 64 x 64", size=64),
+    # ImageNet's smallest class has 732 training images (arXiv 1409.0575, table 2); each class has 50 validation images
+    replace(_IMAGENET, name="imagenet-100-64",
+        about="every tenth class of ImageNet (ids 0, 10, … 990) with 732 training images each, at 64 x 64",
+        classes=100, class_step=10, train_images=73_200, test_images=5_000, size=64),
     _PLANTED,
     replace(_PLANTED, name="planted-corners",
         about="photographs with a patch in each corner that names the class (docs/planted.md)", config="corners",

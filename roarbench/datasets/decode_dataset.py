@@ -108,9 +108,7 @@ def _decode_and_write_manifest(
         tallies = _decode_each_image_once(partial, record, splits, workers, report)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
-            inside = data is not None and target.resolve().is_relative_to(data.resolve())
-            advice = "choose a --store outside --data" if inside else "run again when no program changes them"
-            raise DataError(f"{seen}; {advice}")
+            raise DataError(f"{seen}; run again when no program changes them, with a --store outside the folder")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

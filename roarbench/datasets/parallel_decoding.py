@@ -28,8 +28,7 @@ from roarbench.common.files import convert_write_errors
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, DecodedImage, decode_image, refuse_many_damaged_images
-from roarbench.datasets.high_depth_values import check_depth
+from roarbench.datasets.decode_image import DAMAGED, check_depth, decode_image, refuse_many_damaged_images
 from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
@@ -208,7 +207,11 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
-            tally += _count_repairs_and_values(decoded, pixels, part.start + tally.images)
+            repairs = Counter(repair for image in decoded for repair in image.repairs)
+            first = part.start + tally.images
+            damaged = tuple(n for n, image in enumerate(decoded, first) if set(image.repairs) & set(DAMAGED))
+            bits = max(image.bits for image in decoded)
+            tally += DecodingTally(len(decoded), count_pixel_values(pixels), repairs, damaged, bits)
         file.flush()
         os.fsync(file.fileno())
     return tally
@@ -224,16 +227,8 @@ def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 
-def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
-    repairs = Counter(repair for image in decoded for repair in image.repairs)
-    damaged = (first + position for position, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
-    bits = max(image.bits for image in decoded)
-    return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
-
-
 def _refuse_damaged_split(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
     files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
-    advice = () if files else ("download their files again",)
-    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)
+    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs)

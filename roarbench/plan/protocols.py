@@ -49,8 +49,6 @@ class Protocol:
     gain_meaning: str  # definition, whose first sentence tells orders of removal apart
     # controls whose gain should be 0; a significant gain of one of them is a reason to doubt a table
     zero_gain_controls: tuple[str, ...] = ()
-    known_failures: str
-    purpose: str
 
     @property
     def trains(self) -> bool:
@@ -113,9 +111,6 @@ ROAR = Protocol(
     "are removed and a *new network* is trained on the rest. 0 = Random.",
     gain_name="ROAR gain over Random",
     gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
-    known_failures="If masks reveal the class, the better map has the lower gain; smooth masks also hide shapes beyond "
-    "the removed pixels; redundant features replace each other",
-    purpose="To compare with the paper; together with `mask-only` and blurred twins",
 )
 KAR = replace(
     ROAR,
@@ -128,8 +123,6 @@ KAR = replace(
     "features are kept and a *new network* is trained on them. 0 = Random.",
     gain_name="KAR gain over Random",
     gain_meaning="Gain: area between Random's accuracy curve and the row's, least important first.",
-    known_failures="Masks that reveal the class are rewarded: a map that encodes only the class has the highest gain",
-    purpose="With `roar`, to see whether both orders agree",
 )
 DIFFROAR = Protocol(
     name="diffroar",
@@ -146,8 +139,6 @@ DIFFROAR = Protocol(
     gain_meaning="Gain: accuracy under KAR (the columns of accuracy) minus accuracy under ROAR. KAR removes the least "
     "important features, ROAR as many of the most important ones, and both retrain a network. The gain is 0 for "
     "Random, and for any ranking whose two ends are worth the same.",
-    known_failures="As `roar` and `kar`: masks may reveal the class",
-    purpose="If there are no controls; to compare with Shah et al. 2021",
 )
 MASK_ONLY = Protocol(
     name="mask-only",
@@ -161,8 +152,6 @@ MASK_ONLY = Protocol(
     "class less.",
     gain_name="",
     gain_meaning="",
-    known_failures="There is no gain; a network that also sees the image may ignore the mask",
-    purpose="To check a verdict of `roar` or `kar`",
 )
 MORF = Protocol(
     name="morf",
@@ -175,9 +164,6 @@ MORF = Protocol(
     "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
     gain_name="MoRF gain over Random",
     gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
-    known_failures="Damaged images are unlike the training images; smooth and scattered masks harm the network "
-    "differently",
-    purpose="To find errors in seconds; measures faithfulness to one network, not to the data",
 )
 LERF = replace(
     MORF,
@@ -190,8 +176,6 @@ LERF = replace(
     "are removed and the *same network* is tested. It was never trained on such images. 0 = Random.",
     gain_name="LeRF gain over Random",
     gain_meaning="Gain: area between Random's accuracy curve and the row's, least important first.",
-    known_failures="As `morf`",
-    purpose="With `morf`",
 )
 OWN_NETWORK = Protocol(
     name="own-network",
@@ -208,9 +192,6 @@ OWN_NETWORK = Protocol(
     gain_name="own-network gain",
     gain_meaning="Gain: predictions changed by own map minus by others, most important removed. Both numbers are in "
     "percent of the predictions; a map that is the same for all networks has a gain of 0.",
-    known_failures="A perfect map has gain 0 if all networks use the same features; a search for the mask that harms "
-    "only one network has a high gain, among two masks about 3 points; damaged images are unlike the training images",
-    purpose="To test whether a map explains its network",
 )
 OWN_NETWORK_LERF = replace(
     OWN_NETWORK,
@@ -226,8 +207,6 @@ OWN_NETWORK_LERF = replace(
     gain_name="own-network LeRF gain",
     gain_meaning="Gain: predictions kept by own map minus by others, least important removed. Both numbers are in "
     "percent of the predictions; a map that is the same for all networks has a gain of 0.",
-    known_failures="As `own-network`",
-    purpose="With `own-network`",
 )
 AUGMENTED = Protocol(
     name="augmented",
@@ -242,8 +221,6 @@ AUGMENTED = Protocol(
     gain_name="augmented gain over Random",
     gain_meaning="Gain: the area between the accuracy curves of Random's masks and the row's. Both are scored by one "
     "network, trained with exchanged masks of the controls and tuned with exchanged masks of the row.",
-    known_failures="Smooth masks lower accuracy more than scattered masks, whatever they remove",
-    purpose="For many estimators, or gains at single levels; with `matched`",
 )
 MATCHED = Protocol(
     name="matched",
@@ -263,9 +240,6 @@ MATCHED = Protocol(
     "many features of each stratum of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| "
     f"alone, should have gain 0; but {_ROUGHER}.",
     zero_gain_controls=("random", "random-blurred", "centre", "deviation"),
-    known_failures="The true map has gain 0 if important features are in the same place in every image, or if "
-    "importance is a function of |x - fill|; smooth maps that ignore the image have a gain of about one point",
-    purpose="To test whether a map beats every control that sees at most the network's predicted class",
 )
 ROAR_EXCHANGED = Protocol(
     name="roar-exchanged",
@@ -278,9 +252,6 @@ ROAR_EXCHANGED = Protocol(
     "are removed and a *new network* is trained on images with other images' masks. 0 = Random.",
     gain_name="exchanged ROAR gain over Random",
     gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
-    known_failures="Masks hide an image's own evidence only at test time; a network may learn that a class is more "
-    "likely if its evidence is hidden",
-    purpose="If mask-only networks have high accuracy",
 )
 
 
@@ -292,17 +263,9 @@ def describe_levels(levels: Sequence[float]) -> str:
     return f"{', '.join(others)} and {last} % removed" if others else f"{last} % removed"
 
 
-def _make_sort_key(protocol: Protocol) -> tuple[bool, int, int, str]:
-    """Return a key that sorts protocols by scored network, then by order of removal; computed protocols come last."""
-    network, order = list(ScoredNetwork).index(protocol.retrain), list(Order).index(protocol.order)
-    return bool(protocol.computed_from), network, order, protocol.name
-
-
-_UNSORTED = (
-    *(ROAR, KAR, DIFFROAR, MASK_ONLY, MORF, LERF, OWN_NETWORK, OWN_NETWORK_LERF, AUGMENTED, MATCHED),
-    ROAR_EXCHANGED,
-)
-SHOWN = {protocol.name: protocol for protocol in sorted(_UNSORTED, key=_make_sort_key)}  # protocols with tables
+# protocols with tables, by scored network, then by order of removal; computed protocols come last
+_BY_NETWORK = (ROAR, KAR, MASK_ONLY, MORF, LERF, ROAR_EXCHANGED, AUGMENTED, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF)
+SHOWN = {protocol.name: protocol for protocol in (*_BY_NETWORK, DIFFROAR)}
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.computed_from}  # protocols with runs
 
 

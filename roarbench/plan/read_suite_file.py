@@ -35,18 +35,17 @@ def read_suite(path: Path) -> SuiteSpec:
 def parse_suite(text: str, path: Path) -> SuiteSpec:
     """Parse the text of the suite's file at this path; raise CallerError if it is invalid."""
     top = parse_toml(text, path)
-    name = top.read_text("name")
-    if not NAME.fullmatch(name):
-        seen = f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens"
-        raise top.make_error(f'{seen}; write name = "{make_suite_name(name)}"')
-    if name in SUITES:
-        raise top.make_error(f"name is '{name}', which is a suite of roarbench; write another name")
-    if "version" in top:
-        raise top.make_error("has a version, which only roarbench's own suites have; leave it out")
-    dataset = read_data_section(top.read_section("data"), path.parent, name)
-    suite = read_suite_sections(top, dataset, path.parent)
-    with top.add_location_to_errors():
-        return set_content_version(suite)
+    with top.check_in_block():
+        name = top.read_text("name")
+        if not NAME.fullmatch(name):
+            seen = f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens"
+            raise CallerError(f'{seen}; write name = "{make_suite_name(name)}"')
+        if name in SUITES:
+            raise CallerError(f"name is '{name}', which is a suite of roarbench; write another name")
+        if "version" in top:
+            raise CallerError("has a version, which only roarbench's own suites have; leave it out")
+        dataset = read_data_section(top.read_section("data"), path.parent, name)
+        return set_content_version(read_suite_sections(top, dataset, path.parent))
 
 
 def make_suite_name(text: str) -> str:

@@ -14,7 +14,6 @@ from roarbench.common.device_settings import (
     list_gpu_ids,
 )
 from roarbench.common.errors import CallerError, MachineError
-from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import ranking_jobs, run_suite
 from roarbench.execution import run_images_and_masks as inputs
@@ -106,11 +105,3 @@ def test_gpu_clock_reads_wall_time_after_synchronization(monkeypatch):
     assert device_settings.choose_processor_or_gpu_clock(torch.device("cuda"))() == 7.0
     assert done == ["waited", "read"]
     assert device_settings.choose_processor_or_gpu_clock(torch.device("cpu")) is device_settings.time.process_time
-
-
-def test_imagenet_128_fits_h200_memory_but_not_h100():
-    record = find_dataset("imagenet-128")
-    features = record.channels * record.size**2
-    needed = (record.train_images + record.test_images) * (features + features // 8)
-    h200, h100 = 141e9, 80e9
-    assert needed < 0.9 * inputs.MEMORY_SHARE * h200 and needed > 1.1 * inputs.MEMORY_SHARE * h100

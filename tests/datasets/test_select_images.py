@@ -46,7 +46,7 @@ def test_mark_held_out_images_draws_uniformly_per_class():
 
 def test_imagenet_100_selects_every_tenth_class_with_equal_counts():
     """ImageNet's own numbers: 1,300 of most classes and 732 of the smallest; here class 20 is the smallest."""
-    record = find_dataset("imagenet-100")
+    record = find_dataset("imagenet-100-64")
     counts = np.full(1000, 1300)
     counts[[20, 21]] = 732
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(1000), counts))
