@@ -21,7 +21,6 @@ from roarbench.common.errors import (
     Hint,
     StoreError,
     UnknownName,
-    make_missing_suite_file_error,
 )
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN, Run
@@ -103,8 +102,8 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
 def _make_no_suite_error(path: Path) -> CallerError:
     if path.exists():
         return CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)")
-    return make_missing_suite_file_error(
-        path, "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
+    return CallerError(
+        f"there is no file '{path}'; `roarbench new-suite` writes one, `roarbench suites` lists all suites"
     )
 
 

@@ -26,11 +26,7 @@ from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.common.logs import write_worker_log
-from roarbench.common.process_settings import (
-    avoid_avx512_sorts_in_children,
-    keep_freed_cpu_memory,
-    limit_compiler_threads,
-)
+from roarbench.common.process_settings import keep_freed_cpu_memory, limit_compiler_threads
 from roarbench.common.stopping import exit_at_once_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
@@ -192,7 +188,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         sharing, workers = self._shown.count(gpu), len(self._shown)
         arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life, self._logs)
         process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
-        with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children(), avoid_avx512_sorts_in_children():
+        with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children():
             process.start()
         worker_connection.close()
         return _Worker(process, connection, number, signs_of_life, failed_jobs)

@@ -1,14 +1,11 @@
-"""Change settings of the whole process: rounding of float32, threads of the compiler, memory of malloc, and sorts."""
+"""Change settings of the whole process: rounding of float32, threads of the compiler, and memory of malloc."""
 
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, wraps
-from importlib import import_module
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, ParamSpec
 
@@ -20,8 +17,6 @@ _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in 
     -1: 2**31 - 1,  # trim threshold: malloc returns free memory at the end of the heap only above this size
     -2: 2**26,  # top pad: malloc requests this many additional bytes whenever the heap grows
 }
-_NPY_DISABLED = "NPY_DISABLE_CPU_FEATURES"
-_ZEN_4 = (r"vendor_id\s*: AuthenticAMD", r"cpu family\s*: 25", r"flags\s*:.*\bavx512f\b.*")
 
 
 def restore_after_last_exit(
@@ -110,34 +105,6 @@ def limit_compiler_threads(processes: int) -> None:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
-
-
-@contextmanager
-def avoid_avx512_sorts_in_children() -> Iterator[None]:
-    """Make processes that are started in this block sort without AVX-512 on AMD's Zen 4, which is up to 4 times faster.
-
-    NumPy sorts with AVX-512 if the processor has it (x86-simd-sort), but Zen 4 executes the compress instruction of
-    that code slowly (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads `NPY_DISABLE_CPU_FEATURES` when
-    it is imported. If this environment variable is already set, it is kept.
-    """
-    if _NPY_DISABLED in os.environ or not _is_zen_4():
-        yield
-        return
-    dispatched: list[str] = import_module("numpy._core._multiarray_umath").__cpu_dispatch__
-    os.environ[_NPY_DISABLED] = " ".join(name for name in dispatched if name == "X86_V4" or name.startswith("AVX512"))
-    try:
-        yield
-    finally:
-        del os.environ[_NPY_DISABLED]
-
-
-def _is_zen_4() -> bool:
-    """Return whether /proc/cpuinfo lists an AMD processor of family 25 (Zen 3 or 4) with AVX-512, which Zen 3 lacks."""
-    try:
-        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # the first processor
-    except OSError:  # other systems
-        return False
-    return all(re.search(rf"^{line}$", processor, re.M) for line in _ZEN_4)
 
 
 @cache

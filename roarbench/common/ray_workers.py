@@ -121,8 +121,7 @@ class _RayWorker(NamedTuple):
     """An actor with its failures in a row; the failures of the actors that it replaces count, too."""
 
     actor: Any
-    starts: int = 0  # number of failed starts in a row
-    failed_jobs: frozenset[str] = frozenset()  # names of jobs that failed in a row
+    failed_jobs: frozenset[str]  # names of jobs that failed in a row; a failed start counts as a job
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
@@ -210,9 +209,9 @@ class RayEngine(AbstractContextManager["RayEngine"]):
                 self._wanted += 1
                 self._start_worker()
 
-    def _start_worker(self, starts: int = 0, failed_jobs: frozenset[str] = frozenset()) -> None:
+    def _start_worker(self, failed_jobs: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
-        self._starting[actor.set_up_worker_or_explain.remote(self._setup)] = _RayWorker(actor, starts, failed_jobs)
+        self._starting[actor.set_up_worker_or_explain.remote(self._setup)] = _RayWorker(actor, failed_jobs)
 
     def _handle_started_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
@@ -222,11 +221,12 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         except RayError as error:
             wrong = f"a worker did not start: {_extract_reason(error)}"
         if not wrong:
-            self._idle.append(worker._replace(starts=0))
+            self._idle.append(worker)
             return
         ray.kill(worker.actor)
-        if worker.starts + 1 < IN_A_ROW:
-            self._start_worker(worker.starts + 1, worker.failed_jobs)
+        failed = worker.failed_jobs | {f"start {len(worker.failed_jobs)}"}
+        if len(failed) < IN_A_ROW:
+            self._start_worker(failed)
         elif self._starting or self._busy or self._idle:
             _log.warning("%s; continuing with the other workers", wrong)
         else:

@@ -7,7 +7,7 @@ Reading a suite does not execute the Python file that defines its network. Befor
 import re
 from pathlib import Path
 
-from roarbench.common.errors import CallerError, make_missing_suite_file_error
+from roarbench.common.errors import CallerError
 from roarbench.plan.data_section import read_data_section
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import set_content_version
@@ -23,8 +23,6 @@ def read_suite(path: Path) -> SuiteSpec:
     """Read a suite's file; raise CallerError, which names the file and its section, if the file is invalid."""
     try:
         text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a byte order mark first
-    except FileNotFoundError:
-        raise make_missing_suite_file_error(path, "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:
         raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Settings of the whole process: float32, compiler threads, sorts, and freed memory."""
+"""Settings of the whole process: float32, compiler threads, and freed memory."""
 
 import itertools
 import sys
@@ -56,31 +56,6 @@ def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
         process_settings.limit_compiler_threads(processes)
         process_settings.limit_compiler_threads(5)  # a variable that is already set stays
         assert process_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
-
-
-PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"
-
-
-@pytest.mark.parametrize(
-    ("vendor", "family", "flags", "slow"),
-    [
-        ("AuthenticAMD", 25, "avx512f avx512dq", True),  # Zen 4
-        ("AuthenticAMD", 25, "fma", False),  # Zen 3
-        ("AuthenticAMD", 26, "avx512f", False),  # Zen 5
-        ("GenuineIntel", 6, "avx512f", False),
-    ],
-)
-def test_avoid_avx512_sorts_only_on_slow_processors(monkeypatch, tmp_path, vendor, family, flags, slow):
-    (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
-    monkeypatch.setattr(process_settings, "Path", lambda name: tmp_path / name.rpartition("/")[2])
-    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
-    with process_settings.avoid_avx512_sorts_in_children():
-        assert ("X86_V4" in process_settings.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")) == slow
-    assert "NPY_DISABLE_CPU_FEATURES" not in process_settings.os.environ
-    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "AVX512_SPR")  # the caller's
-    with process_settings.avoid_avx512_sorts_in_children():
-        assert process_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
-    assert process_settings.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")

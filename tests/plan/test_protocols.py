@@ -8,10 +8,7 @@ from roarbench.common.enums import ScoredNetwork
 from roarbench.plan import protocols
 from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol, describe_levels, has_opposite_order
 
-DESCRIPTIVE_FIELDS = (
-    *("name", "title", "dot_meaning", "question", "method", "gain_name", "gain_meaning"),
-    *("known_failures", "purpose"),
-)
+DESCRIPTIVE_FIELDS = ("name", "title", "dot_meaning", "question", "method", "gain_name", "gain_meaning")
 
 
 def test_protocols_have_complete_distinct_descriptions():
