@@ -19,6 +19,7 @@ from roarbench.common.device_settings import (
     compute_gpu_bytes_per_worker,
     count_available_gpu_bytes,
     find_device,
+    is_machine_failure,
     is_out_of_memory,
 )
 from roarbench.common.errors import Diverged, NoRoom
@@ -26,10 +27,10 @@ from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.compiled_networks import (
-    CompilerFailed,
     compile_network,
     is_compilation_on,
-    run_compiled_backward,
+    record_compiler_failure,
+    unwrap_compiler_error,
 )
 from roarbench.compute.degraded_images import Inputs
 from roarbench.compute.normalisation import Normalisation
@@ -122,7 +123,7 @@ class Training:
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
-        self._compiles = self._gpu and (recipe.compile or is_compilation_on())
+        self._compiles = self._gpu and is_compilation_on(recipe.compile)
         self._forward = compile_network(model) if self._compiles else model
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._batches = TrainingBatches(inputs, labels, norm, recipe, seed, self._device)
@@ -145,32 +146,34 @@ class Training:
         while (error := self._try_step_or_rewind()) is not None:
             self._reduce_step_memory(error)
 
-    def _try_step_or_rewind(self) -> RuntimeError | None:
+    def _try_step_or_rewind(self) -> Exception | None:
         """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         position = self._batches.get_position()
-        # the compiler runs at the first step of each image side, and a failed step may have changed batch norm buffers
+        # the compiler runs in the passes of the first step of each image side, which may have changed batch norm buffers
         side = find_side_share(self._recipe, self.step, self.steps)
         compiling = self._compiles and side not in self._compiled
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()] if compiling else []
         try:
             self._do_step()
-        except CompilerFailed:
-            out_of_memory = None
-        except RuntimeError as error:
-            if not (self._gpu and is_out_of_memory(error)):
+        except Exception as error:
+            cause = unwrap_compiler_error(error) if compiling else error
+            compiler_failed = compiling and not is_machine_failure(cause)
+            if not (compiler_failed or (self._gpu and is_out_of_memory(cause))):
                 raise
-            out_of_memory = error.with_traceback(None)  # the traceback's frames would keep the GPU memory
+            failure = cause.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             self._compiled.add(side)
             return None
         self._batches.rewind(*position)
-        if out_of_memory is None:
-            for buffer, saved in buffers:
-                buffer.copy_(saved)
-            return self._try_step_or_rewind()
-        return out_of_memory
+        if not compiler_failed:
+            return failure
+        record_compiler_failure(failure)
+        self._compiles, self._forward = False, self._model
+        for buffer, saved in buffers:
+            buffer.copy_(saved)
+        return self._try_step_or_rewind()
 
-    def _reduce_step_memory(self, error: RuntimeError) -> None:
+    def _reduce_step_memory(self, error: Exception) -> None:
         if self._replayed is not None and self._replayed.has_graph:  # other tensors cannot use the graph's memory
             self._replayed = None
             return
@@ -262,10 +265,7 @@ class Training:
 
     def _run_backward(self, loss: Tensor, shape: torch.Size) -> None:
         """Run the backward pass; on a CPU under `CorrectedGradients`, until images of this shape need no correction."""
-        if self._compiles:
-            run_compiled_backward(loss)
-            return
-        if self._device.type != "cpu" or not self._needs_correction.get(shape, True):
+        if self._compiles or self._device.type != "cpu" or not self._needs_correction.get(shape, True):
             loss.backward()  # type: ignore[no-untyped-call]
             return
         with CorrectedGradients() as mode:  # type: ignore[no-untyped-call]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -121,10 +120,17 @@ def test_unsplittable_step_raises_no_room_unless_others_hold_memory(make, images
         make_limited_training(make(), images).do_optimiser_step()
 
 
+@pytest.fixture
+def nothing_compiled_yet(monkeypatch):
+    """Forget failures of the compiler."""
+    monkeypatch.setattr(compiled_networks, "_FAILURES", [])
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_compiled_yet")
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 @pytest.mark.parametrize("compiled", [0, 2])
-def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, compiled):
+def test_step_is_repeated_eagerly_when_compilation_fails(monkeypatch, compiled):
     """The backward pass is compiled inside `backward`, after the forward pass changed batch norm statistics.
 
     Each image side compiles twice, because the last part of a batch has another number of images.
@@ -139,33 +145,34 @@ def test_step_is_repeated_eagerly_when_backward_compilation_fails(monkeypatch, c
         return make_boxed_func(graph.forward)
 
     counts = {"compiled": 0}
-
-    def compile_forward(graph, examples):
-        return make_boxed_func(graph.forward)
-
-    backend = aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward)
+    backend = aot_autograd(
+        fw_compiler=lambda graph, examples: make_boxed_func(graph.forward), bw_compiler=compile_backward
+    )
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     torch.compiler.reset()
     states = []
-    for failed in ([], ["nothing is compiled"]):
-        monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", failed)
+    for compiles in (True, False):
         model, (inputs, labels) = network(), pictures(24)
-        recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3)
-        training = Training(model, inputs, labels, NORM, recipe, seed=3)
-        training._compiles, training._forward = True, compiled_networks.compile_network(model)
+        training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3), 3)
+        if compiles:
+            training._compiles, training._forward = True, compiled_networks.compile_network(model)
         states.append((train_and_get_weights(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
+    assert "the backward kernel cannot be compiled" in compiled_networks.describe_compilation_failure()
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
     torch.compiler.reset()
 
 
-def test_batch_norm_statistics_are_copied_only_before_compiling_steps(monkeypatch):
-    monkeypatch.setattr(compiled_networks, "_COMPILER_FAILURES", ["nothing is compiled"])
-    model, (inputs, labels) = network(), pictures(24)
-    training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
-    training._compiles, model.buffers = True, Mock(wraps=model.buffers)
-    train_and_get_weights(training)
-    assert training.steps > 2 and model.buffers.call_count == 2  # sides
+@pytest.mark.usefixtures("nothing_compiled_yet")
+def test_compiler_that_runs_out_of_memory_keeps_compiling():
+    def run_out_of_memory(images):
+        raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
+
+    training = make_limited_training(network(), 8)
+    training._compiles, training._forward = True, run_out_of_memory
+    with pytest.raises(NoRoom):
+        training.do_optimiser_step()
+    assert training._compiles and compiled_networks.describe_compilation_failure() == ""
 
 
 def test_step_on_cpu_raises_out_of_memory_without_splitting():
