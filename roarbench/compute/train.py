@@ -149,7 +149,7 @@ class Training:
     def _try_step_or_rewind(self) -> Exception | None:
         """Try one step, uncompiled if the compiler fails; if GPU memory runs out, rewind and return the error."""
         position = self._batches.get_position()
-        # the compiler runs in the passes of the first step of each image side, which may have changed batch norm buffers
+        # the compiler runs in the first step of each image side, and a failed step may have changed batch norm buffers
         side = find_side_share(self._recipe, self.step, self.steps)
         compiling = self._compiles and side not in self._compiled
         buffers = [(buffer, buffer.clone()) for buffer in self._model.buffers()] if compiling else []

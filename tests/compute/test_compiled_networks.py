@@ -8,9 +8,10 @@ import torch
 from roarbench.compute.compiled_networks import VARIANTS, compile_network
 from roarbench.compute.networks import build_network
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
 def test_compile_network_compiles_each_image_size_once(monkeypatch):
     """After eight variants of a class of networks torch stops compiling, and only its log says so."""
     graphs = []
