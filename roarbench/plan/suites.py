@@ -7,7 +7,6 @@ import re
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from roarbench.common.errors import UnknownName
 from roarbench.datasets.catalogue import find_dataset
@@ -44,24 +43,6 @@ def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:
 SUITE_VERSIONS = _read_suites()
 # newest version of each name: SUITE_VERSIONS is sorted by version
 SUITES = {suite.name: suite for suite in SUITE_VERSIONS.values()}
-
-
-class FastSuiteAgreement(NamedTuple):
-    """Measured agreement of a fast suite with its full suite on the order of the estimators."""
-
-    full_suite: str
-    # Kendall's tau between the suites' gains under ROAR, with 95 % interval; None if not measured
-    tau: tuple[float, float, float] | None
-    source: str  # data of the measurement, and the page that describes it
-
-
-FAST_SUITES = {
-    "cifar10-fast": FastSuiteAgreement(
-        "cifar10", (0.733, 0.333, 1.0), "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)"
-    ),
-    "imagenette-fast": FastSuiteAgreement("imagenette", None, ""),
-    "imagenet": FastSuiteAgreement("imagenet-paper", None, ""),
-}
 
 
 def find_builtin_suite(name: str) -> SuiteSpec:

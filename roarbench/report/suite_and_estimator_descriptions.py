@@ -17,7 +17,7 @@ from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_
 from roarbench.plan.protocols import adapt_text_to_data
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites import FAST_SUITES, SUITES, FastSuiteAgreement
+from roarbench.plan.suites import SUITES
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -53,9 +53,6 @@ def format_suite_list(width: int) -> str:
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
         size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
         lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
-        lines += (
-            _wrap_and_indent(_describe_agreement(FAST_SUITES[suite.name]), width) if suite.name in FAST_SUITES else []
-        )
     return "\n".join(lines)
 
 
@@ -85,7 +82,6 @@ def format_suite(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M {noun}"]
-    lines += [f"  short form   {_describe_agreement(FAST_SUITES[suite.name])}"] if suite.name in FAST_SUITES else []
     return "\n".join(lines)
 
 
@@ -96,14 +92,6 @@ def _describe_recipe(recipe: Recipe) -> str:
 
 def _wrap_and_indent(text: str, width: int) -> list[str]:
     return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-
-
-def _describe_agreement(agreement: FastSuiteAgreement) -> str:
-    if agreement.tau is None:
-        return f"agreement of its ranks with those of {agreement.full_suite}: not measured"
-    tau, low, high = agreement.tau
-    ranks = f"its ranks and those of {agreement.full_suite}: Kendall's tau {tau:.2f} ({low:.2f} to {high:.2f})"
-    return f"{ranks}; {agreement.source}"
 
 
 def make_estimator_table() -> Table:

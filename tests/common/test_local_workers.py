@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 import warnings
-from operator import add
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -97,19 +96,6 @@ def test_engine_retries_failed_job_on_another_gpu():
         outcomes = [do(engine, eval, unless_poisoned) for _ in range(2)]
     assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
     assert outcomes[1].value == 7
-
-
-def test_engine_counts_idle_workers_until_context_ends_them():
-    with pytest.raises(KeyError), LocalEngine(2) as engine:
-        for name, call, arguments, idle in (("long", time.sleep, (PATIENCE,), 1), ("short", add, (1, 1), 0)):
-            engine.start_job(Job(name, call, arguments))
-            assert engine.idle == idle
-        pids = [worker.process.pid for worker, _ in engine._busy.values()]
-        (ended,) = collect(engine, 1).values()
-        assert ended[:3] == ("short", 2, None)
-        assert engine.idle == 1
-        raise KeyError
-    assert len(pids) == 2 and not any(map(is_alive, pids))
 
 
 def test_workers_get_gpu_environment_in_turn():

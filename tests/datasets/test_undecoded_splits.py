@@ -1,13 +1,8 @@
 """Sources of images: parquet files, class folders and the hub; selected images and rejected sources."""
 
-import json
 import shutil
-import threading
 from dataclasses import replace
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import ClassVar
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -26,9 +21,8 @@ from roarbench.datasets.undecoded_splits import (
     describe_class_order,
     open_undecoded_splits,
 )
-from tests.helpers.elsewhere import run_python
 from tests.helpers.own_photos import CLASSES, write_pictures
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows
 
 PIXELS = {split: pixels.transpose(0, 3, 1, 2) for split, pixels in tiny_pixels().items()}
 ONE_FILE = "{}-00000-of-00001.parquet"
@@ -130,13 +124,6 @@ def test_class_folders_give_images_and_labels(tmp_path):
         np.testing.assert_array_equal(strongest, 2 - images.labels)
 
 
-def test_classes_follow_folder_names_in_order_of_code_points(tmp_path):
-    """docs/own-data.md says so: the order decides which class is output 0 of a given network."""
-    for name in ("b", "10", "ä", "2", "B"):
-        (tmp_path / name).mkdir()
-    assert image_folders.list_class_names(tmp_path) == ["10", "2", "B", "b", "ä"]
-
-
 def test_split_folders_require_same_classes(tmp_path):
     write_pictures(tmp_path / "train", 5)
     test = write_pictures(tmp_path / "test", 3, seed=1)
@@ -187,7 +174,10 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
 
 
 def test_numbered_folder_names_are_class_numbers(tmp_path):
-    """Sorted as text, 10 would come before 2."""
+    """Names are sorted by code points (docs/own-data.md): without numbers, 10 would come before 2."""
+    for name in ("b", "10", "ä", "2", "B"):
+        (tmp_path / "order" / name).mkdir(parents=True)
+    assert image_folders.list_class_names(tmp_path / "order") == ["10", "2", "B", "b", "ä"]
     folder = write_pictures(tmp_path / "pictures", 4)
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (folder / name).rename(folder / number)
@@ -199,72 +189,21 @@ def test_numbered_folder_names_are_class_numbers(tmp_path):
         make_own_record(folder, **NUMBERED)
 
 
-# A local server stands in for the hub. The library reads the address once, so a new process sends the requests.
-
-FETCH = """
-import json, sys
-from dataclasses import replace
-from pathlib import Path
-from tests.helpers.tiny_set import TINY
-from roarbench.datasets.decode_dataset import decode_dataset
-record = replace(TINY, revision="1" * 40, config="8px")
-print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[1])).train.labels.tolist())
-"""
-
-
-class Hub(SimpleHTTPRequestHandler):
-    """Serves the files of a folder and records their names."""
-
-    folder: Path
-    fetched: ClassVar[list[str]] = []
-
-    def do_GET(self):
-        if not self.path.startswith("/api/"):
-            self.fetched.append(self.path.rpartition("/")[2])
-            return super().do_GET()
-        names = [str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()]
-        files = [{"type": "file", "path": name, "rfilename": name, "size": 9, "oid": "0" * 40} for name in names]
-        about = {"id": "nobody/tiny", "sha": "1" * 40, "siblings": files, "tags": []}
-        self.send_response(200)
-        self.end_headers()
-        return self.wfile.write(json.dumps(files if "/tree/" in self.path else about).encode())
-
-    def translate_path(self, path):
-        return str(self.folder / path.partition("/resolve/" + "1" * 40 + "/")[2])
-
-    def end_headers(self):
-        self.send_header("ETag", f'"{hash(self.path):x}"')
-        self.send_header("X-Repo-Commit", "1" * 40)
-        super().end_headers()
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-@pytest.fixture
-def hub():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.slow
-def test_hub_files_are_fetched_once(hub, tiny_folder, tmp_path, monkeypatch):
-    """Other files are not fetched, and the second process works without the hub."""
-    monkeypatch.setattr(Hub, "folder", tmp_path / "hub", raising=False)
-    shutil.copytree(tiny_folder, Hub.folder / "8px")
-    write_split(Hub.folder / "8px", "extra", [], [])
-    write_split(Hub.folder / "16px", "train", [], [])
-    for limit, labels, variables in (
-        ("null", TINY_LABELS["train"], {"HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0"}),
-        ("3", [2, 0, 1], {"HF_HUB_OFFLINE": "1"}),
-    ):
-        said = run_python(FETCH, limit, folder=tmp_path, HF_HOME=str(tmp_path), **variables)
-        assert json.loads(said) == labels
-    parquet = sorted(name for name in Hub.fetched if name.endswith(".parquet"))
-    assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
+def test_hub_files_are_downloaded_at_their_revision(tiny_folder, monkeypatch):
+    """All files in one call, or one file after the other if only the first images of each class are used."""
+    names = [f"8px/{ONE_FILE.format(split)}" for split in ("test", "train")]
+    whole = Mock(return_value=str(tiny_folder))
+    single = Mock(side_effect=lambda hub, name, **options: str(tiny_folder / name.removeprefix("8px/")))
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(locations, "_list_hub_files", lambda record: [*names, "8px/extra-0.parquet"])
+    monkeypatch.setattr("huggingface_hub.snapshot_download", whole)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", single)
+    at, record = {"repo_type": "dataset", "revision": "1" * 40}, replace(TINY, revision="1" * 40, config="8px")
+    assert open_undecoded_splits(record, None)[Split.TRAIN].labels.tolist() == TINY_LABELS["train"]
+    patterns = ["8px/train-*.parquet", "8px/test-*.parquet"]
+    whole.assert_called_once_with("nobody/tiny", allow_patterns=patterns, **at)
+    open_undecoded_splits(replace(record, of_each=2, train_images=6), None)
+    assert single.call_args_list == [call("nobody/tiny", name, **at) for name in reversed(names)]
 
 
 @pytest.mark.parametrize("kind", ["GatedRepoError", "RepositoryNotFoundError"])  # the latter for private repositories
