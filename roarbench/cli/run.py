@@ -260,7 +260,6 @@ def replicate(
     from roarbench.report.replication_comparison import (
         compare_replication,
         format_replication,
-        list_uncompared_protocols,
         make_replication_record,
     )
 
@@ -271,9 +270,6 @@ def replicate(
     replications = compare_replication(original, replicated, part)
     record = make_replication_record(replications, original, replicated)
     print_report(format, record, lambda _: format_replication(replications, original, replicated))
-    if uncompared := list_uncompared_protocols(replications, part):
-        command = propose_command("replicate", "--protocol", uncompared[0])
-        err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{command}`", soft_wrap=True)
     if any(replication.opposed for replication in replications.values() if replication):
         raise typer.Exit(1)
 

@@ -80,25 +80,22 @@ class VerdictPair(NamedTuple):
     """The verdicts of two boards on one row, compared with one control."""
 
     control: str
-    one: Verdict
-    other: Verdict
+    first: Verdict
+    again: Verdict
 
 
 class ReplicatedRow(NamedTuple):
-    """A row that is on two boards of one protocol."""
+    """A row that is on two boards of one protocol; gains are in accuracy points."""
 
     estimator: str
-    gain: Estimate  # gain, again: on the first and the second board, in accuracy points
-    again: Estimate
-    predicted: Estimate  # predicted, predicted_again: each board's prediction interval for the other's gain
-    predicted_again: Estimate
+    gain: Estimate  # on the first board
+    again: Estimate  # on the second board
+    predicted: Estimate  # the first board's prediction interval for `again`
     # whether `predicted` contains `again`; None without an interval, and for intervals of width 0: Random's gain is 0
     # on every board
     inside: bool | None
-    inside_again: bool | None  # whether `predicted_again` contains `gain`
+    inside_again: bool | None  # whether the second board's prediction interval contains `gain`
     verdicts: tuple[VerdictPair, ...]  # by control, for the comparisons with single controls that both boards have
-    # whether the row beats every control, on the first and the second board; empty for a control
-    beats: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -112,27 +109,6 @@ class Replication:
     gains: int  # number of gains with a prediction interval from the other board, in both directions
     inside: int  # number of these gains inside their interval
     tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows, and for equal gains
-
-    @property
-    def beats_all_compared_and_equal(self) -> tuple[int, int]:
-        """Return how many rows both boards compare with every control, and on how many of these the boards agree."""
-        pairs = [row.beats for row in self.rows if row.beats]
-        return len(pairs), sum(one == other for one, other in pairs)
-
-    @property
-    def equal_share(self) -> float | None:
-        """Return the fraction of equal verdicts, in [0, 1]; None without verdicts."""
-        return self.equal / self.verdicts if self.verdicts else None
-
-    @property
-    def opposed_share(self) -> float | None:
-        """Return the fraction of verdicts that are opposed ("better" and "worse"), in [0, 1]; None without verdicts."""
-        return self.opposed / self.verdicts if self.verdicts else None
-
-    @property
-    def inside_share(self) -> float | None:
-        """Return the fraction of gains inside their prediction intervals, in [0, 1]; None without intervals."""
-        return self.inside / self.gains if self.gains else None
 
 
 def compare_boards(first: Board, second: Board) -> Replication:
@@ -159,8 +135,8 @@ def compare_boards(first: Board, second: Board) -> Replication:
     return Replication(
         rows,
         len(words),
-        sum(verdict.one is verdict.other for verdict in words),
-        sum({verdict.one, verdict.other} == _OPPOSED for verdict in words),
+        sum(verdict.first is verdict.again for verdict in words),
+        sum({verdict.first, verdict.again} == _OPPOSED for verdict in words),
         len(insides),
         sum(insides),
         _compute_tau([(one, other) for one, other in gains if one is not None and other is not None]),
@@ -171,13 +147,14 @@ def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
     pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
     pairs += [(OTHER_IMAGE, row.get_twin_comparison(OTHER_IMAGE), second_row.get_twin_comparison(OTHER_IMAGE))]
     verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    inside = (
+    return ReplicatedRow(
+        row.estimator,
+        row.gain,
+        second_row.gain,
+        row.predicted,
         _is_in_predicted_interval(second_row.gain, row.predicted),
         _is_in_predicted_interval(row.gain, second_row.predicted),
-    )
-    beats = (row.beating.beats_all, second_row.beating.beats_all) if row.beating and second_row.beating else ()
-    return ReplicatedRow(
-        row.estimator, row.gain, second_row.gain, row.predicted, second_row.predicted, *inside, verdicts, beats
+        verdicts,
     )
 
 

@@ -108,7 +108,7 @@ def make_row(name, gain, half, *words):
 
 
 def make_board(*rows):
-    return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), IntervalScope.REFERENCES, 1.0, 0.5, 6)
+    return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), IntervalScope.REFERENCES, 1.0)
 
 
 ONE = make_board(
@@ -134,20 +134,16 @@ def test_compare_boards_matches_manual_counts():
     assert [one.estimator for one in found.rows] == ["random", "a", "b", "c"]
     inside = [(one.inside, one.inside_again) for one in found.rows]
     assert inside == [(None, None), (True, True), (True, False), (False, True)]
-    assert (found.gains, found.inside, found.inside_share) == (6, 4, 4 / 6)
+    assert (found.gains, found.inside) == (6, 4)
     # a and a, b opposed against Random, b beyond Sobel on one alone, c lost against Random, c and c
     assert (found.verdicts, found.equal, found.opposed) == (6, 3, 1)
-    assert (found.equal_share, found.opposed_share) == (3 / 6, 1 / 6)
     assert found.rows[2].verdicts == (("random", BETTER, WORSE), ("sobel", SAME, BETTER))
     # random, a, b, c: 0, 5, 2, -1 and 0, 4, 3.5, .5: of six pairs random and c alone are turned
     assert found.tau == pytest.approx(4 / 6)
 
 
-def test_compare_boards_leaves_empty_shares_none_and_rejects_other_settings():
-    values = make_board(make_row("a", 1.0, None), make_row("b", 2.0, None))
-    found = compare_boards(values, values)
-    assert (found.equal_share, found.opposed_share, found.inside_share, found.tau) == (None, None, None, None)
-    level = make_board(make_row("a", 1.0, None), make_row("b", 1.0, None), make_row("c", 1.0, None))
+def test_compare_boards_has_no_tau_of_equal_gains_and_rejects_other_settings():
+    level = make_board(*(make_row(name, 1.0, None) for name in "abc"))
     assert compare_boards(level, level).tau is None
     for other in (replace(ONE, protocol=KAR), replace(ONE, levels=(0.9,)), replace(ONE, images=100)):
         with pytest.raises(ValueError, match="must be equal"):
