@@ -130,7 +130,7 @@ def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Co
 
 
 def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
-    from roarbench.analysis.row_validity import can_check_validity
+    from roarbench.report.validity_panel import can_check_validity
 
     check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
     lines = [

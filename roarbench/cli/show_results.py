@@ -112,8 +112,7 @@ def diagnose(
     loaded = source.load(suite)
     other_suites = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.load_results import adapt_query, load_suite_results
-    from roarbench.analysis.row_validity import compute_validity_panel
-    from roarbench.report import validity_panel
+    from roarbench.report.validity_panel import compute_validity_panel, format_text
 
     compared = [
         load_suite_results(other.plan, adapt_query(loaded.query, loaded.plan, other.plan)) for other in other_suites
@@ -121,7 +120,7 @@ def diagnose(
     suite_results = load_suite_results(loaded.plan, loaded.query)
     _require_rows(suite_results, "diagnose")
     panel = compute_validity_panel(suite_results, other_results=compared)
-    out.print(validity_panel.format_text(panel, out.width), crop=False)
+    out.print(format_text(panel, out.width), crop=False)
     print_other_results(suite_results, "diagnose")
 
 

@@ -1,5 +1,11 @@
-"""Format the validity panel of `roarbench diagnose`; a missing value is a dash."""
+"""Check each estimator for known criticisms of ROAR, and format the panel of `roarbench diagnose`.
 
+For a suite without ROAR, the panel checks the headline protocol. docs/validity.md explains the numbers and marks. A
+missing value is a dash.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from textwrap import wrap
 from typing import NamedTuple
@@ -9,27 +15,42 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.row_validity import KINDS, TwinResult, ValidityPanel, compare_with_twins
+from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
-    SOME,
-    STRONG,
     describe_rows_not_above_mask_only,
     find_row_warning,
     find_rows_not_above_mask_only,
     grade_shares_of_gain,
 )
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
-from roarbench.estimators.catalogue import choose_row_names
-from roarbench.plan.protocols import ROAR
+from roarbench.estimators.catalogue import TWINS, choose_row_names
+from roarbench.estimators.ids import make_twin_id
+from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
 from roarbench.report.status import describe_rows_without_rank
-from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
+from roarbench.stats.board_records import RANDOM
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.correctness_and_gain import POINTS
+from roarbench.stats.sampled_gains import SampledGains
 
+_KINDS = (*TWINS, "redrawn")  # kinds of twins; `redrawn` belongs to Random alone
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
+_LEGEND = "gains and areas in accuracy points; docs/validity.md explains columns and marks"
 Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
+
+
+@dataclass(frozen=True)
+class ValidityPanel:
+    """The rows of a suite with their sanity checks."""
+
+    suite_draws: SuiteDraws  # the panel checks gains and order under its main protocol and unit
+    names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
+    # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
+    # or the title of another suite. None for fewer than three common rows; no interval if the training noise is unknown
+    agreements: dict[str, Agreement | None]
 
 
 class Section(NamedTuple):
@@ -44,12 +65,42 @@ class Section(NamedTuple):
         return list(zip(*self.columns.values(), strict=True))
 
 
+def can_check_validity(suite_results: SuiteResults) -> bool:
+    """Return whether there are results for the panel's checks: results of ROAR, or of both MoRF and LeRF."""
+    return suite_results.has_started(ROAR) or (suite_results.has_started(MORF) and suite_results.has_started(LERF))
+
+
+def compute_validity_panel(
+    suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
+) -> ValidityPanel:
+    """Build the validity panel of a suite, and compare its order of estimators with the orders of other suites."""
+    draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_own_row
+    in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is draws.unit}
+    protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != draws.main_protocol]
+    orders: dict[str, SampledGains] = {each.name: draws.draw_gains(each, draws.unit) for each in protocols}
+    orders |= {f"unit {unit}": drawn for unit, drawn in draws.draws_by_unit.items() if unit is not draws.unit}
+    orders |= {f"fill {fill}": drawn for fill, drawn in draws.draws_by_fill.items() if drawn is not draws.main_gains}
+    for results in other_results:
+        other = SuiteDraws.of(results, draws.bootstrap)
+        orders[results.title] = other.draw_gains(draws.main_protocol, other.unit)
+    agreements = {name: _compare_orders_of_rows(draws.main_gains, drawn, names) for name, drawn in orders.items()}
+    return ValidityPanel(draws, names, agreements)
+
+
+def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:
+    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
+    agreement = compute_agreement(one, two, main.bootstrap.confidence)
+    if agreement is None or (main.has_intervals and other.has_intervals):
+        return agreement
+    return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)
+
+
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
     title = [Text(panel.suite_draws.suite_results.title)] if sections else []
     tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
-    lines = [*write_legend(panel), "", *format_agreements(panel), *doubts] if sections else doubts[-1:]
+    lines = [*_write_legend(panel), "", *format_agreements(panel), *doubts] if sections else doubts[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
@@ -102,11 +153,14 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
-    columns, missing = {}, TwinResult(Estimate(), Estimate())
-    rows = [compare_with_twins(panel.suite_draws, name) for name in panel.names]
-    for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
-        columns[kind] = [format_interval(Estimate(twins.get(kind, missing).gain.value)) for twins in rows]
-        columns[f"Δ {kind}"] = [format_interval(twins.get(kind, missing).difference) for twins in rows]
+    """Return, by kind of twin, the twins' gains and the paired differences of the rows' gains from them."""
+    main, columns = panel.suite_draws.main_gains, {}
+    for kind in _KINDS:
+        twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in panel.names}
+        if not {*twins.values()}.isdisjoint(main.scores.estimators):
+            gains = [Estimate(main.estimate_area(twin).value) for twin in twins.values()]
+            columns[kind] = list(map(format_interval, gains))
+            columns[f"Δ {kind}"] = [format_interval(main.estimate_difference(*pair)) for pair in twins.items()]
     return columns
 
 
@@ -136,40 +190,15 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
     return f"{format_percent_number(accuracy.value)} ({POINTS * over_random.value:+.1f}{margin})"
 
 
-def write_legend(panel: ValidityPanel) -> list[str]:
-    """Explain the panel's numbers, one line per kind."""
-    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    suite, bootstrap = results.suite, suite_draws.bootstrap
-    protocol = f"{suite_draws.main_protocol.title} on " if suite_draws.main_gains.levels else ""
-    lines = [
-        f"{protocol}{suite.dataset} with {suite.model}; unit {suite_draws.unit}; gains and areas in accuracy points"
-    ]
-    lines += filter(None, [results.reference_accuracy_text])
-    if any(grade_shares_of_gain(suite_draws, name) for name in panel.names):
-        level = suite_draws.highest_level_shared_with_mask_only
-        masks = f"; masks alone: share of the accuracy above chance that masks alone reach at t = {level:g}"
-        lines += [
-            "marks: share of the row's gain that a weaker ranking also reaches"
-            f"{masks if level else ''}. Grade: some if the interval's lower end is above {SOME:.0%}, "
-            f"strong above {STRONG:.0%}; each grade is wrong with at most 2.5% probability"
-        ]
-    if suite_draws.mask_only.levels:
-        lines += [
-            f"mask-only: accuracy in percent (minus Random's), chance {results.chance_text}; smoothness: Random has 1"
-        ]
-    if results.ties:
-        lines += ["ties: percent of a map's features that have its most frequent value; their order is random"]
-    gaps = {"retrained": suite_draws.lerf_morf_gap_retrained, "reference": suite_draws.lerf_morf_gap_unretrained}
-    for network, areas in gaps.items():
-        if areas.levels:
-            levels = ", ".join(f"{t:g}" for t in (0.0, *areas.levels))
-            lines += [f"LeRF - MoRF, {network}: area between the two curves over t = {levels}"]
-    if suite_draws.main_gains.has_intervals:
-        draws = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
-        lines += [f"{bootstrap.confidence:.0%} intervals ({draws})"]
-    if not results.complete:
-        lines += [f"{MISSING}: unknown, because runs are missing"]
-    return lines
+def _write_legend(panel: ValidityPanel) -> list[str]:
+    draws, results = panel.suite_draws, panel.suite_draws.suite_results
+    protocol = f"{draws.main_protocol.title} on " if draws.main_gains.levels else ""
+    lines = [f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {draws.unit}; {_LEGEND}"]
+    if draws.main_gains.has_intervals:
+        bootstrap = draws.bootstrap
+        resamples = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
+        lines.append(f"{bootstrap.confidence:.0%} intervals ({resamples}); chance {results.chance_text}")
+    return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
 def format_agreements(panel: ValidityPanel) -> list[str]:
@@ -189,23 +218,19 @@ def _format_agreement(agreement: Agreement | None) -> str:
 
 
 def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
-    """Return the lines below the panel: table-wide warnings, then the warnings about each row.
-
-    Table-wide lines name rows without a rank and rows that are not significantly above mask-only. If no row has a
-    warning, a line says so.
-    """
-    suite_draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is suite_draws.unit)
+    """Return the rows without a rank, the rows that are not significantly above mask-only, and each row's warnings."""
+    draws, results = panel.suite_draws, panel.suite_draws.suite_results
+    unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is draws.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    by_row = {name: find_row_warning(suite_draws, name) for name in panel.names}
+    by_row = {name: find_row_warning(draws, name) for name in panel.names}
     warnings = [f"{name} {warning.warning_sign} {warning.reason}" for name, warning in by_row.items() if warning.reason]
-    if suite_draws.main_protocol != ROAR:
+    if draws.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
         return [*unranked, *warnings, f"{columns} need ROAR, which {results.suite.name} does not have."]
-    if not suite_draws.main_gains.has_intervals:
+    if not draws.main_gains.has_intervals:
         return [*unranked, *warnings, "One training per cell: no intervals, no marks."]
-    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(suite_draws))])
+    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(draws))])
     return [*unranked, *at_mask_only, *(warnings or ["No row is marked."])]
 
 

@@ -124,6 +124,11 @@ class SampledGains:
         """Return an estimator's gain or area in accuracy points."""
         return self.estimate(self.areas.get(estimator))
 
+    def estimate_difference(self, first: str, second: str) -> Estimate:
+        """Return one estimator's gain or area minus another's, in accuracy points."""
+        one, other = self.areas.get(first), self.areas.get(second)
+        return self.estimate(one.subtract(other) if one and other else None)
+
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy in [0, 1]."""
         value, low, high = self.estimate(self.draws.get_accuracy((estimator, t)))

@@ -14,14 +14,13 @@ from roarbench.analysis.faithfulness_scores import (
     compute_probability_drops,
     list_score_specs,
 )
-from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_warnings_by_row
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import list_sections
+from roarbench.report.validity_panel import compute_validity_panel, list_sections
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.store.annotations import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec

@@ -8,7 +8,6 @@ import pytest
 from scipy.integrate import trapezoid
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.row_validity import compare_with_twins, compute_validity_panel
 from roarbench.analysis.row_warnings import (
     MARKS,
     Grade,
@@ -24,7 +23,7 @@ from roarbench.common.text import format_interval
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import Block
-from roarbench.report.validity_panel import format_agreements
+from roarbench.report.validity_panel import compare_with_twins, compute_validity_panel, format_agreements
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from tests.helpers.made_up import (
     LEVELS,

@@ -15,7 +15,6 @@ from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.networks_at_chance import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
@@ -27,7 +26,7 @@ from roarbench.report.claim_table import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render
-from roarbench.report.validity_panel import list_lines_below_panel
+from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import UNTOUCHED

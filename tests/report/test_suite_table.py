@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.collect_results import add_values_from_store_folder, collect_results
-from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError
@@ -17,7 +16,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import summarize_notes, write_all_notes
-from roarbench.report.validity_panel import list_lines_below_panel
+from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.results import UNVERIFIED, Origin, ResultsStore, make_default_url

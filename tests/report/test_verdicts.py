@@ -10,7 +10,6 @@ from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
-from roarbench.analysis.row_validity import compute_validity_panel
 from roarbench.analysis.row_warnings import find_row_warning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
@@ -26,7 +25,7 @@ from roarbench.report.replication_comparison import (
     format_replication,
     make_replication_record,
 )
-from roarbench.report.validity_panel import format_text, list_sections
+from roarbench.report.validity_panel import compute_validity_panel, format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.sampled_gains import SampledGains
 from roarbench.store.results import ResultsStore, make_default_url
