@@ -1,7 +1,6 @@
 """Open stores and load results for commands, without importing torch."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,11 +8,9 @@ from roarbench.analysis.collect_results import (
     add_stored_estimators,
     add_values_from_store_folder,
     collect_results,
-    collect_results_of_all_versions,
     drop_unrun_submissions,
 )
 from roarbench.analysis.image_and_network_versions import list_image_sources
-from roarbench.analysis.row_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import (
     CallerError,
@@ -23,9 +20,9 @@ from roarbench.common.errors import (
     UnknownName,
 )
 from roarbench.common.identity import make_json_record
-from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_networks, set_explained_weights
-from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs, list_run_keys
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.change_suite import set_explained_networks, set_explained_weights
+from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
 from roarbench.store.archive_rows import find_keys_even_if_archived
@@ -91,20 +88,15 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
         if matches := [plan for plan in own_suites if name in (plan.name_in_commands, plan.name)]:
             return matches[-1]
         if (path := Path(name)).suffix or path.name != name:
-            raise _make_no_suite_error(path) from None
+            if path.exists():
+                raise CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml") from None
+            advice = "`roarbench new-suite` writes one, `roarbench suites` lists all suites"
+            raise CallerError(f"there is no file '{path}'; {advice}") from None
         if own_suites:
             raise UnknownName(
                 "suite", name, [*SUITES, *(plan.name_in_commands for plan in own_suites)], "suites"
             ) from None
         raise
-
-
-def _make_no_suite_error(path: Path) -> CallerError:
-    if path.exists():
-        return CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)")
-    return CallerError(
-        f"there is no file '{path}'; `roarbench new-suite` writes one, `roarbench suites` lists all suites"
-    )
 
 
 def _read_stored_suites(store: Path, db: str) -> list[SuiteSpec]:
@@ -139,20 +131,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
-    collected = replace(collected, other_versions=_list_other_versions_with_results(suite, results))
     return add_values_from_store_folder(drop_unrun_submissions(collected, chosen, results), query.store)
-
-
-def _list_other_versions_with_results(suite: SuiteSpec, results: ResultsStore) -> tuple[str, ...]:
-    """Return the names, with versions, of stored suites that have results and only share the name with your suite."""
-    versions = []
-    for other in read_suites(results.database) if suite.own else ():
-        if other.name == suite.name and other.version != suite.version:
-            for data, limit, given in results.read_seeds_by_data_and_weights(other.dataset, other.model):
-                planned = list_run_keys(set_explained_weights(other, given), data, limit).items()
-                if results.find_done_keys([key for point, key in planned if point.cell.estimator != CLEAN]):
-                    versions.append(other.name_in_commands)
-    return tuple(dict.fromkeys(versions))
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
@@ -228,64 +207,31 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     """Return whether other suites computed all of a suite's results, so that the suite itself was never started.
 
     Results on untouched images are ignored, because all suites with the same networks share them. Rows that were added
-    to the suite are ignored too, because every suite with these images and this network has them.
+    to the suite are ignored too, because every suite with these images and this network has them. Shared runs belong to
+    a newer version of the same suite, otherwise to the suite that comes first in the list.
     """
     suite, data, limit = suite_results.suite, suite_results.data, suite_results.limit
     started = [point for point in suite_results.results if point.cell.estimator != CLEAN]
     # masks made from an added row's maps of other images have estimator ids of their own
     added = {point for point in started if (row := point.cell.estimator_of_stored_ranking) and row.id in suite.added}
-    own = {point: suite_results.results[point].run.key for point in started if point not in added}
-    listed = list_all_suites(results.database)
-    kin = [other for other in listed if (other.dataset, other.model) == (suite.dataset, suite.model)]
+    own, covered = {suite_results.results[point].run.key for point in started if point not in added}, set[str]()
+    kin = [other for other in list_all_suites(results.database) if _have_same_networks(other, suite)]
     titles = [other.title for other in kin]
-    others = [set_explained_weights(other, suite.given) for other in kin if other.title != suite.title]
-    for other in others:
-        # shared runs belong to a newer version of the same suite, otherwise to the suite that comes first in the list
-        later = suite.title in titles and titles.index(other.title) > titles.index(suite.title)
-        has_shared_runs = suite.title in titles and later == (other.name == suite.name)
-        more = _count_results_beyond(list_run_keys(other, data, limit), own, results)
-        if more or (more == 0 and own and has_shared_runs):
-            return True
-    keys = (list_run_keys(other, data, limit) for other in others)
-    return not suite_results.complete and _is_union_of_suites(keys, own, results)
+    for position, other in enumerate(kin):
+        if other.title != suite.title:
+            planned = list_run_keys(set_explained_weights(other, suite.given), data, limit)
+            keys = {key for point, key in planned.items() if point.cell.estimator != CLEAN}
+            done = results.find_done_keys(keys)
+            later = suite.title in titles and position > titles.index(suite.title)
+            is_owner = suite.title in titles and later == (other.name == suite.name)
+            if own <= keys and (len(done) > len(own) or (own and is_owner)):
+                return True
+            covered |= done if done == keys else set()
+    return bool(own) and not suite_results.complete and own <= covered
 
 
-def _is_union_of_suites(
-    suites: Iterable[Mapping[PlannedRun, str]], own: Mapping[PlannedRun, str], results: ResultsStore
-) -> bool:
-    """Return whether there are results, and every result belongs to another suite that is complete."""
-    left = set(own.values())
-    for suite_keys in suites:
-        keys = set(suite_keys.values())
-        if left & keys and results.find_done_keys(keys) == keys:
-            left -= keys
-    return bool(own) and not left
-
-
-def _count_results_beyond(
-    keys: Mapping[PlannedRun, str], own: Mapping[PlannedRun, str], results: ResultsStore
-) -> int | None:
-    """Count the stored results of a suite that are not in `own`; None if the suite lacks a run of `own`."""
-    if not own.items() <= keys.items():
-        return None
-    extra = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
-    return len(results.find_done_keys(extra))
-
-
-def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
-    """Return the rows without a rank in all suites that use these results, by suite title."""
-    cells = [result.run.cell for result in results.read_results(keys).values()]
-    datasets_and_models = {(cell.dataset, cell.model) for cell in cells}
-    dropped = {}
-    for suite in list_all_suites(results.database):
-        if (suite.dataset, suite.model) not in datasets_and_models:
-            continue
-        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_estimators(suite, results)
-        for suite_results in collect_results_of_all_versions(extended, results, sources):
-            touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
-            if touched and not has_only_results_of_other_suites(suite_results, results):
-                dropped[suite_results.title] = suite_results.inconsistent_rows
-    return dropped
+def _have_same_networks(one: SuiteSpec, other: SuiteSpec) -> bool:
+    return (one.dataset, one.model) == (other.dataset, other.model)
 
 
 def find_run_key(store: ResultsStore, beginning: str) -> str:
@@ -297,16 +243,3 @@ def find_run_key(store: ResultsStore, beginning: str) -> str:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
     raise CallerError(f"no run in this store has a key that begins with '{beginning}'", LIST_RUNS)
-
-
-def can_have_run(suite: SuiteSpec, run: Run) -> bool:
-    """Return whether a suite has a run once the run's estimator is added to the suite."""
-    if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
-        return False
-    name = run.cell.estimator
-    extended = suite if name == CLEAN else add_estimators_with_twins(suite, [name])
-    extended = set_explained_weights(extended, run.given) if run.given else extended
-    points = [point for point in list_planned_runs(extended) if point.cell == run.cell]
-    if run.given:  # this given network may have been run with this seed only
-        points = [replace(point, seed=run.seed) for point in points]
-    return any(build_run(extended, point, run.data, run.limit) == run for point in points)

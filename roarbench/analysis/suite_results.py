@@ -58,7 +58,6 @@ class SuiteResults:
     # values of `--data` and `--reference` that select these results; empty if neither is needed
     options: tuple[str, ...] = ()
     others: tuple[OtherResults, ...] = ()  # the suite's results on other images or with other explained networks
-    other_versions: tuple[str, ...] = ()  # values of `--suite` for other versions of your own suite that have results
     # results on the clean test images by reference number; references that were not scored are missing
     references: dict[int, RunResult] = field(default_factory=dict)
     # findings of `validate`, by submission

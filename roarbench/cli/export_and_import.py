@@ -1,7 +1,7 @@
 """Commands that move results and rankings between stores."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,6 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
-    from roarbench.analysis.row_consistency import UnrankedRow
     from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
@@ -77,7 +76,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
+    from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exported_files, import_results
 
@@ -87,17 +86,12 @@ def import_(
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
-            unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
-            for line in (*_summarize_import(file, outcome, unranked_rows), *_describe_restored(results, outcome.new)):
+            for line in (*_summarize_import(file, outcome), *_describe_restored(results, outcome.new)):
                 err.print(line, soft_wrap=True)
 
 
-def _summarize_import(
-    file: Path, outcome: "ImportOutcome", unranked: "Mapping[str, list[UnrankedRow]]"
-) -> Iterator[str]:
-    """Yield counts, runs with different predictions, and rows without a rank, one line each."""
-    from roarbench.report.status import describe_rows_without_rank
-
+def _summarize_import(file: Path, outcome: "ImportOutcome") -> Iterator[str]:
+    """Yield counts, and runs with different predictions, one line each."""
     conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
     yield (
         f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
@@ -106,8 +100,6 @@ def _summarize_import(
     yield from (f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS])
     if more > 0:
         yield f"other predictions: {more} more runs"
-    for title, rows in unranked.items():
-        yield from (f"{title}: {line}" for line in describe_rows_without_rank(rows))
 
 
 def _describe_restored(results: "ResultsStore", new: Collection[str]) -> Iterator[str]:

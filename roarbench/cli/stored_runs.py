@@ -182,18 +182,17 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.run_list import count_runs_by_suite, find_named_runs
+    from roarbench.report.run_list import find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
     with open_store_for_writing(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
-        affected = count_runs_by_suite(results, chosen.keys)
         if chosen.built_in and not yes:
             seen = f"{chosen.description} comes with roarbench"
-            raise CallerError(f"{seen}; add --yes to take it off the boards anyway ({affected})")
+            raise CallerError(f"{seen}; add --yes to take it off the boards anyway")
         archived = archive_rows(results.database, chosen.keys, why)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `run-info` still shows them"
+    line = f"taken off the boards: {counts} of {chosen.description}; `run-info` still shows them"
     err.print(line, soft_wrap=True)
 
 

@@ -29,7 +29,6 @@ _STORE_OPTIONS = ("--store", "--db")
 _SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
 _SUBMISSION_OPTIONS = ("--submission", "--submission-device")
 _REPEATABLE = ("--reference", "--submission")
-_MOST_VERSIONS = 3  # maximum number of other versions of a suite that one line names
 
 
 @cache
@@ -71,8 +70,6 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
             limit = ("--max-images", other.limit) if other.limit else ()
             call = propose_command(command, *arguments, "--suite", suite, *limit, *other.options, reused=reused)
             calls.append(f"{call} ({other.title})")
-    newest = suite_results.other_versions[-_MOST_VERSIONS:]
-    calls += [f"--suite {name} (another version of {suite_results.suite.name})" for name in newest]
     first = "this store also has" if has_rows else f"this store has no results of {suite_results.title}, but others"
     return f"{first}: {'; '.join(calls)}" if calls else ""
 

@@ -6,9 +6,7 @@ import pytest
 
 from leaderboard.live_store import read_views
 from leaderboard.pictures import read_pictures
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS
-from tests.helpers.command_line import read_refusal
 
 OWN = """
 name = "lab"
@@ -41,20 +39,3 @@ def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(cal
     assert (answer.code, answer.err) == (2, refused)
     (view,) = read_views(store, tmp_path).values()
     assert read_pictures(view.results, tmp_path) is None
-
-
-@pytest.mark.slow
-def test_edited_suite_names_its_earlier_version(call, tmp_path):
-    file, store = tmp_path / "lab.toml", ("--max-images", "60", "--store", tmp_path / "store")
-    file.write_text(OWN)
-    first = read_suite(file).versioned
-    assert call("run", "--suite", file, *store).code == 0
-    assert "another version" not in call("table", "--suite", file, *store).err
-    file.write_text(OWN.replace("[0.5]", "[0.9]"))
-    second = read_suite(file).versioned
-    known = f"--suite {first} (another version of lab)\n"
-    said = f"roarbench: this store has no results of {second} (small version: 60 images per split), but others: {known}"
-    assert read_refusal(call, "table", "--suite", file, *store) == said
-    assert call("run", "--suite", file, *store).code == 0
-    shown = call("table", "--suite", "lab", *store)
-    assert second in shown.out and shown.err == f"this store also has: {known}"

@@ -1,0 +1,142 @@
+"""The validity panel, its agreements of orders, and boards beside their replication."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.row_warnings import find_row_warning
+from roarbench.common.enums import ScoredNetwork, Unit
+from roarbench.plan.change_suite import select_part_of_suite
+from roarbench.plan.protocols import KAR, LERF, MORF, ROAR, SHOWN
+from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.suite import Block
+from roarbench.report.replication_comparison import (
+    compare_replication,
+    compare_under_protocol,
+    format_replication,
+    make_replication_record,
+)
+from roarbench.report.validity_panel import compute_validity_panel, format_agreements, format_text, list_sections
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.sampled_gains import SampledGains
+from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.transfer import import_results
+from tests.helpers.elsewhere import ROOT
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, choose_accuracy, make_leaky_accuracy, make_suite_results
+from tests.helpers.store_rows import keep_rows
+from tests.helpers.tables import render_text
+
+BOOTSTRAP = Bootstrap(200)
+REPLICATION = replace(SUITE, replication=1)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return compute_validity_panel(make_suite_results(accuracy=make_leaky_accuracy(0.5)), BOOTSTRAP)
+
+
+def format_printed(panel, width=300):
+    return render_text(format_text(panel, width), width)
+
+
+def find_cells(panel, title, estimator):
+    (found,) = (section for section in list_sections(panel) if section.title == title)
+    (line,) = (line for line in found.rows if line[0] == estimator)
+    return dict(zip(found.columns, line, strict=True))
+
+
+def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
+    areas, gaps = find_cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
+    assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
+    assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
+    # KAR has one seed, hence no interval
+    assert areas[gaps[0]] == f"{made.suite_draws.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
+    gains = made.suite_draws.main_gains
+    twins = find_cells(made, "Twins", "grad")
+    assert twins["blurred"] == f"{gains.estimate_area('grad~blurred').value:+.1f}"
+    assert twins["Δ blurred"].startswith(f"{gains.estimate_difference('grad', 'grad~blurred').value:+.1f} [")
+    assert set(find_cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
+    monkeypatch.setattr(SampledGains, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
+    monkeypatch.setattr(SampledGains, "compare_with_counterpart", lambda *_: Estimate(-0.031, -0.043, -0.019))
+    assert find_cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
+
+
+def test_validity_text_is_complete_with_doubts_last(made):
+    lines = format_printed(made).splitlines()
+    assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
+    narrow = format_printed(made, 60)  # columns that do not fit stand below
+    assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
+    assert lines[-1] == f"var-grad (!) {find_row_warning(made.suite_draws, 'var-grad').reason}"
+
+
+@pytest.mark.parametrize(("kinds", "column"), [(("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")])
+def test_validity_text_says_that_suite_lacks_roar(kinds, column):
+    scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
+    found = compute_validity_panel(make_suite_results(scored), Bootstrap(resamples=50))
+    columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
+    assert column in columns and not any(set(cells) <= {"–"} for cells in columns.values())
+    assert format_printed(found).rstrip().endswith("which made-up does not have.")
+
+
+@pytest.mark.slow
+def test_documented_validity_panel_matches_published_rows(tmp_path):
+    """The page shows the first lines of a table, and a sentence."""
+    study = ROOT / "studies" / "replication"
+    with ResultsStore.open(make_default_url(tmp_path)) as results:
+        import_results(results, study / "quick-2.parquet")
+        found = compute_validity_panel(collect_results(read_suite(study / "quick-2.toml"), results))
+    whole = "\n".join(f"    {line}".rstrip() for line in format_printed(found, 80).splitlines())
+    page = (ROOT / "docs" / "validity.md").read_text("utf-8")
+    (shown,) = re.findall(r"prints among others:\n\n(.+?)\n\n\S", page, re.S)
+    assert [part for part in shown.split("\n\n") if part not in whole] == []
+
+
+PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
+STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows with significant differences under every protocol
+ORDERS = tuple(replace(PLAIN, protocol=protocol) for protocol in (ROAR, KAR, MORF, LERF))
+ORDERED = replace(SUITE, blocks=(*ORDERS, replace(PLAIN, unit=Unit.PIXEL)))
+
+
+def turned(cell):
+    """Give KAR, LeRF and the pixel unit the reverse order of estimators; MoRF agrees with ROAR."""
+    falls = STEEP.get(cell.estimator, 0.0) * (-1 if cell.unit is Unit.PIXEL else 1)
+    return 0.9 - cell.t * (0.4 + falls)
+
+
+def test_rank_agreements_have_sign_of_true_order():
+    other = make_suite_results(replace(ORDERED, name="other", blocks=(PLAIN,)), choose_accuracy)
+    made = compute_validity_panel(make_suite_results(ORDERED, turned), BOOTSTRAP, [other])
+    assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
+    for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
+        assert (alike.rows, alike.tau.value) == (4, tau), other
+        assert alike.opposed == (alike.settled if tau < 0 else 0), "every significant pair is opposed or none"
+        assert alike.tau.low <= tau <= alike.tau.high
+    few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
+    short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
+    assert {*short.agreements.values()} == {None} and "fewer than 3 rows" in format_agreements(short)[0]
+
+
+def test_compare_replication_counts_equal_verdicts():
+    """In the replication, grad is better than Random, and var-grad worse."""
+    swapped = {"grad": "var-grad", "var-grad": "grad"}
+    first = make_suite_results()
+    again = make_suite_results(
+        REPLICATION, lambda cell: choose_accuracy(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator)))
+    )
+    assert not set(first.results) & set(again.results)  # no seed is shared
+    both = compare_replication(first, again, SUITE)
+    ((_, found),) = both.items()
+    words = {row.estimator: {said.control: said[1:] for said in row.verdicts} for row in found.rows}
+    assert words["grad"]["random"] == ("worse", "better")
+    record = make_replication_record(both, first, again)
+    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
+    lines = render_text(format_replication(both, first, again), 120).splitlines()
+    assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) worse → better")
+    assert any(f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in line for line in lines)
+    # a part is judged among all rows of the suite
+    (parted,) = compare_replication(first, again, select_part_of_suite(SUITE, ("random", "grad"))).values()
+    assert parted.rows == tuple(row for row in found.rows if row.estimator in ("random", "grad"))
+    kept = keep_rows(again, lambda point: point.cell.retrain is ScoredNetwork.NONE)
+    assert compare_under_protocol(ROAR, first, kept, SUITE) is None
