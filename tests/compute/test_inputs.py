@@ -27,7 +27,6 @@ from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_images_and_masks as inputs
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
-from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
 
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
@@ -185,25 +184,6 @@ def test_streamed_images_read_each_batch_once_in_background_threads(monkeypatch)
         assert len(begun) == min(10, number + PREFETCHED_PARTS + 1), "number of batches begun beyond the delivered one"
     assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
     assert threading.get_ident() not in {thread for _, thread in read}
-
-
-@pytest.mark.slow
-def test_inputs_larger_than_memory_share_are_streamed_with_same_results(tmp_path, monkeypatch):
-    work = make_work(tmp_path)
-    rank_all(work, "random")
-    runs = [run for run in make_runs(work) if (run.cell.estimator, run.cell.t, run.seed) == ("random", 0.9, 0)]
-    runs = [run for run in runs if run.reference == ""]  # ROAR, KAR and masks alone
-    expected = [score(work, run).bits for run in runs]
-    bits = (TRAIN + TEST) * 24  # bytes: 192 features each
-    for memory, streams in ((bits / inputs.MEMORY_SHARE, False), (bits / inputs.MEMORY_SHARE - 1, True)):
-        monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda memory=memory: memory)
-        assert inputs.fits_in_memory(work.images, 24) is not streams
-        assert inputs.fits_in_memory(work.images, 0)  # pixels stay in their file
-    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: -1.0)
-    made = []
-    monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
-    assert [score(work, run).bits for run in runs] == expected
-    assert len(made) == 2 * (len(runs) - 1) == 4  # training and test images of ROAR and KAR; mask-only has none
 
 
 class Data(dict):

@@ -63,47 +63,6 @@ def test_vit_quick_patches_cover_image():
         build_network("vit-quick", 7, 3, 31, seeded(0))
 
 
-PROJECTED = """
-import os, torch
-from roarbench.compute.networks import build_network
-model = build_network("resnet-quick", 3, 3, 224, torch.Generator()).to(memory_format=torch.channels_last)
-(layer,) = (module for name, module in model.named_modules() if name == "blocks.0.shortcut.0")
-for training in (True, False):
-    layer.train(training).zero_grad()
-    images, back = (torch.randn(8, c, side, side).contiguous(memory_format=torch.channels_last) for c, side in SHAPES)
-    layer(images).backward(back)
-    expected = torch.einsum("nohw,nihw->oi", back.double(), images[..., ::2, ::2].double())
-    torch.testing.assert_close(layer.weight.grad[..., 0, 0], expected.float(), rtol=1e-4, atol=1e-2)
-os._exit(0)  # a heap that was written over may end the process later
-"""
-
-
-@pytest.mark.slow
-def test_strided_projection_of_large_images_has_correct_gradient():
-    """With AVX-512, oneDNN's strided kernel writes past its workspace and may end the process."""
-    assert run_python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))")) == ""
-
-
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
-def test_position_mean_and_gradient_equal_plain_mean(precision, memory_format):
-    """Maps and trained weights of published suites depend on every bit."""
-    model = build_network("resnet-quick", 10, 3, 64, seeded(0))
-    images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
-
-    def plain(x):
-        x = model.blocks(model.relu(model.norm(model.conv(x))))
-        return model.linear(x.mean(dim=(2, 3)))
-
-    results = []
-    for forward in (model, plain):
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
-            logits = forward(images)
-        total = logits.float().square().sum()
-        results.append([logits, *torch.autograd.grad(total, [images, *model.parameters()], allow_unused=True)])
-    torch.testing.assert_close(*results, rtol=0, atol=0)
-
-
 NET = """
 wrong = lambda classes: "a network"
 text = lambda classes, channels, size: "a network"
@@ -191,12 +150,10 @@ def test_networks_with_output_objects_return_their_logits():
         ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
         ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; run pip install timm"),
         ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; the file must be self-contained"),
-        ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
+        ("net.other@0", NET, 3, "net.py has no function 'other'"),
         ("net.wrong@0", NET, 3, r"wrong of net.py does not accept three arguments; write def wrong\(classes, chan"),
-        ("net.build@0", "raise ValueError('one\\ntwo')", 3, "net.py raised ValueError: one two; the file must"),
         ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
         ("net.leaves@0", NET, 3, r"leaves\(7, 3, 8\) of net.py raised RuntimeError: sys.exit\('done'\) was called"),
-        ("net.build@0", "import sys; sys.exit()", 3, r"net.py raised RuntimeError: sys.exit\(None\) was called"),
         ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
     ),
 )
@@ -210,13 +167,7 @@ LIKE_TORCHVISION = """
 import torch
 torch.library.register_fake("torchvision::nms")(lambda dets, scores, threshold: dets)
 """
-IMPORTS_AT_TOP = """
-import torchvision
-from torch import nn
-def build(classes, channels, size):
-    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes))
-"""
-IMPORTS_LATER = """
+IMPORTS_TORCHVISION = """
 from torch import nn
 def build(classes, channels, size):
     layers = [nn.Flatten(), nn.Linear(channels * size**2, classes)]
@@ -231,17 +182,16 @@ print(torch.equal(*weights), "torchvision" in sys.modules)
 """
 
 
-@pytest.mark.parametrize("source", [IMPORTS_AT_TOP, IMPORTS_LATER])
-def test_network_file_may_import_torchvision_built_for_another_torch(source, tmp_path):
+def test_network_file_may_import_torchvision_built_for_another_torch(tmp_path):
     (tmp_path / "torchvision.py").write_text(LIKE_TORCHVISION)
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-    assert run_python(BUILDS, source, PYTHONPATH=paths) == "True True\n"
+    assert run_python(BUILDS, IMPORTS_TORCHVISION, PYTHONPATH=paths) == "True True\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32), ("torchvision:swin_t", 32)],
+    [("resnet-quick", 64), ("convnext-quick", 32), ("torchvision:swin_t", 32)],
 )
 def test_count_network_cost_matches_torch_flop_counter(name, size):
     """Swin calls functions for its projections and attention products."""
@@ -258,65 +208,3 @@ def test_count_network_cost_matches_manual_count_for_vit_quick():
     mlp = 2 * 2 * tokens * width * 2 * width
     patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
     assert count_network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
-
-
-STRANGE = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.nn.utils.parametrizations import weight_norm
-
-class Padded(nn.Conv2d):
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.pad = nn.ZeroPad2d(1)
-
-    def forward(self, x):
-        return super().forward(self.pad(x))
-
-class Network(nn.Module):
-    def __init__(self, layer, classes):
-        super().__init__()
-        self.layer, self.weight = layer, nn.Parameter(torch.ones(4, 3, 3, 3))
-        self.last = nn.Linear(4, classes)
-
-    def forward(self, x):
-        x = self.layer(x) if self.layer else F.conv2d(x, self.weight, padding=1)
-        return self.last(x.mean((2, 3)))
-
-class Attention(nn.Module):
-    def __init__(self, classes, written_out):
-        super().__init__()
-        self.written_out, self.last = written_out, nn.Linear(3, classes)
-        self.last.requires_grad_(False)
-
-    def forward(self, x):
-        x = x.flatten(2).mT
-        if self.written_out:
-            x = (x @ x.mT).softmax(-1) @ x
-        else:
-            x = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
-        return F.linear(x.mean(1), self.last.weight)
-
-def plain(classes, channels, size): return Network(nn.Conv2d(3, 4, 3, padding=1), classes)
-def weighted(classes, channels, size): return Network(weight_norm(nn.Conv2d(3, 4, 3, padding=1)), classes)
-def padded(classes, channels, size): return Network(Padded(3, 4, 3), classes)
-def functional(classes, channels, size): return Network(None, classes)
-def attention(classes, channels, size): return Attention(classes, False)
-def products(classes, channels, size): return Attention(classes, True)
-"""
-
-
-@pytest.mark.parametrize("name", ["plain", "weighted", "padded", "functional"])
-def test_convolution_cost_is_independent_of_implementation(name):
-    convolution, last = 2 * (3 * 3 * 3) * 4 * 8 * 8, 2 * 4 * 5
-    cost = count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
-    assert cost.flops == convolution + last
-    numbers = 4 * 8 * 8 + 4 + 5  # of the convolution, the mean and the last layer
-    assert numbers <= cost.activations <= numbers + 2 * 4 * 3 * 3 * 3 + 4  # weights that are made anew
-
-
-@pytest.mark.parametrize("name", ["attention", "products"])
-def test_attention_cost_is_independent_of_implementation(name):
-    tokens, width = 8 * 8, 3
-    assert count_network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5

@@ -9,11 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.common.enums import Precision
-from roarbench.compute.networks import build_network
 from roarbench.compute.onednn_workaround import CorrectedGradients, has_weights_only_on_padding
 from roarbench.compute.train import fit
-from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import SUITES
 from tests.helpers.streamed import seeded
 from tests.helpers.trainings import NORM, RECIPE, pictures
 
@@ -64,44 +61,22 @@ def test_has_weights_only_on_padding_matches_hand_made_cases():
     assert not has_weights_only_on_padding(image.expand(1, 1, 3, 3), filter3, [3, 3], [0, 0], [1, 1])
 
 
-class Padded(nn.Conv2d):
-    """A convolution with its own forward."""
-
-    def forward(self, x):
-        return self._conv_forward(F.pad(x, (0, 0)), self.weight, None)
-
-
-class Shrinking(nn.Module):
-    """Functional and subclassed convolutions that shrink images to one pixel."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(3, CHANNELS, 1, bias=False)
-        self.weights = nn.ParameterList(torch.randn(CHANNELS, CHANNELS, 3, 3) / 17 for _ in range(6))
-        self.padded = Padded(CHANNELS, CHANNELS, 3, 2, 1, groups=CHANNELS, bias=False)
-        self.last = nn.Linear(CHANNELS, 4)
-
-    def forward(self, x):
-        x = self.first(x)
-        for weight in self.weights:  # 16, 8, 4, 2, 1, 1
-            x = F.conv2d(x, weight, None, 2, 1).relu()
-        return self.last(self.padded(x).flatten(1))
-
-
 def test_training_keeps_weights_that_meet_only_padding():
+    """The sides are 16, 8, 4, 2, 1 and 1 pixels, so the last filters meet only one pixel, by their middle."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = Shrinking()
-    filters = [*model.weights[-2:], model.padded.weight]
-    before = [weight.detach().clone() for weight in filters]
-    recipe = replace(RECIPE, epochs=1, batch=10, sides=(0.5, 1.0), weight_decay=0.0, precision=Precision.BF16)
+        filters = [nn.Conv2d(CHANNELS, CHANNELS, 3, 2, 1, bias=False) for _ in range(6)]
+        last = nn.Linear(CHANNELS, 4)
+        model = nn.Sequential(nn.Conv2d(3, CHANNELS, 1), *filters, nn.ReLU(), nn.Flatten(), last)
+    before = [layer.weight.detach().clone() for layer in filters[-2:]]
+    recipe = replace(RECIPE, epochs=1, batch=10, weight_decay=0.0, precision=Precision.BF16)
     fill_freed_memory(3)
     fit(model, *pictures(40), NORM, recipe, seed=0)
-    for weight, first in zip(filters, before, strict=True):
-        met = torch.zeros(3, 3, dtype=torch.bool)
-        met[1, 1] = True
-        torch.testing.assert_close(weight[..., ~met], first[..., ~met], rtol=0, atol=0)
-        assert (weight[..., met] != first[..., met]).any()
+    middle = torch.zeros(3, 3, dtype=torch.bool)
+    middle[1, 1] = True
+    for layer, first in zip(filters[-2:], before, strict=True):
+        torch.testing.assert_close(layer.weight[..., ~middle], first[..., ~middle], rtol=0, atol=0)
+        assert (layer.weight[..., middle] != first[..., middle]).any()
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -109,32 +84,3 @@ def test_strided_functional_projection_gradients_match_float64(precision):
     """With AVX-512, oneDNN's strided kernel writes past its workspace."""
     images, weight = (draw_channels_last(*shape).requires_grad_() for shape in ((8, 8, 112, 112), (16, 8, 1, 1)))
     assert_gradients_match_float64(images, weight, 2, precision=precision)
-
-
-def list_built_in_trainings():
-    """List network, channels, side and recipe of the built-in suites on images of at most 64 pixels."""
-    suites = [suite for suite in SUITES.values() if 1 < suite.dataset_record.size <= 64 and suite.model != "resnet50"]
-    found = {
-        (suite.model, suite.dataset_record.channels, suite.dataset_record.size, recipe)
-        for suite in suites
-        for recipe in (suite.recipe, suite.reference_recipe)
-    }
-    return sorted(found)
-
-
-def test_built_in_suites_have_no_weights_only_on_padding():
-    """The workaround therefore changes no published result."""
-    for name, channels, size, recipe in list_built_in_trainings():
-        seen = []
-
-        def look(layer, inputs, seen=seen):
-            settings = (layer.stride, layer.padding, layer.dilation)
-            seen.append(has_weights_only_on_padding(inputs[0], layer.weight, *settings))
-
-        model = build_network(name, 2, channels, size, seeded(0)).to("meta")
-        for layer in model.modules():
-            if isinstance(layer, nn.Conv2d) and max(layer.stride) > 1:
-                layer.register_forward_pre_hook(look)
-        for share in set(find_recipe(recipe).sides):
-            model(torch.empty(2, channels, round(size * share), round(size * share), device="meta"))
-        assert not any(seen), (name, size, recipe)

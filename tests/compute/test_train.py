@@ -21,7 +21,7 @@ from roarbench.compute.degraded_images import ImagesWithExchangedMasks, Randomly
 from roarbench.compute.normalisation import normalise
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
-from roarbench.compute.train import fit, use_fastest_exact_kernels
+from roarbench.compute.train import fit
 from roarbench.plan.recipes import find_recipe
 from tests.helpers.streamed import encoded, seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
@@ -219,9 +219,3 @@ def test_adamw_step_matches_formula():
     fit(model, inputs, labels, NORM, recipe, 0)
     expected = before * (1 - 0.01 * 0.1) - 0.01 * gradient / (gradient.abs() + 1e-8)
     torch.testing.assert_close(weight.detach(), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_let_cudnn_choose_kernels_keeps_float32_exact():
-    cudnn = torch.backends.cudnn
-    with use_fastest_exact_kernels():
-        assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
