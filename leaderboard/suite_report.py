@@ -18,7 +18,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
-from roarbench.estimators.families.gradients import HOOKER
+from roarbench.estimators.estimator import find_paper
 from roarbench.plan.fill_names import find_displayed_fill_name
 from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
@@ -55,7 +55,7 @@ def render_report(view: SuiteView) -> str:
                 for name, found in about.items()
                 if found.settings or found.code
             ],
-            bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), HOOKER.bibtex, *papers))),
+            bibtex="\n\n".join(dict.fromkeys((write_bibtex(view), find_paper("hooker2019benchmark").bibtex, *papers))),
             style=(TEMPLATES / "board.css").read_text("utf-8"),
             version=read_code_version(),
         )

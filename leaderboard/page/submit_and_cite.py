@@ -9,7 +9,7 @@ from leaderboard.text_helpers import REPOSITORY, shorten_line
 from leaderboard.views import SuiteView, Views
 from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
-from roarbench.estimators.families.gradients import HOOKER
+from roarbench.estimators.estimator import find_paper
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.submissions.submission_file import TEMPLATE
@@ -67,7 +67,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
             (board, f"board-{view.slug}{f'-{board.protocol.name}' * bool(n)}.svg") for n, board in enumerate(boards)
         ],
         "permanent": make_file_name(make_address("board", view.slug)),
-        "bibtex": "\n\n".join((write_bibtex(view), HOOKER.bibtex)),
+        "bibtex": "\n\n".join((write_bibtex(view), find_paper("hooker2019benchmark").bibtex)),
         "papers": list(dict.fromkeys(papers)),
         "changes": list_changes_since_last_version(view, site.views),
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from roarbench.estimators.map_input import MapInput
 
-_VENUE_FIELDS = {"article": "journal", "inproceedings": "booktitle", "incollection": "booktitle"}
-_FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.DOTALL)
+_FIELD = re.compile(r"^  (\w+) += \{(.*)\},?$", re.MULTILINE)
 IG_STEPS = 25  # points on the path from black to the image (Hooker et al. 2019, supplement)
 SAMPLES = 15  # noisy copies per image, called J by Hooker et al. 2019
 NOISE = 0.15  # standard deviation of the noise, divided by the image's range; the default of PAIR's saliency library
@@ -32,38 +32,30 @@ SEED = 0  # seed of noise, random control, other targets and other images
 NOISY = ("smooth", "smooth-squared", "smoothed-square", "variance")  # forms that combine maps of noisy image copies
 
 
-@dataclass(frozen=True)
-class Paper:
-    """A publication."""
+class Paper(NamedTuple):
+    """A publication, as in `roarbench/data/papers.bib`."""
 
-    source: str  # BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if present
-
-    @property
-    def fields(self) -> dict[str, str]:
-        """Return a dict from the name of each BibTeX field to its text."""
-        return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
+    bibtex: str  # BibTeX entry with one field per line
 
     @property
     def text(self) -> str:
         """Return the citation as one line: authors, title, journal or book, year and arXiv number."""
-        fields = self.fields
+        fields = {name: value.strip("{}") for name, value in _FIELD.findall(self.bibtex)}
         authors = fields["author"].replace(" and ", ", ")
+        venue = next(fields[name] for name in ("journal", "booktitle", "howpublished") if name in fields)
         number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
-        return f"{authors}: {fields['title']}. {fields[self._venue_field]}, {fields['year']}{number}"
+        return f"{authors}: {fields['title']}. {venue}, {fields['year']}{number}"
 
-    @property
-    def bibtex(self) -> str:
-        """Return the BibTeX entry with one field per line."""
-        all_fields = self.fields
-        fields = {name: all_fields[name] for name in ("title", "author", self._venue_field, "year")}
-        fields["title"] = f"{{{all_fields['title']}}}"
-        fields |= {"eprint": all_fields["eprint"], "archiveprefix": "arXiv"} if "eprint" in all_fields else {}
-        lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
-        return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"
 
-    @property
-    def _venue_field(self) -> str:
-        return _VENUE_FIELDS.get(self.source.strip().removeprefix("@").partition("{")[0], "howpublished")
+def find_paper(key: str) -> Paper:
+    """Return the publication with this BibTeX key."""
+    return _load_papers()[key]
+
+
+@cache
+def _load_papers() -> dict[str, Paper]:
+    entries = resources.files("roarbench").joinpath("data/papers.bib").read_text("utf-8").strip().split("\n\n")
+    return {entry.partition("{")[2].partition(",")[0]: Paper(entry) for entry in entries}
 
 
 class Passes(NamedTuple):
@@ -116,8 +108,8 @@ class Estimator:
     # passes per image, or a function that computes them from the estimator and an image's number of features. None for
     # controls and for estimators of the shared pass
     cost: Passes | Callable[[Estimator, int], Passes] | None = _make_unhashed_field(None)
-    # publications of the base map and the form; () if unpublished
-    papers: tuple[Paper, ...] | None = _make_unhashed_field(None)
+    # BibTeX keys of the publications of the base map and the form, in `data/papers.bib`; () if unpublished
+    papers: tuple[str, ...] | None = _make_unhashed_field(None)
     # True if the estimator needs neighbouring features, or gives one number for all channels; it then does not apply to
     # tables, whose columns are the channels of one pixel
     neighbours: bool | None = _make_unhashed_field(None)

@@ -12,6 +12,7 @@ from rich.table import Table
 from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count, name_item
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
+from roarbench.estimators.estimator import find_paper
 from roarbench.estimators.ids import PARAMETERS, format_value
 from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import adapt_text_to_data
@@ -138,7 +139,9 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(blank_control_characters, code.splitlines())),
         )
-    papers = () if row.twin else row.papers or ()  # a blurred map has no publication of its own
+    papers = [
+        find_paper(key) for key in row.papers or () if not row.twin
+    ]  # a blurred map has no publication of its own
     tabular = bool(suites) and all(results.suite.dataset_record.tabular for results in suites)
     return PapersAndSettings(
         source=f"{row.module.replace('.', '/')}.py" if row.module else "",

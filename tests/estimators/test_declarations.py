@@ -9,6 +9,7 @@ import torch
 
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
+from roarbench.estimators.estimator import find_paper
 from roarbench.estimators.ids import PARAMETERS
 from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers.elsewhere import ROOT
@@ -38,7 +39,7 @@ def test_estimator_declaration_is_complete(row):
     assert row.title and row.title == row.title.strip()
     assert row.about and not row.about.endswith(".")
     assert row.papers is not None, "declare papers=() for an unpublished estimator"
-    assert all(paper.text and paper.bibtex for paper in row.papers)
+    assert all(find_paper(key).text for key in row.papers)
     assert row.neighbours is not None, "declare whether the estimator needs neighbouring features"
     assert (row.maps is None) == (row.uses_shared_pass or not row.has_own_map), "declare maps=, the function"
     assert (row.cost is None) == (row.control or row.uses_shared_pass), "declare cost=, the passes per image"

@@ -8,29 +8,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from roarbench.common.errors import CallerError, RunError
-from roarbench.estimators.estimator import Estimator, Paper, Passes
-from roarbench.estimators.families.gradients import SPRINGENBERG, compute_logit_gradients
+from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, backward_rules, nn, torch
 from roarbench.estimators.map_input import MapInput
 
-SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
-    title = {Grad-CAM: Visual Explanations from Deep Networks via Gradient-Based Localization},
-    author = {Ramprasaath R. Selvaraju and Michael Cogswell and Abhishek Das and Ramakrishna Vedantam and Devi
-        Parikh and Dhruv Batra},
-    booktitle = {International Conference on Computer Vision}, year = {2017}, eprint = {1610.02391}}""")
-DRAELOS = Paper("""@misc{draelos2020hirescam,
-    title = {Use HiResCAM instead of Grad-CAM for faithful explanations of convolutional neural networks},
-    author = {Rachel Lea Draelos and Lawrence Carin},
-    howpublished = {arXiv}, year = {2020}, eprint = {2011.08891}}""")
-JIANG = Paper("""@article{jiang2021layercam,
-    title = {LayerCAM: Exploring Hierarchical Class Activation Maps for Localization},
-    author = {Peng-Tao Jiang and Chang-Bin Zhang and Qibin Hou and Ming-Ming Cheng and Yunchao Wei},
-    journal = {IEEE Transactions on Image Processing 30}, year = {2021}}""")
-WANG = Paper("""@inproceedings{wang2020scorecam,
-    title = {Score-CAM: Score-Weighted Visual Explanations for Convolutional Neural Networks},
-    author = {Haofan Wang and Zifan Wang and Mengnan Du and Fan Yang and Zijian Zhang and Sirui Ding and Piotr
-        Mardziel and Xia Hu},
-    booktitle = {CVPR Workshops}, year = {2020}, eprint = {1910.01279}}""")
 # operations of autograd graphs whose output gates another layer, as in squeeze and excitation
 _GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
 # with a constant, these operations have one parent in the graph; with two tensors, two parents
@@ -186,15 +168,17 @@ _BLOCK = {"layer": "last"}
 ESTIMATORS = (
     Estimator("gradcam", title="Grad-CAM",
         about="Grad-CAM: channels of the last block, weighted by their mean gradient", maps=gradcam,
-        parameters=_BLOCK, cost=Passes(1, 1), papers=(SELVARAJU,), neighbours=True),
+        parameters=_BLOCK, cost=Passes(1, 1), papers=("selvaraju2017gradcam",), neighbours=True),
     Estimator("guided-gradcam", title="Guided Grad-CAM", about="guided backprop times Grad-CAM", maps=guided_gradcam,
-        parameters=_BLOCK, cost=Passes(2, 2), papers=(SELVARAJU, SPRINGENBERG), neighbours=True),
+        parameters=_BLOCK, cost=Passes(2, 2),
+        papers=("selvaraju2017gradcam", "springenberg2015striving"), neighbours=True),
     Estimator("hires-cam", title="HiResCAM", about="HiResCAM: channels of the last block times their gradient",
-        maps=hires_cam, parameters=_BLOCK, cost=Passes(1, 1), papers=(DRAELOS,), neighbours=True),
+        maps=hires_cam, parameters=_BLOCK, cost=Passes(1, 1), papers=("draelos2020hirescam",), neighbours=True),
     Estimator("layer-cam", title="LayerCAM",
         about="Layer-CAM: channels of the last block times their positive gradient", maps=layer_cam,
-        parameters=_BLOCK, cost=Passes(1, 1), papers=(JIANG,), neighbours=True),
+        parameters=_BLOCK, cost=Passes(1, 1), papers=("jiang2021layercam",), neighbours=True),
     Estimator("score-cam", title="Score-CAM",
         about="Score-CAM: channels of the last block, weighted by logits of masked images", maps=score_cam,
-        parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0), papers=(WANG,), neighbours=True),
+        parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0),
+        papers=("wang2020scorecam",), neighbours=True),
 )  # fmt: skip

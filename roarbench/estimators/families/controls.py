@@ -6,8 +6,7 @@ A control raises DataError if the training images or the ground truth that it ne
 from functools import partial
 
 from roarbench.common.errors import DataError
-from roarbench.estimators.estimator import SEED, Estimator, Paper
-from roarbench.estimators.families.gradients import HOOKER
+from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.lazy_torch import F, Tensor, planted, random_draws, torch
 from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
@@ -15,10 +14,6 @@ _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
 # standard deviation of the blur in `saturation-deviation` as a share of the image's side, 2 of 64 pixels; this width
 # gave the strongest control on development images (studies/corpus)
 _FINE = 1 / 32
-SOBEL = Paper("""@misc{sobel1968isotropic,
-    title = {A 3x3 Isotropic Gradient Operator for Image Processing},
-    author = {Irwin Sobel and Gary Feldman},
-    howpublished = {Talk at the Stanford Artificial Intelligence Project}, year = {1968}}""")
 _GREYS = 8  # brightness levels, half a standard deviation apart, whose entropy measures local detail
 _AROUND = 1 / 32  # standard deviation of the window of this entropy as a share of the image's side, 2 of 64 pixels
 
@@ -194,11 +189,11 @@ ESTIMATORS = (
         about="nearness to the middle of the image, the same for all images",
         control=True, maps=centre, papers=(), neighbours=True),
     Estimator("random", title="Random", about="random ranking, fixed for each image", control=True,
-        maps=random, papers=(HOOKER,), neighbours=False, addable=False),
+        maps=random, papers=("hooker2019benchmark",), neighbours=False, addable=False),
     Estimator("random-blurred", base="random", title="Blurred random", about="the random control's map, blurred",
-        control=True, twin="blurred", maps=random, papers=(HOOKER,), neighbours=True),
+        control=True, twin="blurred", maps=random, papers=("hooker2019benchmark",), neighbours=True),
     Estimator("random-redrawn", base="random", form="redrawn", title="Redrawn random",
-        about="a random ranking drawn anew each epoch", control=True, papers=(HOOKER,), neighbours=False,
+        about="a random ranking drawn anew each epoch", control=True, papers=("hooker2019benchmark",), neighbours=False,
         addable=False),
     Estimator("random-smooth", title="Smooth random", about="a random map, blurred with the given width",
         control=True, maps=random_smooth, parameters={"width": 0.1}, papers=(), neighbours=True),
@@ -213,10 +208,10 @@ ESTIMATORS = (
         about="saturation times the distance of the blurred image from the training mean", control=True,
         maps=saturation_x_blurred_deviation, papers=(), neighbours=True),
     Estimator("sobel", title="Sobel edges", about="Sobel gradient magnitude of each channel", control=True, maps=sobel,
-        papers=(SOBEL, HOOKER), neighbours=True),
+        papers=("sobel1968isotropic", "hooker2019benchmark"), neighbours=True),
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
         about="signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
-        control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True),
+        control=True, maps=sobel_released, papers=("sobel1968isotropic", "hooker2019benchmark"), neighbours=True),
     Estimator("contrast", title="Local contrast", about="distance of each value from the mean of the 5 x 5 around it",
         control=True, maps=contrast, papers=(), neighbours=True),
     Estimator("class-template", title="Class template",

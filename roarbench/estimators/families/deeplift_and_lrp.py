@@ -3,21 +3,12 @@
 import warnings
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import Estimator, Paper, Passes
+from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_network, lrp_rules, nn, torch
 from roarbench.estimators.map_input import MapInput
 
-SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
-    title = {Learning Important Features Through Propagating Activation Differences},
-    author = {Avanti Shrikumar and Peyton Greenside and Anshul Kundaje},
-    booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1704.02685}}""")
 _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
 _LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
-BACH = Paper("""@article{bach2015pixelwise,
-    title = {On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance Propagation},
-    author = {Sebastian Bach and Alexander Binder and Grégoire Montavon and Frederick Klauschen and Klaus-Robert
-        Müller and Wojciech Samek},
-    journal = {PLoS ONE 10(7)}, year = {2015}}""")
 
 
 def deeplift(map_input: MapInput) -> Tensor:
@@ -67,9 +58,9 @@ def lrp(map_input: MapInput) -> Tensor:
 
 ESTIMATORS = (
     Estimator("deeplift", title="DeepLIFT", about="DeepLIFT by its rescale rule, from black, signed", maps=deeplift,
-        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=(SHRIKUMAR,), neighbours=False,
+        parameters={"baseline": "black"}, cost=Passes(2, 2), papers=("shrikumar2017learning",), neighbours=False,
         passes_baseline=True),
     Estimator("lrp", title="LRP",
         about="LRP: rule z+ for convolutions but the first, rule epsilon for the rest, signed", maps=lrp,
-        cost=Passes(2, 1), papers=(BACH,), neighbours=False, traces_network=True),
+        cost=Passes(2, 1), papers=("bach2015pixelwise",), neighbours=False, traces_network=True),
 )  # fmt: skip

@@ -9,45 +9,12 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.common.errors import CallerError
-from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator, Paper, Passes
+from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator, Passes
 from roarbench.estimators.ids import Value
 from roarbench.estimators.lazy_torch import Tensor, backward_rules, nn, torch
 from roarbench.estimators.map_input import MapInput
 
-HOOKER = Paper("""@inproceedings{hooker2019benchmark,
-    title = {A Benchmark for Interpretability Methods in Deep Neural Networks},
-    author = {Sara Hooker and Dumitru Erhan and Pieter-Jan Kindermans and Been Kim},
-    booktitle = {Advances in Neural Information Processing Systems}, year = {2019}, eprint = {1806.10758}}""")
-BAEHRENS = Paper("""@article{baehrens2010explain,
-    title = {How to Explain Individual Classification Decisions},
-    author = {David Baehrens and Timon Schroeter and Stefan Harmeling and Motoaki Kawanabe and Katja Hansen and
-        Klaus-Robert Müller},
-    journal = {Journal of Machine Learning Research 11}, year = {2010}, eprint = {0912.1128}}""")
-SIMONYAN = Paper("""@inproceedings{simonyan2014deep,
-    title = {Deep Inside Convolutional Networks: Visualising Image Classification Models and Saliency Maps},
-    author = {Karen Simonyan and Andrea Vedaldi and Andrew Zisserman},
-    booktitle = {ICLR Workshop}, year = {2014}, eprint = {1312.6034}}""")
-SPRINGENBERG = Paper("""@inproceedings{springenberg2015striving,
-    title = {Striving for Simplicity: The All Convolutional Net},
-    author = {Jost Tobias Springenberg and Alexey Dosovitskiy and Thomas Brox and Martin Riedmiller},
-    booktitle = {ICLR Workshop}, year = {2015}, eprint = {1412.6806}}""")
-SUNDARARAJAN = Paper("""@inproceedings{sundararajan2017axiomatic,
-    title = {Axiomatic Attribution for Deep Networks},
-    author = {Mukund Sundararajan and Ankur Taly and Qiqi Yan},
-    booktitle = {International Conference on Machine Learning}, year = {2017}, eprint = {1703.01365}}""")
-SMILKOV = Paper("""@misc{smilkov2017smoothgrad,
-    title = {SmoothGrad: removing noise by adding noise},
-    author = {Daniel Smilkov and Nikhil Thorat and Been Kim and Fernanda Viégas and Martin Wattenberg},
-    howpublished = {arXiv}, year = {2017}, eprint = {1706.03825}}""")
-ADEBAYO = Paper("""@misc{adebayo2018local,
-    title = {Local Explanation Methods for Deep Neural Networks Lack Sensitivity to Parameter Values},
-    author = {Julius Adebayo and Justin Gilmer and Ian Goodfellow and Been Kim},
-    howpublished = {arXiv}, year = {2018}, eprint = {1810.03307}}""")
 ReportLogits = Callable[[Tensor], object]
-SHRIKUMAR = Paper("""@misc{shrikumar2016not,
-    title = {Not Just a Black Box: Learning Important Features Through Propagating Activation Differences},
-    author = {Avanti Shrikumar and Peyton Greenside and Anna Shcherbina and Anshul Kundaje},
-    howpublished = {arXiv}, year = {2016}, eprint = {1605.01713}}""")
 
 
 def compute_logit_gradients(
@@ -84,17 +51,17 @@ def compute_logit_gradients(
 
 
 _BASES = {  # titles and papers by base
-    "grad": ("Gradient", (BAEHRENS, SIMONYAN)),
-    "gb": ("Guided Backprop", (SPRINGENBERG,)),
-    "ig": ("Integrated Gradients", (SUNDARARAJAN,)),
+    "grad": ("Gradient", ("baehrens2010explain", "simonyan2014deep")),
+    "gb": ("Guided Backprop", ("springenberg2015striving",)),
+    "ig": ("Integrated Gradients", ("sundararajan2017axiomatic",)),
 }
-_FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
+_FORMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "base": ("{}", ()),
-    "squared": ("{}, squared", (HOOKER,)),
-    "smooth": ("SmoothGrad of {}", (SMILKOV,)),
-    "smooth-squared": ("SmoothGrad of {}, squared", (SMILKOV, HOOKER)),
-    "smoothed-square": ("SmoothGrad-Squared of {}", (HOOKER,)),
-    "variance": ("VarGrad of {}", (ADEBAYO,)),
+    "squared": ("{}, squared", ("hooker2019benchmark",)),
+    "smooth": ("SmoothGrad of {}", ("smilkov2017smoothgrad",)),
+    "smooth-squared": ("SmoothGrad of {}, squared", ("smilkov2017smoothgrad", "hooker2019benchmark")),
+    "smoothed-square": ("SmoothGrad-Squared of {}", ("hooker2019benchmark",)),
+    "variance": ("VarGrad of {}", ("adebayo2018local",)),
 }
 
 
@@ -137,5 +104,5 @@ ESTIMATORS = (
     _declare("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
     _declare("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
     Estimator("input-x-grad", title="Input × Gradient", about="gradient times the normalised image, signed",
-        maps=input_x_grad, cost=Passes(1, 1), papers=(SHRIKUMAR,), neighbours=False),
+        maps=input_x_grad, cost=Passes(1, 1), papers=("shrikumar2016not",), neighbours=False),
 )  # fmt: skip

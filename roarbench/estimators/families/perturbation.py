@@ -5,27 +5,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 
 from roarbench.common.errors import RunError
-from roarbench.estimators.estimator import NOISE, SEED, Estimator, Paper, Passes
-from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, compute_logit_gradients
+from roarbench.estimators.estimator import NOISE, SEED, Estimator, Passes
+from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.lazy_torch import F, Tensor, device_settings, random_draws, torch
 from roarbench.estimators.map_input import MapInput, make_baseline_images
 
-ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
-    title = {Visualizing and Understanding Convolutional Networks},
-    author = {Matthew D. Zeiler and Rob Fergus},
-    booktitle = {European Conference on Computer Vision}, year = {2014}, eprint = {1311.2901}}""")
-PETSIUK = Paper("""@inproceedings{petsiuk2018rise,
-    title = {RISE: Randomized Input Sampling for Explanation of Black-box Models},
-    author = {Vitali Petsiuk and Abir Das and Kate Saenko},
-    booktitle = {British Machine Vision Conference}, year = {2018}, eprint = {1806.07421}}""")
-LUNDBERG = Paper("""@inproceedings{lundberg2017unified,
-    title = {A Unified Approach to Interpreting Model Predictions},
-    author = {Scott M. Lundberg and Su-In Lee},
-    booktitle = {Advances in Neural Information Processing Systems}, year = {2017}, eprint = {1705.07874}}""")
-SHAPLEY = Paper("""@incollection{shapley1953value,
-    title = {A Value for n-Person Games},
-    author = {Lloyd S. Shapley},
-    booktitle = {Contributions to the Theory of Games II, Annals of Mathematics Studies 28}, year = {1953}}""")
 SHAPLEY_FEATURES = 16  # maximum features of exact Shapley values, which take 65,536 coalitions per image
 _AT_ONCE = 256  # coalitions of every image per pass
 
@@ -196,26 +180,28 @@ ESTIMATORS = (
         about="drop of the logit when a sliding square becomes the mean colour", maps=occlusion,
         parameters={"baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(1 + (row.get_integer("patches") - 1) ** 2, 0),
-        papers=(ZEILER,), neighbours=True),
+        papers=("zeiler2014visualizing",), neighbours=True),
     Estimator("feature-ablation", title="Feature Ablation",
         about="drop of the logit when one square of a grid becomes the mean", maps=feature_ablation,
         parameters={"baseline": "mean", "patches": 8},
-        cost=lambda row, features: Passes(1 + row.get_integer("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
+        cost=lambda row, features: Passes(1 + row.get_integer("patches") ** 2, 0),
+        papers=("zeiler2014visualizing",), neighbours=True),
     Estimator("rise", title="RISE",
         about="RISE: mean of random masks, weighted by the class's probability under them", maps=rise,
         parameters={"samples": 256, "baseline": "mean", "patches": 7},
-        cost=lambda row, features: Passes(row.get_integer("samples"), 0), papers=(PETSIUK,), neighbours=True,
+        cost=lambda row, features: Passes(row.get_integer("samples"), 0), papers=("petsiuk2018rise",), neighbours=True,
         few_samples=True),
     Estimator("gradient-shap", title="GradientSHAP",
         about="mean gradient at drawn points of the paths to noisy copies, signed", maps=gradient_shap,
         parameters={"noise": NOISE, "samples": 25, "baseline": "black"},
         cost=lambda row, features: Passes(row.get_integer("samples"), row.get_integer("samples")),
-        papers=(LUNDBERG, SUNDARARAJAN, SMILKOV), neighbours=False),
+        papers=("lundberg2017unified", "sundararajan2017axiomatic", "smilkov2017smoothgrad"), neighbours=False),
     Estimator("kernel-shap", title="KernelSHAP", about="Shapley values of the squares of a grid, by regression",
         maps=kernel_shap, parameters={"samples": 256, "baseline": "mean", "patches": 8},
-        cost=lambda row, features: Passes(2 + row.get_integer("samples"), 0), papers=(LUNDBERG,), neighbours=True,
+        cost=lambda row, features: Passes(2 + row.get_integer("samples"), 0),
+        papers=("lundberg2017unified",), neighbours=True,
         few_samples=True),
     Estimator("shapley", title="Shapley values", about="exact Shapley values, for few features",
         maps=exact_shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
-        papers=(SHAPLEY, LUNDBERG), neighbours=False, most_features=SHAPLEY_FEATURES),
+        papers=("shapley1953value", "lundberg2017unified"), neighbours=False, most_features=SHAPLEY_FEATURES),
 )  # fmt: skip
