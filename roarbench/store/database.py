@@ -11,11 +11,11 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     URL,
@@ -37,7 +37,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from roarbench.common.errors import EmptyStore, StoreError
+from roarbench.common.errors import EmptyStore, RunError, StoreError
 from roarbench.common.text import fit_on_one_line
 from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version
 
@@ -87,7 +87,8 @@ _ADVICE = (  # parts of the database's message, and advice; the first match coun
 class Database:
     """A results database.
 
-    Methods raise StoreError if the database rejects a statement or stays unreachable, and for a damaged row.
+    Methods raise StoreError if the database rejects a statement or stays unreachable, and for a damaged row. Writing
+    methods raise RunError if the SQLite file is gone.
 
     Attributes:
         where: Name of the database in messages; never contains a password.
@@ -99,6 +100,7 @@ class Database:
         self.where = where
         self.patience = 0.0
         self.report: Callable[[str], object] = lambda line: None
+        self._file: tuple[int, int] | None = None  # identity of the open SQLite file
         self._engine = engine
         self._reading_engine = engine.execution_options(access="reading")
         self._writing_engine = engine.execution_options(access="writing")
@@ -109,7 +111,8 @@ class Database:
 
         The call is repeated while the server is unreachable, so `work` must be idempotent.
         """
-        return self._retry_while_unreachable(lambda: self._run_in_transaction(self._writing_engine, work))
+        with self._raise_afterwards_if_file_removed():
+            return self._retry_while_unreachable(lambda: self._run_in_transaction(self._writing_engine, work))
 
     def run_read(self, work: Callable[[Connection], T]) -> T:
         """Call `work` in a read transaction; the call is repeated while the server is unreachable."""
@@ -149,7 +152,7 @@ class Database:
     @contextmanager
     def begin_exclusive_write(self) -> Iterator[Connection]:
         """Open a write transaction that excludes other write transactions."""
-        with self._open_transaction(self._exclusive_engine) as connection:
+        with self._raise_afterwards_if_file_removed(), self._open_transaction(self._exclusive_engine) as connection:
             yield connection
 
     @contextmanager
@@ -165,6 +168,33 @@ class Database:
         except ValueError as error:  # reading a row checks its values
             raise StoreError(f"results store {self.where}: a row is damaged ({error}); restore a backup") from error
 
+    def record_file_identity(self) -> None:
+        """Record the identity of the open SQLite file, because writes to a removed file would not fail."""
+        self._file = _read_device_and_inode(self.where)
+
+    def save_and_raise_if_file_removed(self) -> None:
+        """Raise RunError if the opened SQLite file is gone, after saving its rows in a new file in the same folder."""
+        if (
+            self._file in (None, _read_device_and_inode(self.where))
+            or threading.current_thread() is not threading.main_thread()
+        ):
+            return
+        self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
+        try:
+            with closing(self._engine.raw_connection()) as source, closing(sqlite3.connect(copy)) as target:
+                cast(sqlite3.Connection, source.driver_connection).backup(target)
+            saved = f"its rows were saved in {copy}: move that file back and run the same command again"
+        except (DBAPIError, sqlite3.Error):  # the folder is gone, too, or no connection was open
+            saved = "its rows could not be saved; restore a backup"
+        raise RunError(f"results store {self.where} was removed or replaced while this command worked; {saved}")
+
+    @contextmanager
+    def _raise_afterwards_if_file_removed(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.save_and_raise_if_file_removed()
+
     @property
     def is_sqlite(self) -> bool:
         """Return whether the database is an SQLite file."""
@@ -173,6 +203,15 @@ class Database:
     def close(self) -> None:
         """Close all connections; the next transaction opens a new connection."""
         self._engine.dispose()
+
+
+def _read_device_and_inode(path: str) -> tuple[int, int]:
+    """Return a file's identity, which changes if another file replaces the file; zeros if there is no file."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def open_database(url: str, read_only: bool) -> Database:
@@ -196,6 +235,7 @@ def open_database(url: str, read_only: bool) -> Database:
                     connection.execute(insert(schema_version), {"version_num": SCHEMA_VERSION})
         if is_sqlite and not read_only:
             _enable_write_ahead_log(engine, where)
+            database.record_file_identity()
     except BaseException:
         database.close()
         raise

@@ -110,8 +110,12 @@ class ResultsStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.database.save_and_raise_if_file_removed()
+        finally:
+            self.close()
 
     def add_results(
         self, new: Iterable[RunResult], lease: int | None = None, annotations: Mapping[str, Any] = {}
