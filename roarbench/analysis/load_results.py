@@ -59,7 +59,7 @@ def open_store_for_writing(store: Path, db: str, check: Callable[[], object] | N
             raise
         check()
     except StoreError:
-        pass  # opening for writing raises the error again, or upgrades an older store
+        pass  # opening for writing raises the error again
     return ResultsStore.open(db or make_default_url(store))
 
 

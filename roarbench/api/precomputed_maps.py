@@ -19,7 +19,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.ranking_jobs import join_ranked_ranges
-from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec
+from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
@@ -99,8 +99,7 @@ def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps:
     weights = explained.store.read_checksum()
     for start in range(0, len(maps), _IMAGES_PER_BATCH):
         stop = min(start + _IMAGES_PER_BATCH, len(maps))
-        batches = [ExplainedBatches(stop - start, 0, "")]
         ids = make_image_ids(split, start, stop).numpy()
         planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ids, spec.layout)
-        provenance = MapProvenance(0.0, weights, batches, ties=tied)
+        provenance = MapProvenance(0.0, weights, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)

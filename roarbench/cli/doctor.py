@@ -20,7 +20,7 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.store.run_result import count_cores, read_package_version
+from roarbench.store.run_result import count_cores
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 
@@ -39,9 +39,9 @@ class Diagnosis(NamedTuple):
 
 
 def examine_machine(store: Path) -> list[Diagnosis]:
-    """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
+    """Check processor, device, memory, disk, the hub, the sandbox and optional packages."""
     machine = [*_check_processor_and_gpu(), _check_torch_compile(), _check_memory(), _check_disk(store)]
-    return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), *map(_check_optional_package, _EXTRAS)]
+    return [*machine, _check_data_hub(), _check_sandbox(), _list_extras()]
 
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:
@@ -131,12 +131,6 @@ def _check_disk(store: Path) -> Diagnosis:
     return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
 
 
-def _check_libraries() -> Diagnosis:
-    names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
-    versions = [f"{name} {read_package_version(name)}" for name in names]
-    return Diagnosis("libraries", ", ".join(versions), True, "")
-
-
 def _check_data_hub() -> Diagnosis:
     bundled = ", ".join(record.name for record in DATASETS.values() if record.bundled or not record.hub)
     answers = _does_hub_answer()
@@ -163,7 +157,7 @@ def _check_sandbox() -> Diagnosis:
     return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
 
 
-def _check_optional_package(name: str) -> Diagnosis:
-    installed = importlib.util.find_spec(_EXTRAS[name]) is not None
-    state = (read_package_version(_EXTRAS[name]) or "installed") if installed else "not installed"
-    return Diagnosis(f"extra {name}", state, installed, f"pip install 'roarbench[{name}]'")
+def _list_extras() -> Diagnosis:
+    lacking = [name for name, package in _EXTRAS.items() if importlib.util.find_spec(package) is None]
+    commands = ", ".join(f"pip install 'roarbench[{name}]'" for name in lacking)
+    return Diagnosis("extras", f"not installed: {commands}" if lacking else "all are installed", True, "")

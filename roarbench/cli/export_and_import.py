@@ -1,7 +1,6 @@
 """Commands that move results and rankings between stores."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,17 +23,13 @@ from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count
-from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
     from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
-    from roarbench.store.transfer import Conflict, ImportOutcome
+    from roarbench.store.transfer import ImportOutcome
 
-_MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
 rankings = typer.Typer(
     help="Export or import the rankings of a suite, so that others retrain without computing maps.",
     epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
@@ -77,6 +72,7 @@ def import_(
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.load_results import open_store_for_writing
+    from roarbench.store.archive_rows import read_archived_rows
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exported_files, import_results
 
@@ -86,46 +82,18 @@ def import_(
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
-            for line in (*_summarize_import(file, outcome), *_describe_restored(results, outcome.new)):
+            restored = {row.run.key for row in read_archived_rows(results.database, outcome.new)}
+            for line in _summarize_import(file, outcome, len(restored)):
                 err.print(line, soft_wrap=True)
 
 
-def _summarize_import(file: Path, outcome: "ImportOutcome") -> Iterator[str]:
-    """Yield counts, and runs with different predictions, one line each."""
-    conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
+def _summarize_import(file: Path, outcome: "ImportOutcome", restored: int) -> Iterator[str]:
     yield (
         f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
-        f"{len(conflicts)} are stored already with other predictions and were not imported"
+        f"{len(outcome.conflicts)} are stored already with other predictions and were not imported"
     )
-    yield from (f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS])
-    if more > 0:
-        yield f"other predictions: {more} more runs"
-
-
-def _describe_restored(results: "ResultsStore", new: Collection[str]) -> Iterator[str]:
-    """Yield, by estimator and reason, the new results that this store had archived, and how to archive them again."""
-    from roarbench.store.archive_rows import list_keys_of_estimator_and_twins, read_archived_rows
-
-    archived = {row.run.key: row for row in read_archived_rows(results.database, new) if row.kind == "result"}
-    keys_by_row = defaultdict[tuple[str, str], list[str]](list)
-    for key, row in archived.items():
-        keys_by_row[str(EstimatorId.parse(row.run.cell.estimator).untwinned), row.reason].append(key)
-    for (name, reason), keys in keys_by_row.items():
-        whole = name != CLEAN and set(keys) == set(list_keys_of_estimator_and_twins(results.database, name))
-        what = name if whole else keys[0][:12] if len(keys) == 1 else "KEY"
-        words = (what, "--why", reason, *(() if EstimatorId.parse(name).submitted else ("--yes",)))
-        which = f" for each KEY of {', '.join(key[:12] for key in keys)}" if what == "KEY" else ""
-        yield (
-            f"archived before, and now back: {format_count(len(keys), 'result')} of {name} ({reason}); "
-            f"`{propose_command('archive', *words)}` archives {'it' if len(keys) == 1 else 'them'} again{which}"
-        )
-
-
-def _describe_conflict(conflict: "Conflict") -> str:
-    run, stored = conflict.stored.run, conflict.stored
-    counts = f"{stored.correct:,} of {stored.total:,} correct here, {conflict.imported.correct:,} in the file"
-    differ = f"{conflict.differing_images:,} differ (key {run.key[:8]})"
-    return f"{describe_run(PlannedRun(run.cell, run.seed))}: {counts}, {differ}"
+    if restored:
+        yield f"archived before, and now back: {format_count(restored, 'result')}; `run-info KEY` shows the reasons"
 
 
 @rankings.command("export")

@@ -20,13 +20,12 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
+from roarbench.cli.suggested_commands import append_proposed_command, propose_command
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
 from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.change_suite import add_submissions_and_estimators
-from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ def run(
     _explain_additional_seeds(suite, options, console)
     with suite.open_store_for_writing(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
-        print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
-        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
+        request = replace(suite.make_request(part), workers=count, start=start, pace=pace)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)
@@ -120,11 +118,10 @@ def _submit_and_select_part(
 def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Console) -> None:
     """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
     blocks = replace(options, seeds=None).select_part(suite).blocks
-    own = {block.seeds for block in blocks if block.protocol.trains}
-    if fewer := sorted(seeds for seeds in own if seeds < (options.seeds or 0)):
+    own = max((block.seeds for block in blocks if block.protocol.trains), default=0)
+    if own and own < (options.seeds or 0):
         path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
-        shown = " or ".join([*map(str, fewer[:-1]), format_count(fewer[-1], "seed")])
-        tables = f"tables of {suite.plan.title} show {shown}{' of some rows' if own > set(fewer) else ''}"
+        tables = f"tables of {suite.plan.title} show at most {format_count(own, 'seed')}"
         use = f"the results of more seeds are stored, and count if {path} says `seeds = {options.seeds}`"
         console.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
 
@@ -138,21 +135,10 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
         propose_command(check),
         propose_command("plot", "-o", picture),
         propose_command("status"),
-        *propose_third_training(finished.suite_results),
     ]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
         console.print(append_proposed_command(line), soft_wrap=True)
-
-
-def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
-    """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.combined_table import has_combined_table
-    from roarbench.report.table_formats import format_text
-
-    if has_combined_table(part):
-        table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
-        console.print(format_text(table, console.width), crop=False)
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:

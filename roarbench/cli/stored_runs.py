@@ -73,11 +73,10 @@ def status(
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show a suite's state until it is complete or Ctrl-C; redraw a terminal, else print a line per change."""
+    """Show and redraw a suite's state until it is complete or Ctrl-C."""
     results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
-        show = _redraw_progress if out.is_terminal else _print_progress_changes
-        show(_poll_progress(results, suite, query))
+        _redraw_progress(_poll_progress(results, suite, query))
 
 
 def _redraw_progress(states: Iterator["ProgressState"]) -> None:
@@ -87,15 +86,6 @@ def _redraw_progress(states: Iterator["ProgressState"]) -> None:
         for suite_results, status in states:
             lines = format_lines_below_status_table(status, suite_results.inconsistent_rows)
             live.update(render_progress(status, map(append_proposed_command, lines)), refresh=True)
-
-
-def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
-    from roarbench.report.status import format_progress
-
-    printed = ""
-    for _, status in states:
-        if (line := format_progress(status)) != printed:
-            print(printed := line, file=out.file, flush=True)
 
 
 def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:

@@ -41,7 +41,7 @@ from roarbench.estimators.random_draws import draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.ranking_files import ExplainedBatches, MapProvenance, RankingSpec, merge_batch_records
+from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.submissions.limits_and_faults import compute_limits
 from roarbench.submissions.run_in_sandbox import (
     SandboxTask,
@@ -151,9 +151,9 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     if answer.fault is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
-    batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, find_map_device(estimator))]
     (importance,) = answer.maps
-    maps = MapWithProvenance(importance, MapProvenance(answer.ended.cpu, batches=batches))
+    provenance = MapProvenance(answer.ended.cpu, precision=Precision.FLOAT32, device=find_map_device(estimator))
+    maps = MapWithProvenance(importance, provenance)
     return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
 
 
@@ -206,8 +206,6 @@ def _join_maps_of_batches(
 ) -> dict[str, MapWithProvenance]:
     """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
     device = name_device(choose_device())
-    sizes = [report.images for report in reports]
-    batches = merge_batch_records(ExplainedBatches(size, size, numerics, device) for size in sizes)
     # prediction stability is defined for the trained network's own predictions only
     names = reports[0].stable_copies if variant == "trained" else ()
     stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
@@ -215,7 +213,7 @@ def _join_maps_of_batches(
     for estimator in estimators:
         seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass
         stable = stable_copies.get(estimator.id, ())
-        provenance = MapProvenance(seconds, batches=batches, stable_copies=stable)
+        provenance = MapProvenance(seconds, "", numerics, device, stable)
         joined[estimator.id] = MapWithProvenance(torch.cat([part[estimator.id] for part in maps]), provenance)
     return joined
 
@@ -289,10 +287,10 @@ def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
-    batches = merge_batch_records(record for part in parts for record in part.batches)
+    seconds = sum(part.seconds for part in parts)
     stable_copies = [n for part in parts for n in part.stable_copies]
     ties = [share for part in parts for share in part.ties]
-    return MapProvenance(sum(part.seconds for part in parts), weights, batches, stable_copies, ties)
+    return parts[0]._replace(seconds=seconds, weights=weights, stable_copies=stable_copies, ties=ties)
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,43 +104,18 @@ _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 _IMAGES_PER_COMPARISON = 512
 
 
-class ExplainedBatches(NamedTuple):
-    """Consecutive images that were explained with the same settings."""
-
-    images: int
-    at_once: int  # batch size; 0 if not recorded
-    precision: str  # precision of the network, with `-stem` if its stem was split off; empty if not recorded
-    device: str = ""  # `cpu`, or the GPU's name; empty if not recorded
-
-
 class MapProvenance(NamedTuple):
-    """Provenance of the maps behind stored bit-planes: computing time, network and batches."""
+    """Provenance of the maps behind stored bit-planes: computing time, network, precision and device."""
 
     seconds: float  # processor seconds that computed the maps; wall seconds on a GPU
     weights: str = ""  # checksum of the explained network's weights; empty for controls
-    batches: Sequence[ExplainedBatches] = ()  # batches of all images in order; empty if not recorded
+    precision: str = ""  # precision of the network, with `-stem` if its stem was split off; empty for given maps
+    device: str = ""  # `cpu`, or the GPU's name; empty for given maps
     # for each image, the number of noisy copies with the same predicted class as the image; empty if maps have no noisy
     # copies, or if the numbers are not recorded
     stable_copies: Sequence[int] = ()
     # for each image, the share of features that have the map's most frequent value; empty if not recorded
     ties: Sequence[float] = ()
-
-
-def merge_batch_records(batches: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
-    """Merge records of neighbouring batches whose images were explained with the same settings."""
-    return [
-        ExplainedBatches(sum(batch.images for batch in alike), *settings)
-        for settings, alike in groupby(batches, lambda batch: batch[1:])
-    ]
-
-
-def drop_first_images(count: int, batches: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
-    """Drop the first `count` images from records of batches."""
-    for batch in batches:
-        dropped = min(count, batch.images)
-        count -= dropped
-        if dropped < batch.images:
-            yield batch._replace(images=batch.images - dropped)
 
 
 def is_within_one_range(done: Iterable[range], start: int, stop: int) -> bool:
@@ -182,8 +157,7 @@ def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> lis
 
 def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> None:
     """Raise StoreError for maps from different kinds of devices, because no machine could reproduce the rounding."""
-    records = (batches for metadata in part_metadata for batches in metadata.get("made", []))
-    kinds = {ExplainedBatches(*batches).device for batches in records} - {""}
+    kinds = {metadata["device"] for metadata in part_metadata} - {""}
     if len(kinds) > 1:
         seen = f"{parts_folder} has maps computed on {' and '.join(sorted(kinds))}, expected one kind of device"
         raise StoreError(f"{seen}; {advise_to_delete(parts_folder)} on either kind")

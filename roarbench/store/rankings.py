@@ -40,7 +40,6 @@ from roarbench.compute.bit_planes import Layout
 from roarbench.store.ranking_files import (
     FORMAT,
     MANIFEST,
-    ExplainedBatches,
     MapProvenance,
     Planes,
     RankingSpec,
@@ -48,7 +47,6 @@ from roarbench.store.ranking_files import (
     are_rankings_equal_at_shared_levels,
     choose_parts_and_first_images,
     compute_share,
-    drop_first_images,
     extract_rankings_checksum,
     find_common_weights_checksum,
     find_rankings_with_other_levels,
@@ -57,7 +55,6 @@ from roarbench.store.ranking_files import (
     load_rankings_checksum,
     make_file_metadata,
     make_spec_record,
-    merge_batch_records,
     read_manifest,
     read_planes,
     refuse_mixed_devices,
@@ -158,10 +155,10 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        seconds, weights, batches, stable_copies, ties = provenance
-        metadata = make_file_metadata(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
-        metadata |= {"kept": list(stable_copies)} if stable_copies else {}
-        metadata |= {"ties": [round(share, 6) for share in ties]} if ties else {}
+        metadata = make_file_metadata(spec, split) | {"seconds": provenance.seconds, "weights": provenance.weights}
+        metadata |= {"precision": provenance.precision, "device": provenance.device}
+        metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
+        metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
         path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +169,7 @@ class RankingsStore:
         """Raise StoreError if the first part found is from another kind of device."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
-        refuse_mixed_devices(parts, [*descriptions, {"made": [ExplainedBatches(0, 0, "", device)]}])
+        refuse_mixed_devices(parts, [*descriptions, {"device": device}])
 
     def join_parts_and_finish(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Finish rankings: join the parts into one file per split, and write the manifest.
@@ -254,15 +251,14 @@ class RankingsStore:
         """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
         metadata, seconds = make_file_metadata(spec, split), 0.0
-        batches, stable_copies, ties = list[ExplainedBatches](), list[int](), list[float]()
+        made, stable_copies, ties = set[tuple[str, str]](), list[int](), list[float]()
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
-                seconds += part_metadata.pop("seconds", 0.0)
-                part_metadata.pop("weights", "")
-                records = part_metadata.pop("made", []) or [(len(planes), 0, "")]
-                batches += drop_first_images(first - part.start, (ExplainedBatches(*values) for values in records))
+                seconds += part_metadata.pop("seconds")
+                part_metadata.pop("weights")
+                made.add((part_metadata.pop("precision"), part_metadata.pop("device")))
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
                 ties += part_metadata.pop("ties", [])[first - part.start :]
                 if part_metadata != metadata:
@@ -277,7 +273,7 @@ class RankingsStore:
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [record._asdict() for record in merge_batch_records(batches)]}
+        return entry | {"made": [{"precision": precision, "device": device} for precision, device in sorted(made)]}
 
 
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> Planes:

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import re
 import signal
 import socket
 import subprocess
@@ -11,19 +10,16 @@ import sys
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 
-from roarbench.analysis.load_results import ResultsQuery
-from roarbench.cli import stored_runs, terminal
+from roarbench.cli import terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.command_line import PART, RUNS, SMALL
-from tests.helpers.commands import PROGRAM, rows
-from tests.helpers.made_up import SUITE, make_suite_results
+from tests.helpers.command_line import PART, SMALL
+from tests.helpers.commands import PROGRAM
 from toy import linear
 
 
@@ -90,41 +86,6 @@ def test_json_log_format_reports_errors_as_json(call, monkeypatch, tmp_path):
         line = json.loads(wrong.err)
         assert (wrong.code, line["level"], line["message"].startswith(said)) == (2, "error", True)
     assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("last", [5, RUNS])
-def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monkeypatch):
-    add, file, added = ResultsStore.add_results, tmp_path / "results.sqlite", []
-
-    def remove(store, new, *more):
-        rows = list(new)
-        stored = add(store, rows, *more)
-        added.extend(rows)
-        if len(added) == last:
-            file.unlink()
-        return stored
-
-    monkeypatch.setattr(ResultsStore, "add_results", remove)
-    run = ("run", *PART, "--store", tmp_path)
-    code, _, said = call(*run)
-    (kept,) = tmp_path.glob("results.sqlite.kept-*")
-    line = f"roarbench: results store {file} was removed .*; its rows were saved in {kept}: move that file back .*"
-    assert (code, bool(re.fullmatch(line, said.splitlines()[-1]))) == (1, True), said
-    kept.rename(file)
-    assert rows(tmp_path) >= last
-    assert call(*run).code == 0
-    assert rows(tmp_path) == RUNS
-
-
-def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys):
-    made = list(make_suite_results().results.values())
-    added = iter(([], made[:30], made[30:40], made[40:]))
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        monkeypatch.setattr(stored_runs, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
-        stored_runs.watch_suite(store, SUITE, ResultsQuery(tmp_path))
-    counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
-    assert counts == ["0", "30", "40", str(len(made))]
 
 
 @pytest.mark.process

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from unittest.mock import Mock
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import typer
 
@@ -19,8 +18,7 @@ from roarbench.api import suites
 from roarbench.cli import main
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _enable_compiling
-from roarbench.cli.suggested_commands import propose_command
-from roarbench.cli.terminal import PlainConsole, err
+from roarbench.cli.terminal import err
 from roarbench.common import device_settings
 from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import ScoredNetwork
@@ -38,14 +36,6 @@ from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands
 TITLE = "planted v1 (small version: 8 images per split)"
-
-
-def change_first_row(path):
-    """Change a number of an export, so that its checksum is wrong."""
-    table = pq.read_table(path)
-    rows = table.to_pylist()
-    rows[0]["seconds"] += 1
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
 
 @pytest.mark.slow
@@ -135,17 +125,14 @@ def test_plan_counts_exclude_submissions_of_others(call, store, tmp_path):
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     plan = record(call, "plan", *SMALL, "--store", store)
     assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
-    assert set(plan["estimates"][0]["rates"]) > {"decode", "train", "predict", "explain", "rank"}
     status = record(call, "status", *SMALL, "--store", store)
     assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
-    assert status["protocols"]["kar"]["done"] == 10
     assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", call("status", *SMALL, "--store", store).out)
     # a submission adds ten runs to the plan, without a sandbox, a run or a stored submission
     file = tmp_path / "mine.py"
     file.write_text('NAME = "mine"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n')
     plan = record(call, "plan", *PART, "--store", store, "--submission", file)
     assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (RUNS + 10, RUNS, 10 + 1)  # and the reference
-    assert (plan["work"]["images_submitted"], plan["estimates"][0]["parts"]["submission"]) == (16, None)
     assert record(call, "plan", *PART, "--store", store)["runs"] == RUNS
 
 
@@ -162,8 +149,6 @@ def test_table_has_four_formats_with_selected_rows(call, made):
     assert (one["protocol"], [row["estimator"] for row in one["rows"]]) == ("kar", ["truth"])
     assert one["rows"][0]["gain"] is not None  # the gain uses Random, which is not shown
     assert record(call, "table", *at, "--fill", "mean")["fill"] == "mean"
-    other = read_refusal(call, "table", *at, "--fill", "black", "--unit", "pixel")
-    assert "planted v1, fill black, unit pixel" in other and "--fill black --unit pixel` computes them" in other
 
 
 def test_compare_command_matches_gains_of_table(call, made):
@@ -175,13 +160,7 @@ def test_compare_command_matches_gains_of_table(call, made):
     assert "truth - random: " in call("compare", "truth", "random", *at).out
     lacking = call("compare", "truth", "truth-inverted", *at)
     assert lacking.out.rstrip().endswith(": no verdict, because truth-inverted has no gain")
-    nothing = call("compare", "truth", "random", "--suite", "planted", "--store", made)
-    words = f"compare truth random {' '.join(SMALL)} --store {made}"
-    said = f"roarbench: this store has no results of planted v1, but others: roarbench {words} ("
-    assert nothing.code == 2 and nothing.err.startswith(said)
-    assert call(*words.split()).code == 0
-    said = "roarbench: there is no row 'nobody' here, only: "
-    assert read_refusal(call, "compare", "truth", "nobody", *at).startswith(said)
+    assert "there is no row 'nobody' here" in read_refusal(call, "compare", "truth", "nobody", *at)
 
 
 def test_name_of_two_submissions_is_refused_with_their_ids(call, tmp_path):
@@ -216,71 +195,25 @@ def test_variable_names_database_and_its_absence_is_noticed(call, store, tmp_pat
     assert "no results store at" in read_refusal(call, "table", *SMALL, "--store", tmp_path / "none")
     assert suites.load_suite("planted", limit=8).result().stored.by_estimator
     assert suites.load_suite("planted", tmp_path / "none").db == ""
-    assert "ROARBENCH_DB" in call("table", "--help").out
-    assert f"--db {url}" in propose_command("table")
 
 
 def test_run_says_before_training_which_seeds_tables_show(call, store, monkeypatch):
-    def stop(*_):
-        raise RunError("no training in this test")
-
-    monkeypatch.setattr(run_suite, "run_suite", stop)
+    monkeypatch.setattr(run_suite, "run_suite", Mock(side_effect=RunError("no training in this test")))
     run = ("run", *SMALL, "--store", store, "--seeds")
-    told = "--seeds 3: tables of planted v1 show 2 seeds; the results of more seeds are stored, and count if"
+    told = "--seeds 3: tables of planted v1 show at most 2 seeds; the results of more seeds are stored, and count if"
     assert f"{told} a copy of the file of planted says `seeds = 3`" in call(*run, "3").err
     for words in ((*run, "2"), (*run, "3", "--suite", "planted-corners")):  # the latter trains no networks in its runs
         answer = call(*words)
         assert "no training" in answer.err and "--seeds" not in answer.err
-    plan = ("plan", "--suite", "quick-full", "--store", store, "--seeds")  # mask-only networks have one seed
-    assert "tables of quick-full v1 show 1 seed of some rows; the results" in call(*plan, "3").err
-    assert "tables of quick-full v1 show 1 or 3 seeds; the results" in call(*plan, "4").err
-
-
-def test_table_shows_headline_protocol_in_every_format(call, tmp_path):
-    """The suite has ROAR beside its headline protocol."""
-    make_store(tmp_path, find_builtin_suite("quick@6"), lambda point: point.seed == 0, images=20)
-    title = ": Matched gain"
-    seen = {"text": title, "markdown": title, "json": '"protocol":"matched"', "csv": ",matched,"}
-    for style, words in seen.items():
-        assert words in call("table", "--suite", "quick@6", "--store", tmp_path, "--format", style).out
-
-
-@pytest.mark.parametrize("name", ["all.parquet", "all.csv"])
-def test_export_of_empty_store_writes_no_file(call, tmp_path, name):
-    store = tmp_path / "store"
-    ResultsStore.open(make_default_url(store)).close()
-    run = f"roarbench run --suite quick --store {store}"
-    line = f"roarbench: results store {store}/results.sqlite has no results; `{run}` computes them\n"
-    assert call("export", tmp_path / name, "--store", store) == (2, "", line)
-    assert not (tmp_path / name).exists()
-
-
-@pytest.mark.parametrize("damage", [lambda path: path.write_text("# Notes\n"), change_first_row])
-def test_import_of_damaged_file_creates_no_store(call, made, tmp_path, damage):
-    file, store = tmp_path / "all.parquet", tmp_path / "a" / "store"
-    assert call("export", file, "--store", made).code == 0
-    damage(file)
-    for where in (("--store", store), ("--store", store, "--db", f"sqlite:///{store}/other.sqlite")):
-        assert read_refusal(call, "import", file, *where).startswith(f"roarbench: {file}")
-        assert not store.parent.exists()
 
 
 @pytest.mark.slow
 def test_toy_command_prints_table_with_chart(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(linear, "run_experiment", partial(linear.run_experiment, draws=2))
-    with monkeypatch.context() as patch:
-        patch.setattr(linear, "run_experiment", lambda: pytest.fail("an experiment was run"))
-        for path in ("/nowhere/x.png", "x.txt"):
-            assert call("toy", "-o", path)[:2] == (2, "")
     answer = call("toy", "-o", "toy.png")
     assert (answer.code, answer.err) == (0, "drawn: toy.png\n")
     assert "Test accuracy in percent, mean of 2 draws" in answer.out and Path("toy.png").exists()
-
-
-def test_help_of_submit_excludes_small_versions(call):
-    told = " ".join(call("submit", "--help").out.split())
-    assert "Rows of a small version (--max-images) cannot be submitted." in told
 
 
 def test_help_lists_every_command(call):
@@ -313,28 +246,19 @@ def test_command_help_examples_parse(call):
                 parse_estimators_option(find_builtin_suite(suite), context.params.get("estimators"))
 
 
-def test_reading_commands_report_suite_without_results(call, made, tmp_path):
-    run = f"roarbench run --suite quick@6 --store {made}"
-    line = f"roarbench: this store has no results of quick v6; `{run}` computes them\n"
-    drawn = (("plot", "-o", tmp_path / "x.png"), ("report", "-o", tmp_path / "x.html"))
-    for words in (("table",), ("diagnose",), ("claims",), *drawn):
-        assert call(*words, "--suite", "quick@6", "--store", made) == (2, "", line)
-    assert record(call, "table", "--suite", "quick@6", "--store", made)["images"] == 0
-
-
 def test_commands_name_stored_runs_on_other_images(call, tmp_path):
     """Keys depend on the images, and the store has results of the small version only."""
-    suite, images = find_builtin_suite("quick@6"), ("--max-images", "20")
+    suite, other = find_builtin_suite("quick@6"), ("--suite", "quick@6", "--store", tmp_path)
     small = list(results(suite, images=20, limit=20).values())[:9]
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results(small)
-    for command in ("list-runs", "retry"):
-        known = f"roarbench {command} --suite quick@6 --max-images 20 --store {tmp_path} (small version: "
-        said = read_refusal(call, command, "--suite", "quick@6", "--store", tmp_path)
-        assert f"this store has no results of quick v6, but others: {known}" in said
-        assert call(command, "--suite", "quick@6", *images, "--store", tmp_path).code == 0
-
-
-def test_console_treats_width_0_as_unknown(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "0")
-    assert PlainConsole().width > 0
+    for words in (("list-runs",), ("retry",), ("table",), ("compare", "grad", "gb")):
+        known = f"roarbench {' '.join(words)} --suite quick@6 --max-images 20 --store {tmp_path} (small version: "
+        said = f"this store has no results of quick v6, but others: {known}"
+        assert said in read_refusal(call, *words, *other)
+    assert call("list-runs", *other, "--max-images", "20").code == 0
+    drawn = tmp_path / "x.html"
+    for words in (("table",), ("diagnose",), ("claims",), ("report", "-o", drawn)):
+        run = f"`roarbench run --suite planted --store {tmp_path}` computes them"
+        assert run in read_refusal(call, *words, "--suite", "planted", "--store", tmp_path)
+    assert not drawn.exists()

@@ -44,15 +44,15 @@ def test_table_shows_results_on_other_images_only_with_data_option(call, photos,
     (manifest,) = photos.glob("store/data/*/manifest.json")
     shown = json.loads(manifest.read_text())["fingerprint"][:8]
     small = "(small version: 10 images per split"
-    for words in (("table",), ("diagnose",), ("claims",), ("plot", "-o", "x.svg")):
-        run = f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}"
-        other = " ".join([run, *words[1:]])
+    for words in (("table",), ("plot", "-o", "x.svg")):
+        other = " ".join(
+            (f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}", *words[1:])
+        )
         told = f"this store has no results of quick v1 {small}), but others: {other} {small}; images of "
         assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
     moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with the modification times
     for name in (photos / "images", shown, moved):
         assert record(call, "table", *QUICK, *at, "--data", name)["images"] == 10
-    assert {row["gain"] for row in record(call, "table", *QUICK, *at)["rows"]} == {None}
     folder = write_photos(tmp_path / "more")
     run = f"roarbench run --suite quick --data {folder} --store {at[1]} --max-images 10"
     for name, said in ((folder, f"`{run}` computes them"), ("/nowhere", "--data /nowhere is missing")):
@@ -103,43 +103,24 @@ def test_commands_accept_suite_file(call, finished_suite_folder, tmp_path):
 def test_suites_show_prints_suite_file(call, tmp_path):
     (tmp_path / "mine.toml").write_text(call("suites", "show", "planted").out)
     assert call("suites", tmp_path / "mine.toml").out.startswith("my-planted")
-    for words, said in (
-        (("show",), "cannot read suites show; write suites NAME, or suites show NAME"),
-        (("quick", "planted"), "cannot read suites quick planted; write suites NAME, or suites show NAME"),
-        (("show", "plantd"), "no suite 'plantd'; did you mean 'planted'"),
-    ):
-        assert said in read_refusal(call, "suites", *words)
+    assert "write suites NAME, or suites show NAME" in read_refusal(call, "suites", "quick", "planted")
 
 
 def test_stored_results_of_suite_file_are_readable_without_file(call, finished_suite_folder, tmp_path):
     title, other = read_suite(finished_suite_folder / "pictures.toml").name_in_commands, ("--store", tmp_path / "other")
-    store = shutil.copytree(finished_suite_folder / "store", tmp_path / "store")
-    for word in ("status", "table", "diagnose", "list-runs", "claims"):
-        for name in (title, "pictures"):
-            answer = call(word, "--suite", name, "--store", store)
-            assert (answer.code, "grad" in answer.out or "5" in answer.out) == (0, True), word
-    keys = record(call, "list-runs", "--suite", title, "--store", store)
-    key = next(row["key"] for row in keys if row["estimator"] == "grad")
-    answer = call("reproduce", key, "--store", finished_suite_folder / "store")
-    assert (answer.code, answer.out.startswith("equal:")) == (0, True)
-    assert "did you mean 'quick-matched'?" in call("table", "--suite", "quick-matchd", "--store", store).err
-    answer = call("table", "--suite", "pictuers", "--store", store)
-    assert (answer.code, answer.err.startswith("roarbench: no suite 'pictuers'; did you mean 'pictur")) == (2, True)
-    assert call("export", tmp_path / "x.parquet", "--store", finished_suite_folder / "store").code == 0
+    store = finished_suite_folder / "store"
+    for name in (title, "pictures"):
+        assert "grad" in call("table", "--suite", name, "--store", store).out
+    key = next(row["key"] for row in record(call, "list-runs", "--suite", title, "--store", store) if row["t"])
+    assert call("reproduce", key, "--store", store).out.startswith("equal:")
+    assert "did you mean 'pictures" in read_refusal(call, "table", "--suite", "pictuers", "--store", store)
+    assert call("export", tmp_path / "x.parquet", "--store", store).code == 0
     assert str(finished_suite_folder).encode() not in (tmp_path / "x.parquet").read_bytes()
     assert call("import", tmp_path / "x.parquet", *other).code == 0
     rows = record(call, "table", "--suite", title, *other)["rows"]
     assert all(row["curve"]["0.5"] is not None for row in rows)
     assert call("leaderboard", *other, "--export", tmp_path / "site").code == 0
     assert title in (tmp_path / "site" / "index.html").read_text()
-
-
-def test_suite_file_with_few_controls_warns_once(call, tmp_path):
-    suite = write_suite(tmp_path, TEXT.replace('["roar"]', '["matched"]'))
-    for asked in (("suites", suite), ("plan", "--suite", suite, "--store", tmp_path / "store")):
-        answer = call(*asked)
-        assert answer.code == 0 and answer.err.count("fewer controls are easier to beat") == 1, asked
-        assert answer.err.startswith("warning: only 3 controls for matched")
 
 
 PRINTS = """
@@ -190,7 +171,6 @@ def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatc
         said = read_refusal(call, *words, *other, *data)
         assert not (tmp_path / "was-run").exists()
     digest = said.rpartition(" ")[2].strip()
-    assert "from torch import nn ¶ def build(classes, channels, size):" in said
     assert (tmp_path / "other" / "imported-networks" / f"{digest}.py").read_text() == network
     assert call(*words, *other, *data, "--trust-network", "0" * 64).code == 2
     assert not (tmp_path / "was-run").exists()
@@ -204,42 +184,35 @@ from types import SimpleNamespace
 from torch import nn
 
 class Classifier(nn.Module):
-    def __init__(self, channels):
+    def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(channels, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.head = nn.Linear(4, 12)
+        self.net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 12))
 
     def forward(self, images):
-        return SimpleNamespace(logits=self.head(self.net(images)))
+        return SimpleNamespace(logits=self.net(images))
 
 def build(classes, channels, size):
-    return Classifier(channels)
+    return Classifier()
 """
 
 
 def test_test_only_suite_explains_network_with_unused_classes(call, tmp_path):
     """Three of twelve outputs have photographs; the weights are in a training checkpoint."""
     (tmp_path / "net.py").write_text(NET)
-    held = {}
-    exec(NET, held)
-    torch.manual_seed(0)
-    weights = {f"model.{name}": value for name, value in held["build"](12, 3, 8).state_dict().items()}
+    exec(NET, held := {})
+    weights = {f"model.{name}": value for name, value in held["Classifier"]().state_dict().items()}
     torch.save({"epoch": 3, "state_dict": weights}, tmp_path / "w.pt")
     write_pictures(tmp_path / "pictures", 4)
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (tmp_path / "pictures" / name).rename(tmp_path / "pictures" / number)
     text = TEXT.replace('["roar"]', '["morf"]').replace('"resnet-planted"', '"net.py:build"')
-    text = text.replace('["grad"]', '["grad", "linear-classifier"]')
-    said = 'test = "."\nclasses = 12\nresize = 9\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.5, 0.5]'
-    asked = ("--suite", write_suite(tmp_path, text.replace("test_share = 0.25", said)), "--store", tmp_path / "store")
+    test_only = 'test = "."\nclasses = 12\nresize = 9\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.5, 0.5]'
+    suite = write_suite(tmp_path, text.replace("test_share = 0.25", test_only))
+    asked = ("--suite", suite, "--store", tmp_path / "store")
     answer = call("run", *asked)
     assert (answer.code, "has only test images, so the network to explain cannot be trained" in answer.err) == (2, True)
-    answer = call("run", *asked, "--reference", tmp_path / "w.pt")
-    assert (answer.code, "have no training image" in answer.err) == (0, False)
-    assert "decoding 12 images" in answer.err and ": 12 images in " in answer.err
+    assert call("run", *asked, "--reference", tmp_path / "w.pt").code == 0
     found = record(call, "table", *asked, "--reference", tmp_path / "w.pt")
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     assert found["images"] == 12
-    assert "12 test images, no training images, of 12 classes" in call("suites", asked[1]).out
-    (manifest,) = tmp_path.glob("store/references/*/manifest.json")
-    assert json.loads(manifest.read_text()).get("norm") is None  # the record of the data has the normalization
+    assert "12 test images, no training images, of 12 classes" in call("suites", suite).out

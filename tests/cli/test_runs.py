@@ -1,7 +1,6 @@
 """Commands on single runs: `list-runs`, `run-info`, `archive` and `reproduce`."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.board_store import make_store, results
+from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, read_refusal, record
 from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
@@ -54,8 +53,6 @@ def test_list_runs_shows_state_of_each_run(call, made):
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
         assert (row["estimator"], row["t"], row["seed"]) == (cell.estimator, cell.t, result.run.seed)
-    refused = call("list-runs", "--suite", "cifar10", "--store", made)
-    assert refused.code == 2 and f"`roarbench run --suite cifar10 --store {made}` decodes them" in refused.err
     lines = call("list-runs", *SMALL, "--store", made).out.splitlines()
     assert lines[0] == f"{[*found][0][:12]}  done     roar none t=0 scalar seed 0"
     assert len(lines) == 62
@@ -74,8 +71,7 @@ def test_run_info_finds_run_by_key_prefix(call, made):
     (folder,) = found["rankings"]["folders"]
     assert found["rankings"]["checksum"] == result.rankings
     assert Path(folder).parts[-1].startswith("truth-scalar-") and (Path(folder) / "manifest.json").exists()
-    text = call("run-info", key[:10], "--store", made).out
-    assert "roar truth t=0.1 scalar seed 0" in text and folder in text
+    assert folder in call("run-info", key[:10], "--store", made).out
     ((twice, _),) = Counter(key[0] for key in keys).most_common(1)  # 21 keys share 16 first digits
     assert f"runs have a key that begins with '{twice}'" in read_refusal(call, "run-info", twice, "--store", made)
 
@@ -121,8 +117,6 @@ def test_status_prints_advice_for_failure(call, store):
             *_, said, helps = call(name, *SMALL, "--store", store).out.splitlines()
             assert said == f"failed: roar {MINE} t=0.1 scalar seed 0: {reason}"
             assert advice in helps
-    others = call("table", *SMALL, "--store", store, "--estimators", "truth,random")
-    assert MINE not in others.out + others.err
 
 
 def test_archive_of_builtin_estimator_requires_yes(call, store):
@@ -149,19 +143,6 @@ def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     assert "--trust-submission" in told.err
 
 
-def test_archive_names_suites_and_image_counts_before_and_after(call, tmp_path):
-    make_store(tmp_path, SUITES["planted"])
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        store.add_results(made for made in results(SUITES["planted"], limit=40).values() if made.run.seed == 0)
-        (foreign,) = [run for run in results(SUITES["planted"], limit=40).values() if not run.run.cell.t][:1]
-        cell = replace(foreign.run.cell, estimator="truth", t=0.25)
-        store.add_results([replace(foreign, run=replace(foreign.run, cell=cell, estimator="f" * 32))])
-    said = "planted v1: 20 runs; planted v1, 40 images: 10 runs; other: 1 run"
-    archive = ("archive", "truth", "--why", "x", "--store", tmp_path)
-    assert f"add --yes to take it off the boards anyway ({said})" in call(*archive).err
-    assert f"taken off the boards: 31 results and no failures of truth ({said});" in call(*archive, "--yes").err
-
-
 @pytest.mark.parametrize("words", [(), ("--check-files",)])
 def test_check_files_option_hashes_whole_files(store, call, monkeypatch, words):
     asked = []
@@ -176,8 +157,7 @@ def test_check_files_option_hashes_whole_files(store, call, monkeypatch, words):
     assert {*asked} == {(".bin", bool(words)), (".arrow", bool(words))}
 
 
-@pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py"), ("--submission", __file__)])
+@pytest.mark.parametrize("words", [("--data", "nowhere"), ("--submission", "nowhere.py")])
 def test_rejected_run_creates_no_store(call, tmp_path, words):
-    for command in ("run", "replicate"):
-        read_refusal(call, command, "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
-        assert not (tmp_path / "a").exists()
+    read_refusal(call, "run", "--suite", "quick", "--store", tmp_path / "a" / "store", *words)
+    assert not (tmp_path / "a").exists()

@@ -19,7 +19,7 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.store import exported_file, schema
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
-from roarbench.store.transfer import check_exported_files, export_results, import_results
+from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_files import store_or_replace_suite
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.own_photos import write_suite
@@ -112,35 +112,27 @@ def replace_column(name, values):
     ("spoil", "words"),
     [
         (set_row(correct=1), "which contradicts the bits"),
-        (set_row(record=None), "row 0"),
         (set_row(source=OTHER.source), f"the source belongs to {OTHER.id}, not to {ENTRY.id}"),
         (set_row(source=b"#" * 2**19), "the file has 512 KiB, expected at most 256 KiB; remove embedded data"),
         (set_row(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected one line"),
         (set_row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected one line of at most 1000"),
-        (set_row(rankings=None), "rankings is None, expected one line"),
         (set_row(created="0001-01-01T00:00:00+00:00"), "expected a time with a time zone, in the years 2000 to 2199"),
         (set_row(sealed=False, seconds=1.0), "its checksum does not match its values"),
-        (set_row(sealed=False, seconds=float("nan")), "row 0"),
         (change_record(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
-        (change_record(seed=-1), "seed is -1, expected a whole number from 0"),
         (change_record({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
-        (change_record({"model": "![](http://x/y.png)"}), "model is '![](http://x/y.png)', expected a name"),
         (change_record({"t": 1e300}), "level t must be in [0, 1]"),
-        (change_record({"unit": "\x1b[2J"}), "is not a valid Unit"),
         (change_record({"estimator": "../x@0123abcd"}), "no estimator"),
         (change_image_source(limit=True), "limit is True, expected a whole number"),
         (change_image_source(folder="../../a"), "expected a name without '/'"),
         (alter_row(roarbench_suites="[" * 10**5), "cannot be read"),
         (change_suite(name="a/b"), "name is 'a/b', expected a name"),
         (change_suite(model="net.build@01234567", source="#"), "does not end in the hash of the network's file"),
-        (change_suite(references=10**30), "expected 1 to 1000"),
         (change_suite(dataset="no such set"), "no data set"),
         (change_suite(left_out={"grad": "\x07"}), "left_out is '\\x07', expected one line"),
         (change_suite("dataset", name="../../../tmp/x"), "name is '../../../tmp/x', expected a name"),
         (change_suite("dataset", name="imagenette64"), "does not end in the hash of its record"),
         (change_suite("dataset", train_split="../../home"), "must be relative paths inside its folder"),
         (change_suite("blocks", 0, seeds=10**30), "is not a valid block of a suite"),
-        (change_suite("blocks", 0, levels=[[0.5]]), "cannot be read"),
         (change_suite("blocks", 0, levels=MANY_LEVELS, seeds=1000), "runs, expected at most 1,000,000"),
         (change_suite("blocks", 0, fill="<img>"), "no fill '<img>'"),
         (repeat_row(2), "twice, so nothing was added"),
@@ -153,7 +145,6 @@ def replace_column(name, values):
         (alter_row(roarbench_format="2"), "has format 2, but this version reads format 1"),
         (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is not an export"),
         (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is not a Parquet file"),
-        (lambda path: path.write_bytes(b""), "is not a Parquet file"),
         (Path.unlink, "cannot read"),
     ],
 )
@@ -164,9 +155,6 @@ def test_import_rejects_altered_file_and_adds_nothing(made, second, tmp_path, mo
     with pytest.raises(StoreError) as found:
         import_results(second, file)
     said = str(found.value)
-    with pytest.raises(StoreError) as alone:
-        check_exported_files([file])
-    assert str(alone.value) == said
     assert words in said and len(said) < 600 and said.isprintable()
     with second.database.begin_read() as connection:
         tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)

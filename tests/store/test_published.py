@@ -31,7 +31,7 @@ from roarbench.store.transfer import export_results, import_results
 from tests.helpers.elsewhere import ROOT
 from tests.helpers.store_rows import make_result, make_run
 
-ROWS = [ROOT / "results" / suite / "roarbench.parquet" for suite in ("quick-matched/3", "quick/7")]
+ROWS = ROOT / "results" / "quick-matched" / "3" / "roarbench.parquet"
 NAME = "quick-matched/3/roarbench.parquet"
 OTHER = "quick-matched/3/mine.parquet"
 PUBLISHED = ("random", "random~matched", "none", "sobel", "sobel~matched")  # estimators of the file NAME
@@ -41,8 +41,7 @@ PUBLISHED = ("random", "random~matched", "none", "sobel", "sobel~matched")  # es
 def store(tmp_path_factory):
     """A store with the runs of a study, as if all of them had been computed there."""
     with ResultsStore.open(make_default_url(tmp_path_factory.mktemp("store"))) as results:
-        for rows in ROWS:
-            import_results(results, rows)
+        import_results(results, ROWS)
         results.database.run_write(lambda connection: connection.execute(imports.delete()))
         yield results
 
@@ -184,18 +183,6 @@ def test_results_check_accepts_invented_row_and_lists_it_as_new(store, published
     assert unchanged.code == 0 and not unchanged.out and "reproduce" not in unchanged.err
 
 
-def test_comment_names_row_added_to_existing_file(store, published, folder):
-    assert format_pull_request_comment(folder, published).startswith("There is no new row")
-    added = list_keys(store, "grad", "grad~matched")
-    (folder / NAME).unlink()
-    (folder / INDEX).unlink()
-    add_file_to_index(
-        folder, NAME, export_results(store, folder / NAME, keys=list_keys(store, *PUBLISHED) | added), "the project"
-    )
-    comment = format_pull_request_comment(folder, published)
-    assert f"| `{NAME}` | {len(added)} | `grad` | the project |" in comment
-
-
 @pytest.mark.slow
 def test_published_file_is_prepared_written_and_described_in_comment(store, published, folder):
     prepared = plan_pull_request(store, "quick-matched@3", "ig(baseline=mean)", folder, "A. Author")
@@ -210,10 +197,6 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     told = format_pull_request_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "| ig(baseline=mean) | +2" in told
-    one = plan_pull_request(store, "quick", "grad", folder, "A. Author")
-    add_published_file(store, folder, one, "A. Author")
-    other = plan_pull_request(store, "quick-roar", "grad", folder, "A. Author")
-    assert other.path == "quick-roar/1/grad.parquet" and other.keys & one.keys, "shared runs are in both files"
     with pytest.raises(CallerError, match="no runs of gard in .*; its rows: colour-deviation, .*, grad, "):
         plan_pull_request(store, "quick-matched@3", "gard", folder, "A. Author")
 
@@ -234,29 +217,6 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
     assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
 
 
-def test_list_checked_result_files_returns_files_and_rejects_missing_folder(published):
-    assert list_checked_result_files(str(published)) == [published / NAME]
-    with pytest.raises(StoreError, match="there is no"):
-        list_checked_result_files(str(published / "missing"))
-
-
-def test_published_rows_of_user_suite_are_checked_against_suite_in_file(tmp_path):
-    folder, (source,) = tmp_path / "results", (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
-    path = source.relative_to(ROOT / "results").as_posix()
-    (folder / path).parent.mkdir(parents=True)
-    shutil.copy(source, folder / path)
-    add_file_to_index(folder, path, 396, "the project")
-    comment = format_pull_request_comment(folder)
-    assert "### benchmark-imagenet@5a187511 with the new results" in comment and "ig(baseline=mean)" in comment
-    other = path.replace("5a187511", "00000000")  # a version that is not in the file
-    (folder / other).parent.mkdir()
-    (folder / path).rename(folder / other)
-    (folder / INDEX).unlink()
-    add_file_to_index(folder, other, 396, "the project")
-    with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
-        read_checked_folder(folder)
-
-
 def test_row_of_user_suite_is_published_with_suite_in_file(second, tmp_path):
     (source,) = (ROOT / "results" / "benchmark-imagenet").rglob("*.parquet")
     folder = tmp_path / "new"
@@ -273,6 +233,14 @@ def test_row_of_user_suite_is_published_with_suite_in_file(second, tmp_path):
     ((file, found),) = read_checked_folder(folder).items()
     assert file.versioned_suite == "benchmark-imagenet@5a187511"
     assert {result.run.key for result in found} == prepared.keys
+    assert "### benchmark-imagenet@5a187511 with the new results" in format_pull_request_comment(folder)
+    other = prepared.path.replace("5a187511", "00000000")  # a version that is not in the file
+    (folder / other).parent.mkdir()
+    (folder / prepared.path).rename(folder / other)
+    (folder / INDEX).unlink()
+    add_file_to_index(folder, other, len(found), "the project")
+    with pytest.raises(StoreError, match="parquet: no suite 'benchmark-imagenet@00000000'"):
+        read_checked_folder(folder)
 
 
 @pytest.mark.slow
