@@ -1,4 +1,4 @@
-"""Write exported results to a Parquet file with a checksum for every row, and read and check such a file.
+"""Read and check a Parquet file of exported results, which has a checksum for every row.
 
 A few kilobytes of Parquet can unpack to any size. Therefore, a file is refused if its footer announces more data than
 an export can contain. An accepted file is read a few rows at a time, and the size of repeated values is measured before
@@ -7,9 +7,8 @@ they are unpacked.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -21,21 +20,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from roarbench.common.errors import CallerError, StoreError
-from roarbench.common.files import write_new_file
-from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
+from roarbench.common.identity import check_field_values, encode_canonically
 from roarbench.common.text import fit_on_one_line, format_bytes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
+from roarbench.plan.suite_record import read_user_suite_record
 from roarbench.store.annotations import parse_and_check_annotations
-from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
+from roarbench.store.run_result import Provenance, RunResult, read_result
 from roarbench.store.user_files import LOCAL, ImageSource, check_imported_source
 from roarbench.submissions.submission_file import Submission, parse_submission
 
 _FORMAT = "1"  # increases when older versions of roarbench cannot read the files
-_COLUMNS = pa.schema(
+COLUMNS = pa.schema(
     [
         pa.field("key", pa.string()),
         pa.field("record", pa.string()),  # canonical JSON of the run; the key is its hash
@@ -50,8 +47,8 @@ _COLUMNS = pa.schema(
     metadata={"roarbench_format": _FORMAT},
 )
 # keys of the file's metadata
-_IMAGE_SOURCES, _SUITES, _ANNOTATIONS = b"roarbench_images", b"roarbench_suites", b"roarbench_remarks"
-_VARIABLE_SIZE = [field.name for field in _COLUMNS if field.type in (pa.string(), pa.binary())]
+IMAGE_SOURCES, SUITES, ANNOTATIONS = b"roarbench_images", b"roarbench_suites", b"roarbench_remarks"
+_VARIABLE_SIZE = [field.name for field in COLUMNS if field.type in (pa.string(), pa.binary())]
 _ROWS_PER_BATCH, _MAX_ROWS = 64, 5_000_000
 _MAX_VALUE_BYTES = 2**22  # the probabilities of a million images
 _MAX_RATIO, _ALWAYS_ALLOWED = 50, 2**24  # maximum ratio of unpacked to packed size; bytes that any file may unpack to
@@ -61,49 +58,14 @@ _ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"
 _CONTENT_ERRORS = (LookupError, ValueError, TypeError, AttributeError, RecursionError, OverflowError, CallerError)
 
 
-def write_exported_file(
-    path: Path,
-    results: Collection[RunResult],
-    submission_sources: Mapping[str, bytes],
-    image_sources: Iterable[ImageSource],
-    suites: Iterable[SuiteSpec],
-    annotations: bytes,
-) -> None:
-    """Write results to a new file, with the sources of their submissions by id, and with notes in the metadata.
-
-    The notes are image sources (without the paths of folders), users' suites, and the JSON of annotations.
-    """
-    plain_sources = [make_json_record(replace(one, folder=Path(one.folder).name, files="")) for one in image_sources]
-    notes = {_IMAGE_SOURCES: encode_canonically(plain_sources).encode(), _ANNOTATIONS: annotations}
-    if suite_records := [convert_user_suite_to_record(suite) for suite in suites]:
-        notes[_SUITES] = encode_canonically(suite_records).encode()
-    rows = [_make_export_row(result, submission_sources) for result in results]
-    table = pa.Table.from_pylist(rows, schema=_COLUMNS)
-
-    def write(temporary: Path) -> None:
-        # with `store_schema`, the file would contain the notes twice
-        with pq.ParquetWriter(temporary, table.schema, store_schema=False) as writer:
-            writer.write_table(table)
-            writer.add_key_value_metadata({**_COLUMNS.metadata, **notes})
-
-    write_new_file(path, write)
-
-
-def _make_export_row(result: RunResult, submission_sources: Mapping[str, bytes]) -> dict[str, Any]:
-    row = make_result_row(result) | {"created": result.created.isoformat()}
-    row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
-    row["source"] = submission_sources.get(EstimatorId.parse(result.run.cell.estimator).id_without_parameters)
-    values = {name: row[name] for name in _COLUMNS.names if name != "sha256"}
-    return values | {"sha256": _compute_row_checksum(values)}
-
-
-def _compute_row_checksum(values: dict[str, Any]) -> str:
+def compute_row_checksum(values: dict[str, Any]) -> str:
+    """Hash all values of a row except the checksum."""
     plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
     return hashlib.sha256(encode_canonically(plain).encode()).hexdigest()
 
 
 class ExportedFile:
-    """File that `write_exported_file` has written; its rows are checked when they are read, the rest immediately.
+    """File that `transfer.export_results` has written; its rows are checked when they are read, the rest immediately.
 
     Attributes:
         image_sources: Sources of images from users' folders.
@@ -128,7 +90,7 @@ class ExportedFile:
             schema = self._file.schema_arrow
             metadata: dict[bytes, bytes] = schema.metadata or {}
             file_format = metadata.get(b"roarbench_format", b"").decode(errors="replace")[:20]
-        if file_format != _FORMAT or not schema.equals(_COLUMNS):
+        if file_format != _FORMAT or not schema.equals(COLUMNS):
             seen = "is not an export"
             if file_format and file_format != _FORMAT:
                 seen = f"has format {file_format}, but this version reads format {_FORMAT}"
@@ -152,16 +114,13 @@ class ExportedFile:
             raise StoreError(f"{seen}; export the results again")
 
     def _read_notes(self, metadata: Mapping[bytes, bytes]) -> None:
-        section = "images"
         try:
-            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(_IMAGE_SOURCES, b"[]"))]
+            image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
             self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
-            section = "suites"
-            self.suites = [read_user_suite_record(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
-            section = "submissions, rankings and runs"
-            self.annotations = parse_and_check_annotations(metadata.get(_ANNOTATIONS, b"{}"))
+            self.suites = [read_user_suite_record(values) for values in json.loads(metadata.get(SUITES, b"[]"))]
+            self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
         except _CONTENT_ERRORS as error:
-            raise self._make_content_error(f": its notes on {section} cannot be read", error) from None
+            raise self._make_content_error(": its notes cannot be read", error) from None
 
     def read_results(self) -> Iterator[RunResult]:
         """Yield the results of the rows.
@@ -218,7 +177,7 @@ class ExportedFile:
 
     def _convert_checked_row(self, row: dict[str, Any]) -> RunResult:
         stated, source = row.pop("sha256"), row.get("source") or b""
-        if stated != _compute_row_checksum(row):
+        if stated != compute_row_checksum(row):
             raise ValueError("its checksum does not match its values")
         provenance = _parse_provenance(row["code_version"], row["versions"], row["hardware"])
         created = datetime.fromisoformat(row["created"])

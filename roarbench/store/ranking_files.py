@@ -155,21 +155,17 @@ def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> lis
     return chosen
 
 
-def refuse_mixed_devices(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> None:
-    """Raise StoreError for maps from different kinds of devices, because no machine could reproduce the rounding."""
-    kinds = {metadata["device"] for metadata in part_metadata} - {""}
-    if len(kinds) > 1:
-        seen = f"{parts_folder} has maps computed on {' and '.join(sorted(kinds))}, expected one kind of device"
-        raise StoreError(f"{seen}; {advise_to_delete(parts_folder)} on either kind")
+def find_single_value(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]], key: str) -> str:
+    """Return the value of `weights` or `device` that all parts record; empty if a part records none.
 
-
-def find_common_weights_checksum(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]]) -> str:
-    """Return the checksum of the weights in all parts, empty if a part has none; raise StoreError for two checksums."""
-    checksums = {metadata.get("weights", "") for metadata in part_metadata}
-    if len(checksums - {""}) > 1:
-        seen = f"{parts_folder} was made from {len(checksums - {''})} different references"
+    Raises:
+        StoreError: Parts record different values; maps from different kinds of devices could not be reproduced.
+    """
+    values = {metadata[key] for metadata in part_metadata}
+    if len(values - {""}) > 1:
+        seen = f"{parts_folder} has maps with different {key} ({' and '.join(sorted(values - {''}))})"
         raise StoreError(f"{seen}; {advise_to_delete(parts_folder)}")
-    return checksums.pop() if len(checksums) == 1 else ""
+    return values.pop() if len(values) == 1 else ""
 
 
 def advise_to_delete(path: Path) -> str:

@@ -48,8 +48,8 @@ from roarbench.store.ranking_files import (
     choose_parts_and_first_images,
     compute_share,
     extract_rankings_checksum,
-    find_common_weights_checksum,
     find_rankings_with_other_levels,
+    find_single_value,
     is_within_one_range,
     list_parts,
     load_rankings_checksum,
@@ -57,7 +57,6 @@ from roarbench.store.ranking_files import (
     make_spec_record,
     read_manifest,
     read_planes,
-    refuse_mixed_devices,
     write_planes,
 )
 
@@ -169,7 +168,7 @@ class RankingsStore:
         """Raise StoreError if the first part found is from another kind of device."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
-        refuse_mixed_devices(parts, [*descriptions, {"device": device}])
+        find_single_value(parts, [*descriptions, {"device": device}], "device")
 
     def join_parts_and_finish(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Finish rankings: join the parts into one file per split, and write the manifest.
@@ -189,8 +188,8 @@ class RankingsStore:
                 chosen = (choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
                 used = [part.path for covering in chosen for part, _ in covering]
                 descriptions = [read_planes(path).metadata for path in used]
-                weights = find_common_weights_checksum(parts, descriptions)
-                refuse_mixed_devices(parts, descriptions)
+                weights = find_single_value(parts, descriptions, "weights")
+                find_single_value(parts, descriptions, "device")
                 join = partial(self._join_parts_into_split_file, spec)
                 files = {str(split): join(split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}

@@ -1,23 +1,36 @@
 """Export a store's results to a Parquet or CSV file, and import such a Parquet file into another store."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from roarbench.common.files import compute_sha256, write_new_file
-from roarbench.common.identity import encode_canonically
+from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.common.text import write_csv
+from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.suite_record import convert_user_suite_to_record
 from roarbench.store.annotations import export_annotations, insert_annotations
 from roarbench.store.database import insert_new, select_matching
-from roarbench.store.exported_file import ExportedFile, write_exported_file
+from roarbench.store.exported_file import (
+    ANNOTATIONS,
+    COLUMNS,
+    IMAGE_SOURCES,
+    SUITES,
+    ExportedFile,
+    compute_row_checksum,
+)
 from roarbench.store.results import Origin, ResultsStore, read_origins
 from roarbench.store.run_result import RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, results
 from roarbench.store.submissions import insert_submission, read_submissions_by_id
 from roarbench.store.user_files import LOCAL, insert_image_sources, insert_suites, read_image_sources, read_suites
+from roarbench.submissions.submission_file import Submission
 
 _ROWS_PER_STATEMENT = 500
 _CSV_ROWS_IN_MEMORY = 100  # a row on 50,000 images has up to 206 KB
@@ -42,16 +55,36 @@ def export_results(
         rows = connection.execute(select(results).order_by("key"))
         exported = [read_result(row) for row in rows if keys is None or row.key in keys]
     data, pairs = {one.run.data for one in exported}, {(one.run.cell.dataset, one.run.cell.model) for one in exported}
-    write_exported_file(
-        path,
-        exported,
-        {name: submission.source for name, submission in read_submissions_by_id(store.database).items()},
-        # images from a data set's own source need no record
-        [source for source in read_image_sources(store.database) if source.data in data and source.kind == LOCAL],
-        [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs],
-        export_annotations(store.database, exported, stability_by_rankings),
-    )
+    # images from a data set's own source need no record, and the paths of folders stay private
+    sources = [source for source in read_image_sources(store.database) if source.data in data and source.kind == LOCAL]
+    plain_sources = [make_json_record(replace(one, folder=Path(one.folder).name, files="")) for one in sources]
+    suites = [suite for suite in read_suites(store.database) if (suite.dataset, suite.model) in pairs]
+    notes = {
+        IMAGE_SOURCES: encode_canonically(plain_sources).encode(),
+        ANNOTATIONS: export_annotations(store.database, exported, stability_by_rankings),
+    }
+    if suites:
+        notes[SUITES] = encode_canonically([convert_user_suite_to_record(suite) for suite in suites]).encode()
+    submissions = read_submissions_by_id(store.database)
+    table = pa.Table.from_pylist([_make_export_row(result, submissions) for result in exported], schema=COLUMNS)
+
+    def write(temporary: Path) -> None:
+        # with `store_schema`, the file would contain the notes twice
+        with pq.ParquetWriter(temporary, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata({**COLUMNS.metadata, **notes})
+
+    write_new_file(path, write)
     return len(exported)
+
+
+def _make_export_row(result: RunResult, submissions: Mapping[str, Submission]) -> dict[str, Any]:
+    row = make_result_row(result) | {"created": result.created.isoformat()}
+    row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
+    submission = submissions.get(EstimatorId.parse(result.run.cell.estimator).id_without_parameters)
+    row["source"] = submission.source if submission else None
+    values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
+    return values | {"sha256": compute_row_checksum(values)}
 
 
 def export_results_as_csv(store: ResultsStore, path: Path) -> int:

@@ -52,7 +52,7 @@ def alter_row(change=lambda row: None, sealed=True, **metadata):
         rows = table.to_pylist()
         change(rows[0])
         if sealed:
-            rows[0]["sha256"] = exported_file._compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+            rows[0]["sha256"] = exported_file.compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 

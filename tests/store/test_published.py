@@ -15,7 +15,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
 from roarbench.store.annotations import AnnotationKind, insert_annotations
-from roarbench.store.exported_file import ExportedFile, _compute_row_checksum
+from roarbench.store.exported_file import ExportedFile, compute_row_checksum
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -88,7 +88,7 @@ def rewrite_rows(path, change):
     lines = table.to_pylist()
     change(lines)
     for line in lines:
-        line["sha256"] = _compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
+        line["sha256"] = compute_row_checksum({name: value for name, value in line.items() if name != "sha256"})
     pq.write_table(type(table).from_pylist(lines, schema=table.schema), path)
     return len(lines)
 
