@@ -4,8 +4,7 @@ import hashlib
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,7 +85,7 @@ def write_array_suite(
         digest.update(np.ascontiguousarray(part).tobytes())
     folder = root / "arrays" / f"{settings['name']}-{digest.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
-        with convert_write_errors(folder), _remove_folder_if_refused(folder):
+        with convert_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for split, data in splits.items():
                 _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], data.labels)
@@ -94,7 +93,7 @@ def write_array_suite(
             scale = 255 / (value_range.high - value_range.low)  # stored pixels have 256 steps
             norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
-            parse_suite(text, folder / "suite.toml")
+            _remove_folder_if_settings_are_invalid(text, folder)
             if any(find_protocol(name).trains for name in settings["protocols"]):
                 text += f"{_UNTUNED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
@@ -121,17 +120,12 @@ def _check_protocols(names: Iterable[str], splits: Mapping[Split, ImagesAndLabel
             )
 
 
-@contextmanager
-def _remove_folder_if_refused(folder: Path) -> Iterator[None]:
-    """If the suite is refused, remove its new folder, and remove the folder's path from the error message."""
-    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
+def _remove_folder_if_settings_are_invalid(text: str, folder: Path) -> None:
+    """Raise CallerError, without the path of the folder, for settings that a suite cannot have."""
     try:
-        yield
+        parse_suite(text, folder / "suite.toml")
     except CallerError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        for parent in new_folders[1:]:
-            with suppress(OSError):  # another process uses the parent
-                parent.rmdir()
         location = rf"^{re.escape(str(folder))}\S*?[:,] (\[\[block\]\] \d+: )?"
         raise CallerError(re.sub(location, "", str(error)), error.hint) from None
 

@@ -177,17 +177,13 @@ def test_from_arrays_builds_unwritable_network_from_file(tmp_path):
         make_array_suite(tmp_path, model, network="nowhere.py:made")
 
 
-def test_fixed_size_network_trains_at_full_image_size(tmp_path):
+def test_training_uses_full_size_if_network_needs_it_and_never_mirrors_images(tmp_path):
     torch.manual_seed(0)
     fixed = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 2))
     given = {"protocols": ("matched", "morf")}
     assert "sides=1" in make_array_suite(tmp_path, fixed, **given).runnable_plan.recipe
-    assert "sides" not in make_array_suite(tmp_path, **given).runnable_plan.recipe
-
-
-def test_suite_from_arrays_never_mirrors_images(tmp_path):
-    recipe = make_array_suite(tmp_path, protocols=("matched",)).runnable_plan.recipe
-    assert find_recipe(recipe).augmentation == "shift"
+    recipe = make_array_suite(tmp_path, **given).runnable_plan.recipe
+    assert "sides" not in recipe and find_recipe(recipe).augmentation == "shift"
 
 
 def test_learning_rate_is_found_once_before_training(tmp_path, capsys):
@@ -213,15 +209,12 @@ def test_learning_rate_is_found_once_before_training(tmp_path, capsys):
     assert again.version == suite.version and "trying" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-def test_from_arrays_copies_network_to_float32(tmp_path, capsys, dtype):
-    usual, given = make_convnet(2).to(dtype).float(), make_convnet(2).to(dtype)
+def test_from_arrays_copies_network_to_float32(tmp_path, capsys):
+    usual, given = make_convnet(2).half().float(), make_convnet(2).half()
     suite = make_array_suite(tmp_path, given)
-    name = str(dtype).removeprefix("torch.")
-    assert f"warning: the network has weights in {name}; a copy in float32 is used" in capsys.readouterr().err
+    assert "warning: the network has weights in float16; a copy in float32 is used" in capsys.readouterr().err
     torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), usual(torch.from_numpy(IMAGES)))
     assert not suite.runnable_plan.left_out
-    assert next(given.parameters()).dtype is dtype, "the caller's network keeps its type"
 
 
 def test_from_arrays_accepts_more_classes_than_labels(tmp_path):
@@ -241,26 +234,20 @@ def test_from_arrays_needs_training_images_only_for_training(tmp_path):
         roarbench.Suite.from_arrays(*given, store=tmp_path)
 
 
-OWN_NETWORK = {"protocols": ("morf", "own-network")}
-SINGLE = r".*explains a single one; roarbench\.own_network_gain\(networks"
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (OWN_NETWORK, SINGLE),
-        (OWN_NETWORK | {"train": TRAIN}, SINGLE),
+        ({"protocols": ("own-network",)}, r".*explains a single one; roarbench\.own_network_gain\(networks"),
         ({"name": "My suite"}, "name is 'My suite', expected"),
         ({"estimators": ["smothgrad"]}, "no estimator 'smothgrad'; did you mean 'sg-grad'"),
         ({"levels": [3]}, r"levels is \[3\], expected a list"),
         ({"estimators": "grad"}, r"estimators is 'grad', expected a list; write estimators=\['grad'\]"),
-        ({"levels": 0.5}, r"levels is 0\.5, expected a list; write levels=\[0\.5\]"),
     ],
 )
-def test_from_arrays_rejects_invalid_arguments_before_writing(tmp_path, given, words):
+def test_from_arrays_rejects_invalid_arguments_and_leaves_no_files(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=f"^{words}"):
-        make_array_suite(tmp_path / "a/store", make_convnet(10), **{"train": None} | given)
-    assert not (tmp_path / "a").exists()
+        make_array_suite(tmp_path / "store", make_convnet(10), **{"train": None} | given)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_from_arrays_gives_each_protocol_its_supported_fills(tmp_path):
@@ -283,7 +270,7 @@ def read_images_of_suite(suite, split):
     return (pixels.astype(np.float64).transpose(0, 3, 1, 2) - mean) / std
 
 
-@pytest.mark.parametrize("hot", [None, 20.0, 1e4, -1e4])
+@pytest.mark.parametrize("hot", [None, 20.0, -1e4])
 def test_from_arrays_clips_outlier_pixels(tmp_path, hot, capsys):
     train, labels = np.random.default_rng(0).normal(0, 0.3, (200, 3, 16, 16)).astype(np.float32), np.arange(200) % 2
     test = np.random.default_rng(1).normal(0, 0.3, (20, 3, 16, 16)).astype(np.float32)
@@ -314,33 +301,17 @@ def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (
-            {"train": (np.zeros((4, 3, 8, 8), np.uint8), [0, 1] * 2)},
-            r"expected floats .*; write \(images / 255 - mean\) / std",
-        ),
+        ({"train": (np.zeros((4, 3, 8, 8), np.uint8), [0, 1] * 2)}, r"write \(images / 255 - mean\) / std"),
         ({"train": (np.zeros((4, 3, 8, 9)), [0, 1] * 2)}, "square"),
-        ({"train": (np.full((4, 3, 8, 8), np.nan), [0, 1] * 2)}, "NaN"),
         ({"train": (np.zeros((2, 3, 8, 8)), [0, 1] * 2)}, r"labels have shape \(4,\), expected \(2,\)"),
         ({"test": (IMAGES, [0, 1, 2] * 2)}, "test labels are from 0 to 2, and the network has 2 classes"),
-        ({"test": (IMAGES, [1, 2] * 3)}, "test labels are from 1 to 2, .* write labels - 1"),
-        ({"test": (IMAGES, list("ababab"))}, "test labels are text, such as"),
-        ({"test": (IMAGES, [0.5] * 6)}, "test labels hold 0.5"),
-        ({"test": (IMAGES, np.ones((6, 3)))}, "multi-label"),
-        ({"test": (IMAGES[:0], [])}, r"test images have shape \(0, 3, 8, 8\)"),
         ({"test": IMAGES}, r"test is an ndarray, expected a pair \(images, labels\)"),
         ({"test": (IMAGES[..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
         ({"model": make_convnet(2).to("meta")}, "the network is on the device meta, .*; build the network on the CPU"),
-        ({"model": nn.Sequential(nn.ReLU(inplace=True), make_convnet(2))}, "the network modifies its input images"),
         ({"model": WithChangedOutput(make_convnet(2), lambda y: y - y.mean(0))}, "logits alone than in a batch"),
     ],
 )
 def test_from_arrays_rejects_unusable_images_labels_or_networks(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=words):
         make_array_suite(tmp_path, **given)
-
-
-@pytest.mark.parametrize("change", [lambda x: x.astype(">f4"), lambda x: torch.tensor(x, requires_grad=True)])
-def test_from_arrays_ignores_array_type_or_byte_order(tmp_path, change):
-    usual, given = make_array_suite(tmp_path), make_array_suite(tmp_path, test=(change(IMAGES), LABELS.astype(">i8")))
-    assert given.version == usual.version and given.weights == usual.weights
