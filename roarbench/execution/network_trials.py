@@ -18,7 +18,6 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error, fit_on_one_line, name_item
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.external_networks import is_view_error
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
@@ -137,9 +136,6 @@ def _try_forward_pass(model: nn.Module, images: Tensor, suite: SuiteSpec) -> Non
         with torch.inference_mode(), convert_exit_to_error():
             logits = model(images)
     except Exception as error:  # the user's network may raise anything
-        if is_view_error(error):
-            seen = f"{name} calls .view on a tensor in the memory format torch.channels_last, which torch refuses"
-            raise CallerError(f"{seen}; write .flatten(1) or .reshape(…) instead") from error
         seen = f"{name} cannot take images of {size} x {size} pixels ({describe_error(error)})"
         remedy = "; write sides = [1.0] under [recipe]" if size < record.size else ""
         raise CallerError(f"{seen}{remedy}") from error
@@ -186,7 +182,6 @@ class PeakTrials(NamedTuple):
     peak: float  # peak learning rate for the suite; the recipe's own if no trial trains the network
     trained: bool  # whether the network trained at this peak is better than chance, by the rule for explained networks
     line: str  # report for the user
-    reason: str = ""  # why this rate was chosen although a larger one is nearly as good; empty if there is none
 
 
 def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
@@ -215,7 +210,7 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
             return PeakTrials(peak, True, f"peak = {peak:g} ({line})")
         larger = f"{peaks[nearly_best[0]]:g}"
         reason = f"not {larger}, which does about as well in short trials but may diverge in full training"
-        return PeakTrials(peak, True, f"peak = {peak:g} ({line}; {reason})", reason)
+        return PeakTrials(peak, True, f"peak = {peak:g} ({line}; {reason})")
     near = f"near chance of {describe_chance(chance, images.record.classes)}"
     return PeakTrials(recipe.peak, False, f"the network stays {near} at all three peak learning rates ({line})")
 
@@ -237,8 +232,7 @@ def insert_tuned_learning_rate(text: str, path: Path, say: Callable[[str], objec
         say(f"warning: the search for a peak learning rate failed: {error}")
         return text
     say(trials.line if trials.trained else f"warning: {trials.line}")
-    comment = f"# {trials.reason}\n" if trials.reason else ""
-    return _PEAK.sub(f"{comment}peak = {trials.peak:g}", text)
+    return _PEAK.sub(f"peak = {trials.peak:g}", text)
 
 
 def _set_full_image_size_if_needed(text: str, path: Path) -> tuple[str, SuiteSpec]:

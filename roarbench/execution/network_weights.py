@@ -1,10 +1,8 @@
 """Build the networks of a suite, and load weights into them: published by torchvision or timm, or from a checkpoint.
 
-A checkpoint is a network's state dict, saved by torch.save or as safetensors. A torch file may contain the state dict
-as one entry among others, and a wrapper may have added a common prefix to the names of the weights. A checkpoint may
-define the normalisation of images, for values in [0, 1] or [0, 255] (`datasets.preprocessing`): a torch file as
-{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, and safetensors in the metadata. If a checkpoint defines none,
-images are normalised as for the suite's other networks.
+A checkpoint is a state dict, or a torch file with one state dict among other entries. The names of weights may have a
+common prefix. A checkpoint may define the normalisation of images (`datasets.preprocessing`): a torch file as
+{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, and safetensors in the metadata.
 """
 
 import argparse
@@ -53,11 +51,7 @@ def build_suite_network(suite: SuiteSpec, generator: torch.Generator, number: in
 
 
 def build_starting_network(suite: SuiteSpec, recipe: Recipe, seed: int) -> nn.Module:
-    """Build the network at the start of a training run, with random or published weights.
-
-    Raises:
-        CallerError: The published weights cannot be used.
-    """
+    """Build the network at the start of a training run, with random weights or a recipe's published weights."""
     network = build_suite_network(suite, torch.Generator().manual_seed(seed))
     if recipe.start:
         load_starting_weights(recipe.start, network, suite.dataset_record.channels, suite.model)
@@ -201,15 +195,15 @@ def _explain_misfit(loaded: Tensor, expected: Tensor) -> str:
     if loaded.is_floating_point() != expected.is_floating_point():
         kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (loaded, expected)]
         return f"has type {kinds[0]}, expected {kinds[1]}"
-    if loaded.is_meta:
-        return "has no values"
+    if loaded.is_meta or loaded.layout is not torch.strided:
+        return "has no values" if loaded.is_meta else "is sparse"
     return "" if loaded.to(expected.dtype).isfinite().all() else "contains NaN or infinity"
 
 
 class WeightFile(NamedTuple):
     """Contents of a file of weights."""
 
-    state: dict[str, Tensor]  # dense, on the CPU
+    state: dict[str, Tensor]  # on the CPU
     normalised: dict[str, Any]  # `mean`, `std` and `range`, if the file has them
 
 
@@ -253,15 +247,14 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
         warnings.simplefilter("ignore")  # torch warns about pickles and programs, but errors cover these files
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state_dict(loaded):  # in a plain state dict `mean` is a buffer of the network
-        return WeightFile(_convert_sparse_tensors(loaded), {})
+        return WeightFile(loaded, {})
     states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
     if not states:
         raise CallerError(f"{path} contains no state dict; {_SAVE_ADVICE}")
-    (key, state), *other_states = states.items()
-    if different := [other for other, value in other_states if not _have_equal_tensors(state, value)]:
-        seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
-        raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
-    return WeightFile(_convert_sparse_tensors(state), _select_normalisation(loaded))
+    if len(states) > 1:
+        seen = f"{path} contains several state dicts, {list_some(sorted(map(repr, states)))}"
+        raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{max(states)!r}], OTHER)")
+    return WeightFile(*states.values(), _select_normalisation(loaded))
 
 
 def _is_state_dict(value: Any) -> bool:
@@ -269,22 +262,11 @@ def _is_state_dict(value: Any) -> bool:
     return is_filled_dict and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
 
 
-def _have_equal_tensors(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def _convert_sparse_tensors(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value if value.layout is torch.strided else value.to_dense() for name, value in state.items()}
-
-
 def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: metadata[key] for key in _NORMALISATION_KEYS if key in metadata}
 
 
 def _explain_unreadable(path: Path, error: Exception) -> str:
-    if "TorchScript" in str(error):
-        program = f"{path} is a TorchScript program"
-        return f"{program}; save its weights with torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
     code: list[str] = []
     with suppress(Exception):
         code = torch.serialization.get_unsafe_globals_in_checkpoint(path)

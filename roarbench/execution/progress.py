@@ -15,7 +15,7 @@ from roarbench.common.text import format_bytes, format_duration
 from roarbench.datasets import parallel_decoding
 from roarbench.execution.job_graph import Step
 from roarbench.execution.scheduler import FinishedStep
-from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
+from roarbench.plan.planned_runs import find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
 
 _BAR_WIDTH = 20  # in characters
@@ -140,7 +140,6 @@ class StepDisplay(ProgressDisplay):
         self._cost, self._workers, self._load = cost, workers, load
         self._all = _TimedWork()
         self._kinds: defaultdict[str, _TimedWork] = defaultdict(_TimedWork)
-        self._running: tuple[tuple[Step, float], ...] = ()
         for step in steps:
             for timed_work in (self._all, self._kinds[_classify_step(step)]):
                 timed_work.total += cost(step)
@@ -149,7 +148,6 @@ class StepDisplay(ProgressDisplay):
     def show_event(self, event: FinishedStep) -> None:
         """Show that a step ended."""
         text = _describe_step(event)
-        self._running = self._running if event.elsewhere else event.running
         for timed_work in (self._all, self._kinds[_classify_step(event.step)]):
             timed_work.add_finished_step(self._cost(event.step), event.seconds)
         if isinstance(self.console, LogConsole):
@@ -158,20 +156,11 @@ class StepDisplay(ProgressDisplay):
             return
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
-        if event.failure:
-            self._report_failure(event, text)
-        else:
-            self.show(self._fraction_done, self.seconds_left, _describe_run_by_protocol(event) or text)
-
-    def _report_failure(self, event: FinishedStep, text: str) -> None:
-        """Report why a step failed; a reason that several steps share is reported once."""
-        if event.failure in self._reported:
-            return
-        if event.step.first_run:
-            self.console.print(f"failed: {text}: {event.failure}", soft_wrap=True)
-        else:
+        if not event.failure:
+            self.show(self._fraction_done, self.seconds_left, text)
+        elif event.failure not in self._reported:  # the failure of a step fails all runs that need the step
             self._reported.add(event.failure)
-            self.console.print(event.failure, soft_wrap=True)
+            self.console.print(f"failed: {text}: {event.failure}" if event.step.runs else event.failure, soft_wrap=True)
 
     @property
     def _fraction_done(self) -> float:
@@ -183,8 +172,7 @@ class StepDisplay(ProgressDisplay):
         overall = self._all.estimate_wall_per_core_second(self._load)
         paces = {kind: timed.estimate_wall_per_core_second(overall) for kind, timed in self._kinds.items()}
         rest = sum(paces[kind] * max(0.0, timed.total - timed.done) for kind, timed in self._kinds.items())
-        spent = (min(seconds, paces[_classify_step(step)] * self._cost(step)) for step, seconds in self._running)
-        return max(0.0, rest - sum(spent)) / self._workers
+        return rest / self._workers
 
 
 def _classify_step(step: Step) -> str:
@@ -227,21 +215,14 @@ def _make_log_fields(event: FinishedStep) -> dict[str, object]:
 
 
 def _describe_step(event: FinishedStep) -> str:
-    step = event.step
-    if step.first_run:
-        text = describe_run(PlannedRun(step.first_run.cell, step.first_run.seed))
-    else:
-        text = "reference ready" if step.kind == "reference" else step.job.name  # given weights are not trained
-    return f"{text}, done by another command" if event.elsewhere else text
-
-
-def _describe_run_by_protocol(event: FinishedStep) -> str:
-    """Describe a run by its protocol and estimator; empty for other steps and for steps of other processes."""
     run = event.step.first_run
-    if run is None or event.elsewhere:
-        return ""
-    if event.step.scores_reference:
-        return "reference scored"
-    title, verb = PROTOCOLS[find_protocol_name(run.cell)].title, "trained" if run.cell.retrain.trains else "scored"
-    details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
-    return f"{title}: {verb} {run.cell.estimator}{details}"
+    if run is None:
+        text = (
+            "reference ready" if event.step.kind == "reference" else event.step.job.name
+        )  # given weights are not trained
+    elif event.step.scores_reference:
+        text = "reference scored"
+    else:
+        details = "" if len(event.step.runs) > 1 else f" t={run.cell.t:g} seed {run.seed}"
+        text = f"{PROTOCOLS[find_protocol_name(run.cell)].title}: {run.cell.estimator}{details}"
+    return f"{text}, done by another command" if event.elsewhere else text

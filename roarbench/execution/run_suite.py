@@ -76,11 +76,8 @@ def count_workers(requested: int | None, image_side: int | None = None) -> int:
     if requested is None:
         return count_default_workers(image_side)
     most = PER_CORE * count_cores()
-    if requested < 1:
-        raise CallerError(f"--workers is {requested}, expected at least 1; use 1 to {most}")
-    if requested > most:
-        seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
-        raise CallerError(f"{seen}; use {most} or less")
+    if not 1 <= requested <= most:
+        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {PER_CORE} per core")
     return requested
 
 

@@ -19,6 +19,14 @@ from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 
+TRIES = 3  # maximum tries of a job that its machine interrupts
+_WAIT_SECONDS = 1.0  # seconds per wait for the end of a job
+# seconds between checks of the leases of other commands; the interval doubles while nothing changes
+_MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL = 0.5, 60.0
+_INTERRUPTED_SECONDS = 300.0  # seconds for which a step that was interrupted here is left to other commands
+_RELEASE_SECONDS = 1.0  # maximum seconds that an ending command waits for its database
+_MAX_CLAIMED = 2000  # maximum steps claimed per transaction
+_MIN_CLAIMED = 32  # steps of the first claim; the folder is searched for their outputs before they are claimed
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
@@ -87,16 +95,6 @@ class StepQueue:
         self._graph.done(step.job.name)
 
 
-TRIES = 3  # maximum tries of a job that its machine interrupts
-_WAIT_SECONDS = 1.0  # seconds per wait for the end of a job
-# seconds between checks of the leases of other commands; the interval doubles while nothing changes
-_MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL = 0.5, 60.0
-_INTERRUPTED_SECONDS = 300.0  # seconds for which a step that was interrupted here is left to other commands
-_RELEASE_SECONDS = 1.0  # maximum seconds that an ending command waits for its database
-_MAX_CLAIMED = 2000  # maximum steps claimed per transaction
-_MIN_CLAIMED = 32  # steps of the first claim; the folder is searched for their outputs before they are claimed
-
-
 class Heartbeat:
     """Context manager that keeps a command's leases alive."""
 
@@ -158,7 +156,6 @@ class FinishedStep(NamedTuple):
     failure: str  # reason of the failure; empty if the step succeeded
     note: str = ""  # message about the step; empty if there is none
     seconds: float = 0.0  # wall seconds of the worker; 0 if no worker of this command did the step
-    running: tuple[tuple[Step, float], ...] = ()  # steps that this command is doing, with their seconds so far
     elsewhere: bool = False  # whether another command did the step
 
 
@@ -208,7 +205,6 @@ class _Runner:
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._heartbeat = heartbeat.owner, heartbeat
         self._lease_numbers: dict[str, int] = {}  # from names of running steps to the numbers of their leases
-        self._started_at: dict[str, float] = {}
         self._stopped: set[str] = set()  # names of jobs that lost their lease and have not ended yet
         self._check_interval = _MIN_CHECK_INTERVAL
         self._interrupted_at: dict[str, float] = {}
@@ -277,7 +273,7 @@ class _Runner:
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
         """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""
         self._heartbeat.start_renewing(step.keys, lease_number)
-        self._lease_numbers[step.job.name], self._started_at[step.job.name] = lease_number, time.monotonic()
+        self._lease_numbers[step.job.name] = lease_number
         self._check_interval = _MIN_CHECK_INTERVAL
         if reason := self._queue.find_blocking_failure(step):
             yield from self._record_failure(step, reason)
@@ -329,9 +325,7 @@ class _Runner:
         try:
             if not self._retry_if_interrupted(step, outcome):
                 for event in self._record_outcome(step, outcome):
-                    now, started = time.monotonic(), self._started_at.items()
-                    running = tuple((self._queue.steps[name], now - start) for name, start in started)
-                    yield event._replace(seconds=outcome.seconds, running=running)
+                    yield event._replace(seconds=outcome.seconds)
         except LostLease:
             self._leave_to_lease_holder(step)
 
@@ -341,7 +335,7 @@ class _Runner:
         self._queue.in_other_processes.append(step.job.name)
 
     def _remove_running(self, step: Step) -> None:
-        del self._lease_numbers[step.job.name], self._started_at[step.job.name]
+        del self._lease_numbers[step.job.name]
         self._heartbeat.stop_renewing(step.keys)
 
     def _retry_if_interrupted(self, step: Step, outcome: JobOutcome) -> bool:

@@ -15,7 +15,7 @@ BAD = [  # commands as they are typed, with a part of the message
     ("run --suite folder/mine", "there is no file 'folder/mine'; `roarbench new-suite` writes one"),
     (f"run {AT} --estimators grda", "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     ("run --suite planted --max-images 2001", "--max-images 2001 is more than the 2,000 images of the larger split of"),
-    (f"run {AT} --workers 4096", "--workers 4096 is more than 4 for each core of this machine; use "),
+    (f"run {AT} --workers 4096", "--workers is 4096, expected 1 to "),
     (f"run {AT} --seeds 1001", "Invalid value for '--seeds'"),
     (f"run {AT} --address auto", "--address names a Ray cluster; add --engine ray"),
     (f"run {AT} --reference ''", "the value after --reference is empty; write a value, or leave the option"),

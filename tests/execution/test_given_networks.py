@@ -16,7 +16,6 @@ from roarbench.analysis.collect_results import collect_results
 from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
-from roarbench.compute import external_networks
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.execution import network_weights
@@ -27,12 +26,10 @@ from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.change_suite import set_explained_networks
 from roarbench.plan.given_weights_titles import make_weights_title
-from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
-from roarbench.plan.suites import find_builtin_suite
 from roarbench.store import user_files
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
@@ -90,22 +87,6 @@ def test_read_suite_reads_networks_and_record_round_trips(path):
     assert kept.networks[2].source == FILE
     with pytest.raises(CallerError, match="already specifies its explained networks; change networks in its file"):
         set_explained_networks(suite, [str(path.parent / "one.pt")])
-
-
-def test_network_that_modifies_images_in_place_is_rejected(path):
-    source = FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), ")
-    path.with_name("net.py").write_text(source)
-    save(path.with_name("three.pt"), 2, "net.make@0", source)
-    with pytest.raises(CallerError, match=r"^net.make@\S+ modifies its input images in place"):
-        check_network_and_drop_estimators(read_suite(path))
-
-
-def test_suite_with_additional_network_keeps_run_keys(path):
-    first = read_suite(path)
-    path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
-    save(path.with_name("four.pt"), 9)
-    data = "0" * 32
-    assert set(list_run_keys(first, data, None).values()) < set(list_run_keys(read_suite(path), data, None).values())
 
 
 def test_each_given_network_is_scored_under_maps_of_every_network(path, store, tmp_path):
@@ -190,13 +171,11 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
 
 
 WRONG = (
-    ("make@three.pt", "make", "networks has 'net.py:make', which specifies no weights; write NETWORK@FILE"),
-    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', but lost.pt is not a file; write NETWORK@FILE"),
-    ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other; use 3 to"),
-    ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt' with the same weights as another"),
-    ("resnet-planted@two.pt", "resnet-plantd@two.pt", "no network 'resnet-plantd'; did you mean 'resnet-planted'?"),
-    ('["own-network"]', '["own-network", "roar"]', "networks lists given weights, but roar trains networks; "),
-    ('name = "mixed"', 'name = "mixed"\nreferences = 3', "no key 'references'"),
+    ("make@three.pt", "make", "specifies no weights; write NETWORK@FILE"),
+    ("three.pt", "lost.pt", "lost.pt is not a file"),
+    ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other"),
+    ("two.pt", "./one.pt", "with the same weights as another"),
+    ('["own-network"]', '["own-network", "roar"]', "networks lists given weights, but roar trains networks"),
 )
 
 
@@ -207,43 +186,6 @@ def test_read_suite_rejects_invalid_networks(path, old, new, said):
         read_suite(path)
     assert said in str(refused.value)
     assert str(path) in str(refused.value)
-
-
-@pytest.fixture
-def libraries(tmp_path, monkeypatch):
-    """Small networks of four classes in the place of the ResNets of torchvision and timm."""
-
-    def fetch(file):
-        save(tmp_path / file, int(file[-1]))
-        return tmp_path / file
-
-    monkeypatch.setattr(external_networks, "_make_torchvision_network", lambda *asked: make_network(0))
-    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: f"{name}-{weights}")
-    monkeypatch.setattr(network_weights, "_fetch_torchvision_file", fetch)
-    about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
-    timm = SimpleNamespace(
-        is_model=lambda name: name.startswith("resnet50."),
-        create_model=lambda name, pretrained=False, **settings: make_network(len(name) if pretrained else 0),
-        get_pretrained_cfg=lambda name: about,
-    )
-    monkeypatch.setitem(sys.modules, "timm", timm)
-
-
-def test_imagenet_networks_suite_runs_on_library_weights(libraries, ran):
-    known = find_builtin_suite("imagenet-networks")
-    blocks = tuple(replace(block, estimators=("random", "grad"), levels=block.levels[-1:]) for block in known.blocks)
-    rows = ran.run(replace(known, dataset="planted", blocks=blocks))
-    assert {seed for name, t, seed in rows if name == "grad" and seed > 4} >= {100, 401, 304}
-    answers = {rows["none", 0.0, number].bits for number in range(5)}
-    assert len(answers) > 3  # so that each network has weights of its own
-    with pytest.raises(CallerError, match="already specifies its explained networks; leave --reference out"):
-        set_explained_networks(known, ["torchvision:resnet50-v1"])
-
-
-def test_missing_library_raises_caller_error_before_fetching_weights(ran, monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; run pip ins"):
-        ran.run(find_builtin_suite("imagenet-networks"))
 
 
 def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, monkeypatch):

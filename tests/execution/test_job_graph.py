@@ -103,17 +103,10 @@ def test_step_display_logs_progress_at_most_every_ten_seconds(monkeypatch):
             watch.show_event(FinishedStep(make_step(kind), "rank grad train 0 failed: no memory"))
         watch.show_event(FinishedStep(make_step("run"), "no memory"))
     *said, once, own = log.file.getvalue().splitlines()
-    assert said[0] == "  2%    about 4 min left  ROAR: trained none t=0 seed 0"
+    assert said[0] == "  2%    about 4 min left  ROAR: none t=0 seed 0"
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
     assert once == "rank grad train 0 failed: no memory"
-    assert own == "failed: roar none t=0 scalar seed 0: no memory"
-
-
-def test_step_display_calls_reference_ready():
-    log, step = Console(file=StringIO(), width=80), make_step("reference")
-    with StepDisplay(log, [step], lambda step: 1.0, workers=1) as watch:
-        watch.show_event(FinishedStep(step, "", seconds=1.0))
-    assert log.file.getvalue().rstrip().endswith("reference ready")
+    assert own == "failed: ROAR: none t=0 seed 0: no memory"
 
 
 def test_step_display_blends_estimated_and_measured_time_left():

@@ -25,12 +25,6 @@ def gelu(classes, channels, size):
 def double(*network):
     return relu(*network).double()
 
-def meta(*network):
-    return relu(*network).to("meta")
-
-def cuda(*network):
-    raise AssertionError("Torch not compiled with CUDA enabled")  # as `.cuda()` does without a GPU
-
 def many(classes, channels, size):
     return relu(classes + 1, channels, size)
 
@@ -77,11 +71,6 @@ class Softmax(Odd):
 class Mixing(Odd):
     def forward(self, x):
         return self.net(x - x.mean(0))
-
-class Viewing(Odd):
-    def forward(self, x):
-        x = self.net[0](x)
-        return self.net[3](x.view(len(x), -1)[:, :8])
 
 class Long(Odd):
     def forward(self, x):
@@ -136,11 +125,8 @@ UNUSABLE = {
     "Pair": "returned a tuple for two images",
     "Frozen": r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network",
     "Mixing": r"^net.Mixing@\S+ gives an image different logits alone than in a batch",
-    "Viewing": r"calls \.view on .* torch\.channels_last, which torch refuses; write \.flatten\(1\) or \.reshape",
     "InPlace": "modifies its input images in place",
-    "double": r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",
-    "meta": "^meta of net.py returned a network on the device meta; build it on the CPU",
-    "cuda": "(CUDA|NVIDIA).*; build (it|the network) on the CPU, because roarbench moves it to a GPU",
+    "double": r"^double of net.py returned .* weights in float64, expected float32",
     "Drawn": "with the same state dict, gives different logits: its construction draws weights",
     "Long": r"cannot take images of 8 x 8 pixels \(ValueError: \[2J(long )+(long|lon|lo|l)?…\)$",
     "fixed": r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]",

@@ -2,44 +2,35 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
-from roarbench.analysis.row_comparison import compare_rows
-from roarbench.api.suite_result import SuiteResult
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.common.errors import LostLease
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
-from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.training_and_scoring import join_mask_hashes
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import list_planned_runs, list_ranked_splits, list_run_keys, make_reference_spec
+from roarbench.plan.planned_runs import list_ranked_splits
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.plain_table_rows import list_flat_rows
-from roarbench.report.replication_comparison import format_replication, make_replication_record
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
-from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
-from tests.helpers.tables import render_text
-from tests.helpers.tiny_suite import InlineEngine, make_runs, open_rankings, removed
+from tests.helpers.tiny_suite import InlineEngine, open_rankings, removed
 
 CONTROLS = ("random", "sobel", "linear-classifier")
 ASKING = ("grad", make_twin_id("grad", "blurred"), make_twin_id("grad", "untrained"))
@@ -129,27 +120,11 @@ def test_notes_explain_missing_gain_when_networks_agree_on_no_image(done):
             explained, scored = divmod(point.seed, MAX_COMPARED_NETWORKS)
             none = pack_correctness(np.zeros(result.total, np.bool_))
             apart.results[point] = result if explained == scored else replace(result, correct=0, bits=none)
-    why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images, so own-network gain "
-    why += "cannot be computed; use networks with the same classes, or more images."
-    for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
-        table = make_suite_table(apart, protocol.name, None, None)
-        assert {row.gain.value for row in table.rows} == {None}
-        assert why in write_all_notes(table) and "runs are done" not in write_all_notes(table)
-        assert why in summarize_notes(table)
-        assert describe_total_disagreement_of_networks(results, protocol, Unit.SCALAR) == ""
-    nothing = make_suite_table(replace(results, results={}), OWN_NETWORK.name, None, None)
-    assert write_all_notes(nothing).startswith("0 of 93 runs are done;")
-
-
-def test_notes_count_done_runs_while_no_row_is_complete(done):
-    """Each protocol has 9 runs of untouched images, and at each of two levels 4 rows of 9 runs and 2 rows of 3."""
-    *_, results = done
-    part = {point: row for point, row in results.results.items() if point.cell.t in (0, LEVELS[0])}
-    for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
-        table = make_suite_table(replace(results, results=part), protocol.name, None, None)
-        said = "51 of 93 runs are done; no row has a result yet."
-        assert said in write_all_notes(table) and said in summarize_notes(table)
-        assert not any(words in line for line in summarize_notes(table) for words in ("intervals over", "One training"))
+    why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images"
+    table = make_suite_table(apart, OWN_NETWORK.name, None, None)
+    assert {row.gain.value for row in table.rows} == {None}
+    assert why in write_all_notes(table) and why in summarize_notes(table)
+    assert describe_total_disagreement_of_networks(results, OWN_NETWORK, Unit.SCALAR) == ""
 
 
 def test_one_job_scores_all_networks_and_levels_under_maps_of_one_network(done):
@@ -158,26 +133,6 @@ def test_one_job_scores_all_networks_and_levels_under_maps_of_one_network(done):
     assert len(runs) == 9 + 2 * len(LEVELS) * (each * 9 + shared * 3)
     made = [name for name in jobs if not name.startswith(("reference", "rank", "seal"))]
     assert len(made) == 3 + 2 * 3 * (each + shared)
-
-
-def test_suite_with_additional_reference_keeps_run_keys():
-    fewer, more = (list_run_keys(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
-    assert set(fewer.values()) < set(more.values())
-    again = list_run_keys(replace(SUITE, replication=1), "0" * 32, None)
-    assert set(fewer.values()).isdisjoint(again.values())
-
-
-def test_run_missing_resumes_interrupted_suite_without_rescoring(store, done):
-    """Some runs of every job are done, as by a command with fewer networks or levels."""
-    work, runs, _, results = done
-    stored = list(results.results.values())
-    store.add_results(stored[::2])
-    assert [event.failure for event in run_missing(work, runs, store, InlineEngine()) if event.failure] == []
-    found = store.read_results([run.key for run in runs])
-    assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
-    left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
-    grouped = [run.key for step in build_job_graph(work, left) for run in step.runs]
-    assert sorted(grouped) == sorted(run.key for run in left)
 
 
 def test_run_missing_skips_runs_stored_meanwhile_by_another_command(store, done):
@@ -191,20 +146,10 @@ def test_run_missing_skips_runs_stored_meanwhile_by_another_command(store, done)
     store.add_results(stored[key] for key in others)
     ended = [first, *events]
     assert [event.failure for event in ended if event.failure] == []
-    assert store.find_done_keys(list(stored)) == stored.keys()
+    found = store.read_results(list(stored))
+    assert {key: row.bits for key, row in found.items()} == {key: row.bits for key, row in stored.items()}
     did = [run.key for event in ended if not event.elsewhere for run in event.step.runs]
     assert sorted(did) == sorted(stored.keys() - set(others))
-
-
-def test_run_missing_completes_job_without_previously_failed_runs(store, done):
-    work, runs, _, _ = done
-    together = next(step for step in build_job_graph(work, runs) if len(step.runs) > 2)
-    failed = {run.key: "no room" for run in together.runs[::2]}
-    store.failures.record_runs_failed_until_retry(together.runs[::2], "no room")
-    ended = list(run_missing(work, runs, store, InlineEngine()))
-    told = {run.key: event.failure for event in ended if event.failure for run in event.step.runs}
-    assert told == failed
-    assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs} - failed.keys()
 
 
 def test_results_of_a_job_are_stored_atomically(store, done):
@@ -235,49 +180,6 @@ def test_estimator_without_network_has_the_same_rankings_for_networks_beyond_the
     deviation, shape = find_estimator("deviation"), suite.dataset_record.shape
     specs = [make_ranking_spec(suite, "da7a", shape, deviation, Unit.SCALAR, number) for number in range(3)]
     assert specs[0] == specs[1] == specs[2] and specs[0].splits == (Split.TRAIN, Split.TEST)
-
-
-def test_compare_rows_with_control_returns_gain_of_row(done):
-    """The gain of the control is 0 by construction; tables compare no pairs of rows, so there is no verdict."""
-    work, *_, results = done
-    held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
-    gains = {row.estimator: row.gain for row in held.rows}
-    compare = partial(compare_rows, SuiteDraws(results, Unit.SCALAR, Bootstrap()), OWN_NETWORK, Unit.SCALAR)
-    one, turned = compare("grad", "random"), compare("random", "grad")
-    assert one.gain == pytest.approx(gains["grad"]) and one.comparison is None
-    assert turned.gain == pytest.approx(gains["grad"].negative)
-    both = compare(*ASKING[:2]).gain
-    assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
-    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
-    found = SuiteResult(SUITE, ResultsQuery(work.workspace.root), results).compare("random", "grad", "own-network")
-    assert found.beside_zero == (OwnNetworkVerdict.BY_CONSTRUCTION, verdict)
-
-
-def test_replication_has_new_networks_and_row_comparison(done):
-    """The boards have different numbers of images, because networks agree on other images."""
-    work, *_, results = done
-    again = replace(results, suite=replace(SUITE, replication=1), results={})
-    assert {point.seed // 10_000 for point in list_planned_runs(again.suite)} == {1}
-    seeds = {make_reference_spec(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
-    assert len(seeds) == 2
-    held = make_own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
-    found = compare_boards(held, replace(held, images=held.images + 1))
-    assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
-    assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))
-    both = {ROAR: found, OWN_NETWORK: found}
-    shown = render_text(format_replication(both, results, again))
-    assert [shown.count(words) for words in (" again [95%]", "ROAR, own", "Own-network gain, own")] == [2, 1, 1]
-    asked, own = shown.split("Own-network gain, own")
-    (verdict,) = (row.network.verdict for row in held.rows if row.estimator == "grad")
-    line = next(line for line in own.splitlines() if line.startswith(" grad "))
-    assert " vs 0" in own and line.rstrip().endswith(f" {verdict}") and " vs Random" in asked
-    parts = make_replication_record(both, results, again)
-    assert [*parts] == ["suite", "replication", "roar", "own_network"] and parts["roar"] == parts["own_network"]
-    for row in held.rows:
-        if row.estimator in CONTROLS:
-            assert row.predicted.low is None
-        else:
-            assert row.predicted.high - row.gain.value == pytest.approx(np.sqrt(2) * (row.gain.high - row.gain.value))
 
 
 @pytest.mark.soak

@@ -19,18 +19,15 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import network_weights, training_and_scoring
-from roarbench.execution import training_and_scoring as networks
 from roarbench.execution.network_weights import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suite import Block
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomise_weights
-from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tiny_suite import (
     SUITE,
     TEST,
@@ -67,12 +64,6 @@ def test_published_weights_have_torchvision_normalisation(weights):
     torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
 
 
-def save_script(path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
-
-
 class CodeInPickle:
     def __reduce__(self):
         return print, ("code of the file was run",)
@@ -81,19 +72,18 @@ class CodeInPickle:
 @pytest.mark.parametrize(
     "write",
     [
-        *(lambda path, n=n: path.write_bytes(pickle.dumps({"a": [1]}, n)) for n in range(pickle.HIGHEST_PROTOCOL + 1)),
-        *(lambda path, some=some: path.write_bytes(some) for some in (b"", b"text", b"PK\x03\x04", b"\x80\x02no")),
+        lambda path: path.write_bytes(pickle.dumps({"a": [1]})),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"PK\x03\x04"),
         lambda path: torch.save({"state_dict": {0: torch.zeros(2)}}, path),
-        lambda path: torch.save([1, 2], path),
         lambda path: torch.save({"a": CodeInPickle()}, path),
-        save_script,
         lambda path: path.with_suffix(".safetensors").write_bytes(b"nothing that anyone saved"),
     ],
 )
 def test_load_given_weights_rejects_files_without_state_dict(tmp_path, write, capsys):
     """The code of a pickle is never run, and torch's own warnings do not appear."""
     write(tmp_path / "w.pt")
-    refused = pytest.raises(CallerError, match=r"^[^\n]*; [^\n]*save (its )?weights with torch.save\([^\n]*$")
+    refused = pytest.raises(CallerError, match=r"^[^\n]*; [^\n]*save weights with torch.save\([^\n]*$")
     with warnings.catch_warnings(record=True) as said, refused:
         warnings.simplefilter("always")
         load(next(tmp_path.iterdir()))
@@ -127,30 +117,19 @@ def set_bias(values):
 @pytest.mark.parametrize(
     ("make", "seen"),
     [
-        (lambda w: {"extra": torch.zeros(1)}, " is missing and 32 more; use weights of resnet8, or specify your"),
         (lambda w: dict(list(w.items())[:-1]), "linear.bias is missing;"),
         (set_bias(torch.zeros(5)), "linear.bias has shape (5,), expected (4,);"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
         (set_bias(torch.full((4,), math.nan)), "linear.bias contains NaN or infinity;"),
-        (set_bias(torch.full((4,), 1e300, dtype=torch.float64)), "linear.bias contains NaN or infinity;"),
+        (set_bias(torch.zeros(4).to_sparse()), "linear.bias is sparse;"),
         (set_bias(torch.zeros(4, dtype=torch.int8)), "linear.bias has type int8, expected float32;"),
         (set_bias(torch.zeros(4, device="meta")), "linear.bias has no values;"),
-        (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, " is missing"),
-        (
-            lambda w: {"student": w, "teacher": double_weights(w)},
-            "different weights under 'student', 'teacher'; save one of them",
-        ),
-        (lambda w: {"generator": w, "discriminator": {"x": torch.zeros(1)}}, "weights under 'generator', 'discrim"),
+        (lambda w: {"student": w, "teacher": w}, "several state dicts, 'student', 'teacher'; save one of them"),
         (lambda w: [w], f"contains no state dict; {SAVE}"),
         (lambda w: network(), f"is never run; if you trust the file, load it and {SAVE}"),
         (lambda w: {"net": w, "mean": [0.5] * 3}, "has mean [0.5, 0.5, 0.5] and std None; expected 3 numbers each"),
-        (lambda w: {"net": w, "mean": 120, "std": 30.0}, "has mean 120 and std 30.0; expected 3 numbers each"),
         (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "[1.0, 1.0, 1.0, 1.0]; expected 3 numbers"),
-        (lambda w: {"net": w, "mean": "120", "std": "111"}, "has mean 120 and std 111; expected 3 numbers each"),
-        (
-            lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3},
-            "which suits images in [0, 1] and images in [0, 255]; write std",
-        ),
+        (lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3}, "which suits images in [0, 1] and images in [0, 255]"),
         (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
     ],
 )
@@ -160,10 +139,6 @@ def test_load_given_weights_rejects_mismatched_state_dicts(tmp_path, weights, ma
         load(tmp_path / "w.pt")
     assert seen in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def double_weights(state):
-    return {name: 2 * value for name, value in state.items()}
 
 
 def average_weights(state):
@@ -179,40 +154,25 @@ def average_weights(state):
         lambda w: {"model_state_dict": w, "args": argparse.Namespace(lr=0.1)},
         lambda w: {"state_dict": {f"model.{name}": value for name, value in w.items()}, "hyper_parameters": {"a": 1}},
         lambda w: {f"module._orig_mod.{name}": value for name, value in w.items()},
-        lambda w: {"state_dict": w, "state_dict_ema": dict(w)},
-        lambda w: {name: value.to_sparse() if value.ndim == 2 else value for name, value in w.items()},
         lambda w: {name: torch.nn.Parameter(value.double()) for name, value in w.items()},
         average_weights,
     ],
 )
 def test_load_given_weights_accepts_common_checkpoint_layouts(tmp_path, weights, wrap):
-    """Layouts of torchvision's training script, Lightning, DataParallel, torch.compile, timm's EMA, and SWA."""
+    """Layouts of torchvision's training script, Lightning, DataParallel, torch.compile, and SWA."""
     path, model = tmp_path / "w.safetensors", network()  # a pickle despite its name
     torch.save(wrap(weights), path)
     assert load(path, model) is None
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_load_given_weights_reads_16_bit_safetensors_by_content(tmp_path, weights, kind):
-    rounded = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
-    save_file(rounded, tmp_path / "w.bin")
-    model = network()
-    load(tmp_path / "w.bin", model)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, rounded[name].to(value.dtype)), name
-
-
 @pytest.mark.parametrize(
     ("said", "mean", "std"),
     [
-        ({"mean": [120] * 3, "std": [30] * 3}, 120.0, 30.0),
         ({"mean": torch.tensor([120.0] * 3), "std": np.array([30.0] * 3)}, 120.0, 30.0),
         ({"mean": (0.5,) * 3, "std": (0.25,) * 3}, 127.5, 63.75),
-        ({"mean": [0.5] * 3, "std": [1.0] * 3}, 127.5, 255.0),
         ({"mean": [103.5] * 3, "std": [1] * 3}, 103.5, 1.0),  # as in Caffe
         ({"mean": [0] * 3, "std": [1] * 3, "range": 1}, 0.0, 255.0),
-        ({"mean": [0] * 3, "std": [1] * 3, "range": 255}, 0.0, 1.0),
         ({"mean": [0.5] * 3, "std": [0.5] * 3, "range": torch.tensor(255)}, 0.5, 0.5),
     ],
 )
@@ -223,31 +183,22 @@ def test_load_given_weights_scales_normalisation_to_255(tmp_path, weights, said,
     assert {type(number) for part in norm for number in part} == {float}
 
 
-def test_mismatched_weights_error_suggests_own_network_or_its_weights(tmp_path, weights):
-    torch.save(double_weights(weights) | {"extra": torch.zeros(1)}, tmp_path / "w.pt")
-    said = "use weights of resnet50, or specify your own network in a suite's file"
-    for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; use weights of that network")):
-        with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
-            load(tmp_path / "w.pt", name=name)
-
-
 def drop_batch_norm_statistics(state):
     """Drop batch norm statistics, which change even at learning rate 0."""
     return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
 
 
-def test_networks_start_from_published_weights_for_every_seed(weights, tmp_path, monkeypatch):
+def test_networks_start_from_published_weights(weights, tmp_path, monkeypatch):
     """The learning rate is 0, so trainings keep the weights; a file with a wrong checksum is rejected."""
     started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=make_weights_title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
     blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
     work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
     rank_all(work, *CONTROLS)
-    for seed in (0, 1):
-        common = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
-        networks.train_common_network(work, common)
-        found = drop_batch_norm_statistics(work.get_stored_network(common.key).load_weights())
-        torch.testing.assert_close(found, drop_batch_norm_statistics(weights), rtol=0, atol=0)
+    common = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1)
+    training_and_scoring.train_common_network(work, common)
+    found = drop_batch_norm_statistics(work.get_stored_network(common.key).load_weights())
+    torch.testing.assert_close(found, drop_batch_norm_statistics(weights), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
     fit = Mock(return_value=0.0)
     monkeypatch.setattr(training_and_scoring, "fit", fit)
@@ -288,23 +239,13 @@ def test_make_weights_title_contains_file_checksum(tmp_path):
         network_weights._find_torchvision_file_name("resnet18", "IMAGENET1K_V9")
 
 
-def test_suite_file_sets_start_weights_in_recipes(tmp_path):
-    said = f'"{OTHER}"\nweights = "IMAGENET1K_V1"'
-    suite = read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', said)))
-    for recipe in (suite.recipe, suite.reference_recipe):
-        assert find_recipe(recipe).start == f"{OTHER}/IMAGENET1K_V1"
-    for wrong in ("'mine.pt'", "0"):
-        with pytest.raises(CallerError, match=f"start is {wrong}, expected torchvision:NAME/WEIGHTS"):
-            read_suite(write_suite(tmp_path, f"{TEXT}start = {wrong}\n"))
-
-
 def test_given_network_is_scored_and_explained_with_its_normalisation(tmp_path):
     """Controls use the normalisation of the suite, so their rankings equal those without given weights."""
     path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
     model = randomise_weights(build_network(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(tmp_path, replace(SUITE, given=make_weights_title(str(path)))), given=(str(path),))
-    networks.train_or_read_reference(work.explained[0])
+    training_and_scoring.train_or_read_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
     weights = work.explained[0].load_trained().state_dict()
     images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)

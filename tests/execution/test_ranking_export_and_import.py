@@ -97,12 +97,6 @@ def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_pa
         assert [event.failure for event in events if event.failure] == []
         found = store.read_results(store.list_result_keys(""))
     assert {key: found[key].bits for key in answers} == answers
-    (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
-    with (
-        ResultsStore.open(make_default_url(tmp_path / "c")) as store,
-        pytest.raises(StoreError, match="is not in both index.json and the folder"),
-    ):
-        import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
 
 
 def edit_index(folder, **values):
@@ -119,11 +113,10 @@ TAMPERED = {
     "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
     "additional file": (lambda f: (f / "more.pt").write_text(""), "more.pt is not in both index.json and the folder"),
     "path outside folder": (lambda f: edit_index(f, files={"../away": ""}), "not in both"),
-    "other images": (lambda f: edit_index(f, data="0" * 32), "on images 00000000, expected tiny v1 on images with"),
-    "no index": (lambda f: (f / "index.json").unlink(), "index.json; name a folder of `roarbench rankings export`"),
+    "other images": (lambda f: edit_index(f, data="0" * 32), "on images 00000000"),
+    "no index": (lambda f: (f / "index.json").unlink(), "name a folder of `roarbench rankings export`"),
     "a link": (replace_by_link, "is a link"),
     "a newer format": (lambda f: edit_index(f, format=2), "its format is 2"),
-    "about of two lines": (lambda f: edit_index(f, about="a\nb"), "not an index of rankings"),
 }
 
 
@@ -151,18 +144,10 @@ def test_rankings_export_and_import_commands_transfer_rankings(tmp_path, capsys,
     assert "2 rankings; next: roarbench run" in capsys.readouterr().err
     assert command("run", *small, tmp_path / "b") == 0
     assert not list((tmp_path / "b").glob("rankings/*/locks"))
-    networks = tmp_path / "networks"
-    capsys.readouterr()
-    assert command("rankings", "export", networks, *small, tmp_path / "a", "--about", "lab", "--references-only") == 0
-    assert command("rankings", "import", networks, *small, tmp_path / "c") == 0
-    assert capsys.readouterr().err.count("only explained networks") == 2
 
 
 def test_exported_references_contain_only_existing_predictions(tmp_path, capsys, monkeypatch):
-    """A machine that retrains predicts classes of training images by the imported networks.
-
-    The second store exports to a third, and back to the first, which has fewer predictions.
-    """
+    """A machine that retrains predicts classes of training images by the imported networks."""
     of = (Block(ROAR, ("random", "grad"), (0.5,), seeds=1), Block(OWN_NETWORK, ("random", "grad"), (0.5,), seeds=1))
     publish(monkeypatch, replace(SUITE, blocks=of, references=3))
     words = ("--suite", "tiny", "--max-images", "8", "--store")
@@ -176,18 +161,12 @@ def test_exported_references_contain_only_existing_predictions(tmp_path, capsys,
     first, second = (read_outcomes(make_default_url(tmp_path / name)) for name in "ab")
     assert {key: bits for key, (bits, _) in first.items()} == {key: second[key][0] for key in first}
     assert command("rankings", "export", tmp_path / "more", *words, tmp_path / "b", *alone) == 0
-    for name in "ac":
-        assert command("rankings", "import", tmp_path / "more", *words, tmp_path / name) == 0
-    assert len(list((tmp_path / "c").glob("references/*/train.npz"))) == 3
-    assert command("rankings", "import", tmp_path / "out", *words, tmp_path / "c") == 0
+    assert command("rankings", "import", tmp_path / "more", *words, tmp_path / "a") == 0  # has fewer predictions
     path, *_ = (tmp_path / "b").glob("references/*/weights.pt")
     flip(path)
     capsys.readouterr()
     assert command("rankings", "export", tmp_path / "none", *words, tmp_path / "b", *alone) == 2
     assert f"nothing was exported: the reference in {path.parent} is damaged" in capsys.readouterr().err
-    path.unlink()
-    assert command("rankings", "export", tmp_path / "none", *words, tmp_path / "b", *alone) == 2
-    assert f"lacks 1 file of tiny v1, such as {path.relative_to(tmp_path / 'b')}" in capsys.readouterr().err
 
 
 BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))

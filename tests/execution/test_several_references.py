@@ -2,20 +2,13 @@
 
 import shutil
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.compute.bit_planes import find_removed_bits
-from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import predict_logits
-from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.compute_maps import compute_importance_maps
-from roarbench.execution import ranking_jobs
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_images_and_masks import remove_features
@@ -76,20 +69,6 @@ def test_runs_use_reference_seed_mod_r_and_replication_new_seeds():
     told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
     assert explained(told, "class-template") == explained(TWO)  # class-template uses the class predicted by the network
     assert set(explained(TWO, "random").values()) == {""}
-
-
-@pytest.mark.slow
-def test_class_controls_use_each_networks_predictions(done):
-    work, *_ = done
-    norm = Normalisation.of(work.images)
-    class_images = compute_class_templates_and_classifier(work.images)
-    for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
-        found = ranking_jobs.make_maps_for_networks([(told, row.id)], Split.TEST, 0, 8)[told, row.id].importance
-        batch = ranking_jobs.load_batch(told, Split.TEST, 0, 8, norm)
-        assert batch.targets.tolist() == told.store.load_predictions(Split.TEST).targets[:8].tolist()
-        batch = batch._replace(class_images=class_images)
-        expected = compute_importance_maps([row], None, batch, torch.zeros(3, 1, 1))[row.id]
-        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.slow

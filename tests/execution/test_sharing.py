@@ -1,6 +1,5 @@
 """Several commands on one store: shared steps, leases, and a folder shared by machines."""
 
-import json
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -11,10 +10,9 @@ import pytest
 from sqlalchemy import select, update
 
 from roarbench.analysis.row_consistency import explain_inconsistency
-from roarbench.common.enums import ScoredNetwork, Split
-from roarbench.common.errors import MachineError, RunError
+from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.execution import job_graph, ranking_jobs, scheduler
+from roarbench.execution import ranking_jobs, scheduler
 from roarbench.execution.artifact_verification import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import run_missing
@@ -71,21 +69,6 @@ def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sle
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
     assert runs[0].key not in names[1]
     assert store.find_done_keys([run.key for run in runs]) == {run.key for run in runs}
-
-
-def test_blocked_run_is_reported_only_after_its_lease_is_released(fresh, store, sleeps, monkeypatch):
-    def no_reference(explained):
-        raise RunError("no luck")
-
-    monkeypatch.setattr(job_graph, "train_or_read_reference", no_reference)
-    work, runs = fresh
-    blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.of_this_process()
-    lease(store, [blocked[0].key], living)
-    sleeps.append(lambda: store.release_leases([blocked[0].key], living))
-    events = run_missing(work, blocked, store, InlineEngine())
-    failed = [event.step.first_run for event in events if event.step.first_run and event.failure]
-    assert failed == [blocked[1], blocked[0]]
-    assert store.list_leases() == []
 
 
 def test_lost_lease_stops_job_without_writing_results(fresh, store, sleeps, monkeypatch):
@@ -220,18 +203,3 @@ def test_suites_with_other_splits_or_levels_share_one_store(retrained_first, tmp
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]
                 assert explain_inconsistency(found, found[0].weights) == ""
-
-
-def test_store_accepts_two_recorded_checksums_of_one_ranking(tmp_path):
-    """Earlier versions stored one checksum per suite."""
-    with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
-        spec = work.make_ranking_spec_of_run(runs[-1])
-    with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_, store):
-        manifest = other.rankings.get_folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
-        told = json.loads(manifest.read_text())
-        del told["same_as"]
-        manifest.write_text(json.dumps(told))
-        results = store.read_results([runs[-1].key]).values()
-        wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
-        recorded = read_recorded_checksums(make_work(tmp_path, wide), results)
-        assert all(each.checksum == each.current_checksum for each in recorded)

@@ -1,7 +1,6 @@
 """Jobs of a worker match derivations without shortcuts."""
 
 import json
-import pickle
 import shutil
 from dataclasses import replace
 
@@ -88,14 +87,6 @@ def test_rank_shard_rejects_ranking_begun_on_another_kind_of_device(work, other,
         ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
-def test_map_provenance_splits_seconds_of_device_clock(work, monkeypatch):
-    """Two controls share the seconds equally."""
-    monkeypatch.setattr(ranking_jobs, "choose_processor_or_gpu_clock", lambda device: iter([10.0, 14.0]).__next__)
-    request = [(work.explained[0], name) for name in ("random", "sobel")]
-    made = ranking_jobs.make_maps_for_networks(request, Split.TEST, 0, 8)
-    assert [each.provenance.seconds for each in made.values()] == [2.0, 2.0]
-
-
 def test_run_rejects_rankings_of_another_network(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
@@ -148,15 +139,6 @@ def test_manifest_records_prediction_stability_of_noisy_copies(work, other):
         assert 0 < found.prediction_stability < 1
 
 
-@pytest.mark.slow
-def test_manifest_records_share_of_tied_features(work):
-    rank_all(work, "grad", "random")
-    assert 0 <= open_rankings(work, "grad").files[Split.TEST]["ties"] < 1
-    features = np.prod(work.images.record.shape)
-    for split, count in COUNTS.items():
-        assert open_rankings(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
-
-
 def make_run(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
     found = make_runs(work)[0]
     cell = replace(found.cell, estimator=estimator, order=Order.MORF, retrain=retrain, t=t, unit=Unit.SCALAR)
@@ -203,7 +185,3 @@ def test_random_redrawn_draws_masks_during_training(work):
     assert (first.rankings, first.smoothness) == ("", None)
     with pytest.raises(CallerError, match="^fill 'blur' is .* once per image, but random-redrawn .*; use fill 'mean'$"):
         score(work, replace(run, cell=replace(run.cell, fill="blur")))
-
-
-def test_scored_runs_can_be_pickled():
-    assert pickle.loads(pickle.dumps(training_and_scoring.ScoredRuns([]))) == training_and_scoring.ScoredRuns([])
