@@ -192,7 +192,6 @@ def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float
 
 
 def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
-    """Return the seconds in which a device computes one training image, from counted operations."""
     speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
     return TRAIN * suite.recipe_record.mean_relative_image_area * count_cost_per_image(suite).flops / speed
 

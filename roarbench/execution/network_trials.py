@@ -94,7 +94,6 @@ def check_network_and_drop_estimators(suite: SuiteSpec) -> ApplicableSuite:
 
 
 def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> ApplicableSuite:
-    """Drop the estimators that do not apply to one of a suite's several networks."""
     singles = (
         replace(suite, model=network.model, own=replace(own, source=network.source), networks=())
         for network in suite.networks

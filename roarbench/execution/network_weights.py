@@ -173,7 +173,6 @@ def _strip_name_prefixes(state: dict[str, Tensor], wanted: Set[str]) -> dict[str
 
 
 def _check_weights_fit(state: Mapping[str, Tensor], model: nn.Module, path: Path, network: str) -> None:
-    """Raise a one-line CallerError if weights belong to another network or are not finite."""
     expected = {name: tensor for name, tensor in model.state_dict().items() if is_weight_not_counter(name)}
     loaded = {name: tensor for name, tensor in state.items() if is_weight_not_counter(name)}
     faults = [f"{name} is missing" for name in expected.keys() - loaded.keys()]
@@ -254,7 +253,8 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     if len(states) > 1:
         seen = f"{path} contains several state dicts, {list_some(sorted(map(repr, states)))}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{max(states)!r}], OTHER)")
-    return WeightFile(*states.values(), _select_normalisation(loaded))
+    (state,) = states.values()
+    return WeightFile(state, _select_normalisation(loaded))
 
 
 def _is_state_dict(value: Any) -> bool:

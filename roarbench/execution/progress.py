@@ -2,9 +2,7 @@
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 from rich.console import Console
@@ -77,27 +75,6 @@ class ProgressDisplay:
             self.console.print(f"{min(1.0, fraction_done):4.0%}  {left:>18}  {text}", soft_wrap=True)
 
 
-@dataclass
-class _TimedWork:
-    """Estimated core-seconds of a kind of work, and the measured time of the finished steps."""
-
-    total: float = 0.0
-    done: float = 0.0  # finished work, core-seconds by estimate
-    timed: float = 0.0  # work in `done` that this command's workers did
-    wall_seconds: float = 0.0  # wall seconds that workers took for `timed`
-
-    def add_finished_step(self, cost: float, wall_seconds: float) -> None:
-        """Add a finished step; its wall seconds are 0 if no worker did it."""
-        self.done += cost
-        self.timed += cost if wall_seconds else 0.0
-        self.wall_seconds += wall_seconds
-
-    def estimate_wall_per_core_second(self, expected: float) -> float:
-        """Return wall seconds per core-second: at first the expected value, then gradually the measured value."""
-        weight = _EQUAL_WEIGHT_SHARE * self.total
-        return (self.wall_seconds + weight * expected) / (self.timed + weight) if self.timed + weight else expected
-
-
 class StageDisplay(ProgressDisplay):
     """Display of the current stage among a fixed number of stages."""
 
@@ -119,8 +96,7 @@ class StageDisplay(ProgressDisplay):
 class StepDisplay(ProgressDisplay):
     """Display of the progress of steps and of the time left.
 
-    Each kind of step is timed separately, because the estimates of different kinds err by different factors. Measured
-    times replace the estimates gradually (`_EQUAL_WEIGHT_SHARE`).
+    Measured times replace the estimates gradually (`_EQUAL_WEIGHT_SHARE`).
 
     Args:
         cost: Returns the expected core-seconds of a step.
@@ -138,18 +114,16 @@ class StepDisplay(ProgressDisplay):
     ) -> None:
         super().__init__(console)
         self._cost, self._workers, self._load = cost, workers, load
-        self._all = _TimedWork()
-        self._kinds: defaultdict[str, _TimedWork] = defaultdict(_TimedWork)
-        for step in steps:
-            for timed_work in (self._all, self._kinds[_classify_step(step)]):
-                timed_work.total += cost(step)
+        self._total, self._done = sum(map(cost, steps)), 0.0  # core-seconds by estimate
+        self._timed, self._wall_seconds = 0.0, 0.0  # work that this command's workers did, and their wall seconds
         self._reported = set[str]()  # reasons of failures
 
     def show_event(self, event: FinishedStep) -> None:
         """Show that a step ended."""
         text = _describe_step(event)
-        for timed_work in (self._all, self._kinds[_classify_step(event.step)]):
-            timed_work.add_finished_step(self._cost(event.step), event.seconds)
+        self._done += self._cost(event.step)
+        self._timed += self._cost(event.step) if event.seconds else 0.0
+        self._wall_seconds += event.seconds
         if isinstance(self.console, LogConsole):
             progress = {"share": self._fraction_done, "seconds_left": round(self.seconds_left)}
             self.console.write_line(text, **_make_log_fields(event), **progress)
@@ -164,21 +138,14 @@ class StepDisplay(ProgressDisplay):
 
     @property
     def _fraction_done(self) -> float:
-        return min(1.0, self._all.done / max(self._all.total, 1e-9))
+        return min(1.0, self._done / max(self._total, 1e-9))
 
     @property
     def seconds_left(self) -> float:
-        """Return the wall seconds left, at the measured pace of each kind of step."""
-        overall = self._all.estimate_wall_per_core_second(self._load)
-        paces = {kind: timed.estimate_wall_per_core_second(overall) for kind, timed in self._kinds.items()}
-        rest = sum(paces[kind] * max(0.0, timed.total - timed.done) for kind, timed in self._kinds.items())
-        return rest / self._workers
-
-
-def _classify_step(step: Step) -> str:
-    if step.kind == "rank" and step.group:
-        return "submission"
-    return "score" if step.first_run and not step.first_run.cell.retrain.trains else step.kind
+        """Return the wall seconds left: at first by the expected pace, then gradually by the measured pace."""
+        weight = _EQUAL_WEIGHT_SHARE * self._total
+        pace = (self._wall_seconds + weight * self._load) / max(self._timed + weight, 1e-9)
+        return pace * max(0.0, self._total - self._done) / self._workers
 
 
 class DecodingDisplay(ProgressDisplay):

@@ -114,7 +114,6 @@ def _list_ranking_specs_of_suite(work: JobContext) -> list[RankingSpec]:
 
 
 def _list_ranking_and_network_files(work: JobContext, specs: Sequence[RankingSpec]) -> list[str]:
-    """Return the paths, within a store, of all files of these rankings and of the explained networks."""
     names = {work.rankings.get_folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if needs_explained_network(work.suite) else ():
         names[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.ranked_splits)]
@@ -128,7 +127,6 @@ def _drop_prediction_files(names: Iterable[str]) -> set[str]:
 
 
 def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
-    """Copy these files and flush them to the disk; return the target."""
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
@@ -150,7 +148,6 @@ def read_bundle_index(folder: Path) -> BundleIndex:
 
 
 def _check_bundle_index(work: JobContext, folder: Path, index: BundleIndex, specs: Sequence[RankingSpec]) -> None:
-    """Raise StoreError if a folder is of another suite or other images, or has missing or unexpected files."""
     expected = f"{work.suite.title} on images with fingerprint {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
         raise StoreError(f"{folder} has files for {index.suite} on images {index.data[:8]}, expected {expected}")

@@ -119,7 +119,6 @@ def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> No
 
 
 def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    """Make the maps of one group of estimators for each of several explained networks."""
     if not parts[0].estimators[0].submitted:
         return _make_builtin_maps(parts)
     return [_make_submitted_maps(part) for part in parts]

@@ -274,7 +274,6 @@ def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles:
 
 
 def _list_cells_of_row(suite: SuiteSpec, cell: Cell) -> set[Cell]:
-    """Return the cells that a suite plans for the estimator of this cell."""
     planned = (run.cell for run in list_planned_runs(suite) if run.cell.estimator == cell.estimator)
     return set(map(_drop_fill_and_unit, planned))
 

@@ -222,7 +222,6 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
 
 
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
-    """Return the runs that score each explained network on untouched images."""
     points = list_clean_runs_of_explained_networks(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
 

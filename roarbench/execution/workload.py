@@ -245,7 +245,6 @@ def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: 
 
 
 def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
-    """Return whether the masks of all training images are too large for a worker's memory."""
     return train_images * prod(suite.dataset_record.shape) // 8 >= _MAX_MASK_BYTES
 
 

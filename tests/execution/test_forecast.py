@@ -11,7 +11,6 @@ import torch
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, MachineError, NoRoom, RunError, StoreError
 from roarbench.common.job_interface import JobOutcome
-from roarbench.compute.networks import NetworkCost
 from roarbench.execution import forecast, rate_measurement
 from roarbench.execution.forecast import CORE, GPU, Plan, Rates, assume_rates, estimate_gpu_busy_share, make_plan
 from roarbench.execution.rate_measurement import measure_or_assume_rates, measure_worker_rates
@@ -68,6 +67,10 @@ def test_plan_text_and_record_match_hand_computed_values():
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
     assert "noise" not in quiet.format_text()
     assert compute_extra_seconds(PLAN, quiet)[1] == 150 * 2.0 / 2, "CPU cores draw noise"
+    submitted = replace(PLAN, work=WORK._replace(images_submitted=40))
+    assert "  submission  40 maps by submitted code  not measured" in submitted.format_text()
+    assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
+    assert submitted.estimate_wall_seconds(replace(HERE, submission=2.0)) == 3860 + 40 * 2.0 / 2
     more = replace(PLAN, workers=8)
     unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, if present
     assert compute_extra_seconds(more, unranked) == [20 * 4.0 / 8, 20 * 4.0 / 4]
@@ -89,19 +92,6 @@ def test_full_disk_is_refused_before_the_runs(tmp_path, monkeypatch):
         monkeypatch.setattr(forecast.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
         with pytest.raises(StoreError, match="the plan needs 7 MB more") if refused else nullcontext():
             forecast.refuse_full_disk(work, "data", Workspace(tmp_path), workers=2)
-
-
-def test_plan_uses_rates_of_submissions_and_fills():
-    submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
-    assert "  submission  40 maps by submitted code  not measured\n" in submitted.format_text()
-    assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
-    assert submitted.make_json_record()["estimates"][0]["parts"]["submission"] is None
-    filled = replace(submitted, work=submitted.work._replace(images_filled=30))
-    measured = replace(HERE, submission=2.0, fill=4.0)
-    known = replace(filled, estimates=(measured,))
-    assert known.estimate_wall_seconds(measured) == PLAN.estimate_wall_seconds(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
-    assert "  filling     30 images                     2 min\n" in known.format_text()
-    assert "not measured" not in known.format_text()
 
 
 def test_measure_worker_rates_returns_seconds_per_image(monkeypatch):
@@ -178,14 +168,6 @@ def test_assume_rates_uses_launch_time_for_small_networks_on_gpu():
         large = assume_rates(find_builtin_suite(name), GPU)
         assert large.train == pytest.approx(3 * count_cost_per_image(find_builtin_suite(name)).flops / speed)
         assert large.busy == 1
-
-
-@pytest.mark.parametrize(("network", "change"), [("resnet-quick", "compile=true"), ("timm:some", "epochs=9")])
-def test_assume_rates_excludes_replay_for_compiled_and_external_networks(network, change, monkeypatch):
-    suite = find_builtin_suite("cifar10")
-    monkeypatch.setattr(forecast, "count_cost_per_image", lambda suite: NetworkCost(10**6, 0, 0))
-    changed = replace(suite, model=network, recipe=f"{suite.recipe}({change})")
-    assert assume_rates(changed, GPU).train == pytest.approx(0.007 / suite.recipe_record.batch)
 
 
 def test_workers_share_gpu_only_while_it_waits_for_launches():

@@ -31,7 +31,7 @@ from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store import user_files
-from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url
+from roarbench.store.results import ReproductionOutcome
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
@@ -125,7 +125,7 @@ def ran(tmp_path, store, monkeypatch):
         assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
         return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
-    def again(row, *files, store=store):
+    def again(row, *files):
         return reproduce(RerunRequest(row.run.key, references=files), workspace, store, console).verdict
 
     return SimpleNamespace(run=run, again=again)
@@ -164,10 +164,6 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
     explained, scored = map(make_weights_title, (one, four))
     with pytest.raises(CallerError, match=f"this run has maps of {explained} and scores {scored}; for {scored} add "):
         ran.again(lent, one)
-    with ResultsStore.open(make_default_url(path.parent / "other")) as store:
-        store.add_results([lent])
-        with pytest.raises(CallerError, match="scores another network, which this store lacks; add --ref"):
-            ran.again(lent, one, store=store)
 
 
 WRONG = (

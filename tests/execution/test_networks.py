@@ -13,9 +13,8 @@ from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RankingM
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.train import fit
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import run_images_and_masks, training_and_scoring
+from roarbench.execution import run_images_and_masks
 from roarbench.execution import training_and_scoring as networks
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_images_and_masks import remove_features
@@ -124,24 +123,16 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
     """The reference replaces the mean by black, so that the mean fill is black."""
     filled, black = (Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean")), (0.0, 0.0, 0.0)
     suite = replace(COMMON, name="black", blocks=tuple(filled), references=1)
-    with completed(tmp_path, suite) as (work, runs, jobs, store):
+    with completed(tmp_path, suite) as (work, runs, jobs, _):
         made = [name for name in jobs if name.startswith("network")]
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         common, untouched = train_on_exchanged_masks(work, 0, make_ranking_masks(work, CONTROLS), mean=black), runs[0]
         assert (untouched.cell.estimator, untouched.cell.fill) == (CLEAN, "zero")
         assert_same_weights(work.get_stored_network(untouched.network).load_weights(), common.state_dict())
         tuned = train_on_exchanged_masks(work, 1_000_000, make_ranking_masks(work, ["grad"]), common, black)
-        blackened, norm = replace(work, images=replace(work.images, mean=black)), Normalisation.of(work.images)
-        filled = [run for run in runs if run.cell.fill == "zero"]
-        for run in (run for run in filled if run.cell.estimator_of_stored_ranking == find_estimator("grad")):
-            own = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
-            assert_same_weights(own.state_dict(), tuned.state_dict())
-            mean = replace(run, cell=replace(run.cell, fill="mean"))
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(training_and_scoring, "load_stored_common_network", lambda *_, own=own: own)
-                patch.setattr(Normalisation, "of", lambda _: norm)
-                expected = tiny_suite.score(blackened, mean).correctness
-            np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, expected)
+        run = next(run for run in runs if (run.cell.estimator, run.cell.fill) == ("grad", "zero"))
+        own = networks.load_stored_common_network(work, run, open_rankings_of_run(work, run))
+        assert_same_weights(own.state_dict(), tuned.state_dict())
 
 
 def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, monkeypatch):

@@ -11,7 +11,6 @@ import torch
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
-from roarbench.common.errors import LostLease
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
@@ -26,7 +25,6 @@ from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
@@ -123,7 +121,7 @@ def test_notes_explain_missing_gain_when_networks_agree_on_no_image(done):
     why = f"The 3 networks predict the same class for none of the {tiny_suite.TEST} test images"
     table = make_suite_table(apart, OWN_NETWORK.name, None, None)
     assert {row.gain.value for row in table.rows} == {None}
-    assert why in write_all_notes(table) and why in summarize_notes(table)
+    assert why in write_all_notes(table) and any(why in note for note in summarize_notes(table))
     assert describe_total_disagreement_of_networks(results, OWN_NETWORK, Unit.SCALAR) == ""
 
 
@@ -150,20 +148,6 @@ def test_run_missing_skips_runs_stored_meanwhile_by_another_command(store, done)
     assert {key: row.bits for key, row in found.items()} == {key: row.bits for key, row in stored.items()}
     did = [run.key for event in ended if not event.elsewhere for run in event.step.runs]
     assert sorted(did) == sorted(stored.keys() - set(others))
-
-
-def test_results_of_a_job_are_stored_atomically(store, done):
-    *_, results = done
-    one, two = list(results.results.values())[:2]
-    keys, owner = (one.run.key, two.run.key), Owner.of_this_process()
-    (number,) = store.claim_leases([LeaseRequest(keys)], owner, 1).granted.values()
-    store.release_leases([two.run.key], owner)
-    with pytest.raises(LostLease):
-        store.add_results([one, two], number)
-    assert store.find_done_keys(keys) == set()
-    with pytest.raises(LostLease):
-        store.failures.record_runs_failed_until_retry([one.run, two.run], "no room", number)
-    assert store.failures.find_stop_reasons(keys) == {}
 
 
 def test_training_images_are_ranked_only_for_networks_of_retraining_runs():
