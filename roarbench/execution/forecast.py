@@ -45,7 +45,7 @@ class Rates:
     device: str  # device that trains, scores, explains and ranks; CPU cores decode images
     gpus: int  # number of GPUs; 0 if the device is a core
     basis: str  # source of the rates; empty if just measured on this machine
-    decode: float  # to read and crop an image
+    decode: float  # to read and crop an image; assumed, not measured
     train: float  # to train on an image once, in an epoch
     predict: float  # to score an image
     explain: float  # for one forward and backward pass

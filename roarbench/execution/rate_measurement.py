@@ -6,11 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import nn
 
 from roarbench.common.device_settings import (
@@ -34,7 +31,6 @@ from roarbench.compute.prediction import choose_scoring_batch_size, predict_logi
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, use_fastest_exact_kernels
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import decode_image
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
@@ -42,7 +38,6 @@ from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.forecast import (
     CORE,
     GPU,
-    PHOTO,
     Rates,
     assume_rates,
     estimate_gpu_busy_share,
@@ -93,7 +88,7 @@ def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: C
 
 
 def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
-    """Time decoding, noise, ranking and every other kind of work in `work` on a few random images in this process."""
+    """Time noise, ranking and other kinds of work in `work` on a few random images in this process."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps
@@ -104,7 +99,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     explained = _count_affordable_images(EXPLAIN * flops, min(SHARD, choose_map_batch_size(suite, 1)), device)
     n = max(batch, explained)
-    inputs = draw_random_degraded_images(record.shape, n, device)
+    inputs = _draw_random_degraded_images(record.shape, n, device)
     generator, norm = torch.Generator().manual_seed(0), _make_fixed_normalisation(record)
     model = build_suite_network(suite, generator).to(device)
     labels = torch.randint(record.classes, (n,), generator=generator)
@@ -114,9 +109,10 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     black = torch.full((record.channels, 1, 1), -2.0, device=device)
     layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(device)
-    photo, scored = _make_photograph(record), min(n, choose_scoring_batch_size(record.size))
+    assumed, scored = assume_rates(suite, CORE), min(n, choose_scoring_batch_size(record.size))
     predict = partial(predict_logits, model, inputs, norm, scored)
     explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
+    rank = partial(rank_to_bit_planes, importance, explained_batch.ids.numpy(), layout)
     wall_start, processor_start = time.perf_counter(), time.process_time()
     train = _time_training(_set_images_per_pass(recipe, batch), model, record, flops) if work.images_trained else 0.0
     model.eval()
@@ -124,14 +120,13 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
-        decode=measure_mean_seconds(lambda: decode_image(photo, record)),
+        decode=assumed.decode,
         train=train,
-        predict=measure_mean_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
-        explain=measure_mean_seconds(explain) / explained if work.images_explained else 0.0,
-        draw=measure_mean_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
-        rank=measure_mean_seconds(lambda: rank_to_bit_planes(importance, explained_batch.ids.numpy(), layout))
-        / explained,
-        fill=assume_rates(suite, CORE).fill,
+        predict=_measure_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
+        explain=_measure_seconds(explain) / explained if work.images_explained else 0.0,
+        draw=_measure_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
+        rank=_measure_seconds(rank) / explained,
+        fill=assumed.fill,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
@@ -165,7 +160,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    inputs, seconds = draw_random_degraded_images(record.shape, images, device), 0.0
+    inputs, seconds = _draw_random_degraded_images(record.shape, images, device), 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_processor_or_gpu_clock(device)
     with use_fastest_exact_kernels():
@@ -193,7 +188,7 @@ def _refuse_too_large_recipes(suite: SuiteSpec, work: Work) -> None:
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
         batch = compute_micro_batch_size(recipe, work.train)
-        inputs = draw_random_degraded_images(record.shape, batch, choose_device())
+        inputs = _draw_random_degraded_images(record.shape, batch, choose_device())
         model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
@@ -208,17 +203,16 @@ def _count_affordable_images(flops: float, most: int, device: torch.device) -> i
     return max(_MIN_IMAGES, min(most, int(_MAX_OPERATIONS[device.type] / flops)))
 
 
-def measure_mean_seconds(call: Callable[[], object], rounds: int = 1) -> float:
-    """Return the mean time of calls after an untimed call: processor seconds, or wall seconds until a GPU is done."""
+def _measure_seconds(call: Callable[[], object]) -> float:
+    """Return the time of a call after an untimed call: processor seconds, or wall seconds until a GPU is done."""
     call()
     clock = choose_processor_or_gpu_clock(choose_device())
     start = clock()
-    for _ in range(rounds):
-        call()
-    return (clock() - start) / rounds
+    call()
+    return clock() - start
 
 
-def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
+def _draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
     """Draw n random images of shape (c, h, w), with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)
@@ -226,12 +220,3 @@ def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: tor
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
     fill = torch.full((shape[0],), 128.0)
     return DegradedImages(pixels.to(device), removed.to(device), fill.to(device), Unit.SCALAR)
-
-
-def _make_photograph(record: DatasetRecord) -> bytes:
-    """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
-    coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
-    side = PHOTO * record.size
-    file = BytesIO()
-    Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
-    return file.getvalue()

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
-from roarbench.execution.run_suite import schedule_runs_on_workers
+from roarbench.execution.run_suite import do_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
 from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
@@ -346,11 +347,9 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
     lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
     measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
-        with schedule_runs_on_workers(work, [run], store, measure, workers, console) as (display, events):
+        with closing(do_runs_on_workers(work, [run], store, measure, workers, console)) as events:
             for event in events:
-                if not event.failure:
-                    display.show_event(event)
-                elif event.step.first_run:  # after a failure of a needed step, the run's own failure gives the reason
+                if event.failure and event.step.runs:  # after a failure of a needed step, the run itself fails
                     raise RunError(event.failure)
         return store.read_results([run.key])[run.key]
 

@@ -1,8 +1,8 @@
 """Run a suite: decode its images, do the missing runs on workers, store the results, and print messages."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,10 +141,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     options = request.start, request.check_files
-    schedule = schedule_runs_on_workers(work, todo, store, measure, workers, console, *options)
-    with schedule as (display, events):
+    with closing(do_runs_on_workers(work, todo, store, measure, workers, console, *options)) as events:
         for event in events:
-            display.show_event(event)
             failed += len(event.step.runs) if event.failure else 0
             if event.step.first_run in _list_reference_runs(suite_results):
                 stored = collect_stored_results(suite, store, work.images)
@@ -190,10 +188,9 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
     say = partial(console.print, soft_wrap=True)
     measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
-    schedule = schedule_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
-    with schedule as (display, events):
+    events = do_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
+    with closing(events):
         for event in events:
-            display.show_event(event)
             if event.failure:
                 raise RunError(event.failure)
     _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
@@ -263,8 +260,7 @@ def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobConte
     raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 
 
-@contextmanager
-def schedule_runs_on_workers(
+def do_runs_on_workers(
     work: JobContext,
     runs: list[Run],
     store: ResultsStore,
@@ -273,17 +269,17 @@ def schedule_runs_on_workers(
     console: Console,
     start: Start = start_local_workers,
     check_files: bool = False,
-) -> Iterator[tuple[StepDisplay, Iterator[FinishedStep]]]:
-    """Start workers, measure their rates, and yield a progress display with the events of finished steps.
-
-    The caller passes the events to the display.
-    """
+) -> Generator[FinishedStep, None, None]:
+    """Start workers, measure their rates, do the runs, and show and yield an event for each finished step."""
     verify_images_and_rankings(work, runs, check_files)
-    with ExitStack() as stack, start(workers) as engine:
+    with start(workers) as engine:
         rates = measure(engine)
         cost = partial(estimate_step_seconds, work, rates=rates)
-        with StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load) as display:
-            yield display, stack.enter_context(closing(run_missing(work, runs, store, engine)))
+        display = StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load)
+        with display, closing(run_missing(work, runs, store, engine)) as events:
+            for event in events:
+                display.show_event(event)
+                yield event
 
 
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:

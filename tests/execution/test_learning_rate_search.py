@@ -70,13 +70,6 @@ def test_new_suite_file_has_tuned_peak_and_full_sides(working_folder):
     assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
 
 
-def test_new_suite_file_has_default_peak_when_search_fails(working_folder):
-    said = []
-    text, _ = write_suite_for_network(working_folder, "def build(classes, channels, size): return 1", said)
-    assert "warning: the search for a peak learning rate failed: " in "\n".join(said)
-    assert "\npeak = 0.2 " in text and "sides" not in text
-
-
 def write_suite_without_signal(folder):
     """Write a table of noise whose three classes have 70, 23 and 7 % of the rows, and its suite."""
     rng, path = np.random.default_rng(0), folder / "noise.csv"

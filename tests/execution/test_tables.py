@@ -8,17 +8,6 @@ from leaderboard.live_store import read_views
 from leaderboard.pictures import read_pictures
 from roarbench.plan.suite import NO_NEIGHBOURS
 
-OWN = """
-name = "lab"
-about = "a table"
-data = {known = "breast-cancer"}
-network = {name = "mlp"}
-recipe = {like = "tabular@1"}
-add_controls = false
-protocols = ["morf"]
-estimators = ["random", "grad"]
-levels = [0.5]
-"""
 SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 
 

@@ -96,7 +96,7 @@ def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[JobContext, list
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (ranking_jobs, ranking_jobs, job_graph):
+    for module in (ranking_jobs, job_graph):
         patch.setattr(module, "IMAGES_PER_PASS", explained)
     patch.setattr(job_graph, "SHARD", shard)
 
