@@ -59,7 +59,6 @@ class SandboxAnswer(NamedTuple):
     fault: Fault | None  # the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
-    memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
     ended: SandboxExit
 
 
@@ -126,14 +125,11 @@ def _make_answer(
         maps = tuple(_read_maps(task, header, numbers))
         fault = find_nonfinite_map_fault(maps) if maps else _UNREADABLE
     reported = header or {}
-    memory = reported.get("memory")
-    peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
         maps=maps if fault is None else (),
         fault=fault,
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
-        memory=tuple(map(_read_number, peaks)),
         ended=ended,
     )
 
