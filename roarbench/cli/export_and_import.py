@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
-    from roarbench.store.transfer import ImportOutcome
 
 rankings = typer.Typer(
     help="Export or import the rankings of a suite, so that others retrain without computing maps.",
@@ -82,18 +81,12 @@ def import_(
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
-            restored = {row.run.key for row in read_archived_rows(results.database, outcome.new)}
-            for line in _summarize_import(file, outcome, len(restored)):
-                err.print(line, soft_wrap=True)
-
-
-def _summarize_import(file: Path, outcome: "ImportOutcome", restored: int) -> Iterator[str]:
-    yield (
-        f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
-        f"{len(outcome.conflicts)} are stored already with other predictions and were not imported"
-    )
-    if restored:
-        yield f"archived before, and now back: {format_count(restored, 'result')}; `run-info KEY` shows the reasons"
+            counts = f"{len(outcome.new)} results are new, {len(outcome.known)} are stored already"
+            conflicts = f"{len(outcome.conflicts)} are stored already with other predictions and were not imported"
+            err.print(f"read: {file}: {counts}, {conflicts}", soft_wrap=True)
+            if restored := {row.run.key for row in read_archived_rows(results.database, outcome.new)}:
+                count = format_count(len(restored), "result")
+                err.print(f"archived before, and now back: {count}; `run-info KEY` shows the reasons", soft_wrap=True)
 
 
 @rankings.command("export")

@@ -18,8 +18,8 @@ from roarbench.cli import terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.command_line import PART, SMALL
-from tests.helpers.commands import PROGRAM
+from tests.helpers.command_line import PART, RUNS, SMALL
+from tests.helpers.commands import PROGRAM, rows
 from toy import linear
 
 
@@ -86,6 +86,30 @@ def test_json_log_format_reports_errors_as_json(call, monkeypatch, tmp_path):
         line = json.loads(wrong.err)
         assert (wrong.code, line["level"], line["message"].startswith(said)) == (2, "error", True)
     assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("last", [5, RUNS])
+def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monkeypatch):
+    add, file, added = ResultsStore.add_results, tmp_path / "results.sqlite", []
+
+    def remove(store, new, *more):
+        rows = list(new)
+        stored = add(store, rows, *more)
+        added.extend(rows)
+        if len(added) == last:
+            file.unlink()
+        return stored
+
+    monkeypatch.setattr(ResultsStore, "add_results", remove)
+    run = ("run", *PART, "--store", tmp_path)
+    code, _, said = call(*run)
+    (kept,) = tmp_path.glob("results.sqlite.kept-*")
+    assert code == 1 and f"its rows were saved in {kept}: move that file back" in said.splitlines()[-1]
+    kept.rename(file)
+    assert rows(tmp_path) >= last
+    assert call(*run).code == 0
+    assert rows(tmp_path) == RUNS
 
 
 @pytest.mark.process
