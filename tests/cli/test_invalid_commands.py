@@ -72,7 +72,7 @@ def unchanged(made):
     [
         ("a.tml", "there is no file 'a.tml'; `roarbench new-suite` writes one, `roarbench suites` lists all suites"),
         ("note.toml", "cannot read note.toml: No such file or directory; `roarbench new-suite FOLDER` writes one"),
-        ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml (`roarbench new-suite`)"),
+        ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml"),
     ],
 )
 def test_suite_option_reads_file_names_as_paths(call, tmp_path, monkeypatch, name, message):
