@@ -22,8 +22,8 @@ from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimator
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.map_input import Batch
+from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_normal_noise
 from tests.helpers.networks import CountingPasses
 

@@ -14,10 +14,9 @@ from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import release_freed_cpu_memory
 from roarbench.compute.external_networks import extract_logits
-from roarbench.compute.network_checks import are_logits_equal
 from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
-from roarbench.estimators.faster_networks import copy_frozen_sharing_weights, copy_with_folded_batchnorm
+from roarbench.estimators.network_copies import copy_for_threads, copy_frozen_sharing_weights
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass, for the same reason
@@ -91,24 +90,15 @@ class ThreadedNetworks(NamedTuple):
     def copy_and_compute_logits(
         cls, networks: Sequence[nn.Module], pixels: Tensor
     ) -> tuple["ThreadedNetworks", list[Tensor]]:
-        """Copy networks for as many threads as torch uses, and compute their logits for all images.
-
-        A copy has its batch norms folded if folding changes the logits only by rounding.
-        """
-        folded = [copy for network in networks if (copy := copy_with_folded_batchnorm(network, pixels[:2]))]
-        if len(folded) < len(networks):
-            uncopied = cls([networks])
-            return uncopied, uncopied.compute_logits(pixels)
-        logits = cls._copy([*networks, *folded]).compute_logits(pixels)
-        pairs = zip(logits[: len(networks)], logits[len(networks) :], strict=True)
-        equal = (are_logits_equal(own, other) and torch.equal(own.argmax(1), other.argmax(1)) for own, other in pairs)
-        fastest = [copy if same else network for network, copy, same in zip(networks, folded, equal, strict=True)]
-        return cls._copy(fastest), logits[: len(networks)]
-
-    @classmethod
-    def _copy(cls, networks: Sequence[nn.Module]) -> "ThreadedNetworks":
-        count = min(torch.get_num_threads(), _MOST_THREADS)
-        return cls([list(map(copy_frozen_sharing_weights, networks)) for _ in range(count)])
+        """Copy networks for as many threads as torch uses, and compute their logits for all images."""
+        copies = [copy for network in networks if (copy := copy_for_threads(network, pixels[:2]))]
+        if len(copies) < len(networks):
+            threaded = cls([networks])
+        else:
+            count = min(torch.get_num_threads(), _MOST_THREADS)
+            others = [list(map(copy_frozen_sharing_weights, copies)) for _ in range(count - 1)]
+            threaded = cls([copies, *others])
+        return threaded, threaded.compute_logits(pixels)
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:
         """Compute each network's logits for all images, (n, classes)."""

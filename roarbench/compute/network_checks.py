@@ -32,12 +32,12 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not torch.equal(copied, images):
         seen = f"{name} modifies its input images in place, so every later pass would get other images"
         raise CallerError(f"{seen}; begin its forward with x = x.clone()")
-    if not are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
+    if not _are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
         raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
-    if not are_logits_equal(logits, alone):
+    if not _are_logits_equal(logits, alone):
         seen = f"{name} gives an image different logits alone than in a batch"
         raise CallerError(f"{seen}; remove operations that mix images, such as batch norm without running statistics")
     return _list_warnings(logits, name)
@@ -52,7 +52,7 @@ def load_state_and_check_logits(model: nn.Module, rebuilt: nn.Module, images: Te
     """
     rebuilt.load_state_dict(model.state_dict())
     logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
-    if are_logits_equal(logits, rebuilt_logits):
+    if _are_logits_equal(logits, rebuilt_logits):
         return
     outside = ", ".join(_list_tensors_outside_state(model)) or "random numbers or a random order"
     seen = f"{name}, built again with the same state dict, gives different logits: its construction draws {outside}"
@@ -99,7 +99,7 @@ def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
     return has_gradient
 
 
-def are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
+def _are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
     """Return whether logits are equal up to rounding (torchvision's networks: 2e-6 of the largest logit in float32)."""
     if logits.shape != other_logits.shape:
         return False

@@ -14,8 +14,8 @@ from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
 from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit, use_exact_float32
 from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
-from roarbench.estimators.faster_networks import convert_precision
 from roarbench.estimators.map_input import Batch, MapInput, blur
+from roarbench.estimators.network_copies import convert_precision
 from roarbench.estimators.shared_pass import MapRequest, SharedPassMaps, compute_shared_pass_maps
 
 # maximum images per pass; the number is fixed, because the rounding of convolutions depends on the batch size

@@ -11,8 +11,8 @@ from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.estimators.catalogue import BaseAndForm, list_plain_and_noisy_bases
 from roarbench.estimators.estimator import PAPER_SETTINGS, SEED, SharedPassSettings
 from roarbench.estimators.families.gradients import ReportLogits, compute_logit_gradients
-from roarbench.estimators.faster_networks import SplitStem
 from roarbench.estimators.map_input import Batch, make_baseline_images
+from roarbench.estimators.network_copies import SplitStem
 from roarbench.estimators.random_draws import compute_noise_scale, draw_normal_noise
 
 _FORMS_WITHOUT_NOISE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}

@@ -34,9 +34,9 @@ from roarbench.estimators.compute_maps import (
     count_fitting_images,
 )
 from roarbench.estimators.estimator import SEED, Estimator
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.map_input import Batch, blur, make_image_ids
+from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_other_targets
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image

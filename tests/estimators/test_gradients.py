@@ -13,7 +13,7 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.estimator import IG_STEPS, PAPER_SETTINGS
 from roarbench.estimators.families.gradients import compute_logit_gradients
-from roarbench.estimators.faster_networks import SplitStem, fold_batchnorm, split_after_first_convolution
+from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.shared_pass import MapRequest, compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
 from tests.helpers.streamed import seeded

@@ -1,4 +1,4 @@
-"""Make a network faster: fold its batch norms, split off its affine stem, compute in bfloat16, or copy it for threads.
+"""Copies of networks: with batch norms folded, split after the affine stem, in bfloat16, or for threads.
 
 The stem, which is the first convolution with its batch norm folded in, is affine, so it maps a straight path of images
 to a straight path of outputs. Gradients at the points of the output path can therefore be summed before they are passed
@@ -7,10 +7,7 @@ forward and a backward pass for every point.
 """
 
 import copy
-from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +16,6 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.enums import Precision
-
-_OBSERVED = (nn.Conv2d, nn.BatchNorm2d, nn.Linear)
 
 
 class Bf16Network(nn.Module):
@@ -112,73 +107,33 @@ def _return_logits_field(graph: Graph) -> None:
         graph.erase_node(result)
 
 
-def copy_with_folded_batchnorm(model: nn.Module, images: Tensor) -> nn.Module | None:
-    """Copy a network for use in another thread, and fold each batch norm into the convolution before it.
+def copy_for_threads(model: nn.Module, images: Tensor) -> nn.Module | None:
+    """Copy a network in eval mode for use in another thread; `images` are a few inputs, float (n, c, h, w).
 
-    Unlike `fold_batchnorm`, this function does not trace the network: hooks observe the order of layers in one pass, so
-    the function also works for networks that torch.fx cannot trace and for subclasses of convolutions. The caller must
-    compare the logits of the network and the copy, because the network may also use the output of a convolution
-    elsewhere.
-
-    Args:
-        model: In eval mode; not changed.
-        images: A few inputs that show the order of layers, float (n, c, h, w).
-
-    Returns:
-        The copy; None if the network is on a GPU, is compiled or has hooks, if copying fails, or if the copy still runs
-        modules of the original, for example because an attribute of the network is a function that calls them.
+    The result is None if the network is on a GPU, is compiled or has hooks, if copying fails, or if the copy still runs
+    modules of the original, for example because an attribute of the network is a function that calls them.
     """
     weights = (*model.parameters(), *model.buffers())
     if any(weight.device.type != "cpu" for weight in weights) or any(map(_has_hooks_or_is_compiled, model.modules())):
         return None
+    called_originals: list[nn.Module] = []
     try:
-        copied, observed = copy_frozen_sharing_weights(model), _count_calls_and_pair_batchnorms(model, images)
-        if _count_calls_and_pair_batchnorms(copied, images) != observed:
-            return None
-        for norm, convolution in observed.pairs.items():
-            if observed.calls[norm] == observed.calls[convolution] == 1:
-                before: Any = copied.get_submodule(convolution)
-                after: Any = copied.get_submodule(norm)
-                copied.set_submodule(convolution, fuse_conv_bn_eval(before, after))
-                copied.set_submodule(norm, nn.Identity().eval())
+        copied = copy_frozen_sharing_weights(model)
+        with ExitStack() as hooks, torch.no_grad():
+            for module in model.modules():
+                hooks.enter_context(module.register_forward_hook(lambda module, *rest: called_originals.append(module)))
+            copied(images.clone())
     except Exception as error:  # the user's network may raise anything
         if is_out_of_memory(error):
             raise
         return None
-    return copied
+    return None if called_originals else copied
 
 
 def copy_frozen_sharing_weights(model: nn.Module) -> nn.Module:
     """Copy a network's modules but share the weights in memory; the copy's parameters have requires_grad=False."""
     frozen = {id(tensor): nn.Parameter(tensor.detach(), requires_grad=False) for tensor in model.parameters()}
     return copy.deepcopy(model, frozen | {id(tensor): tensor for tensor in model.buffers()})
-
-
-class _LayerCalls(NamedTuple):
-    """Calls of modules in one forward pass."""
-
-    calls: Counter[str]  # from a module's name to its number of calls
-    pairs: dict[str, str]  # from a batch norm's name to the name of the convolution whose output is its input
-
-
-@torch.no_grad()
-def _count_calls_and_pair_batchnorms(model: nn.Module, images: Tensor) -> _LayerCalls:
-    """Count calls of convolutions, batch norms and linear layers, and pair each batch norm with its convolution."""
-    names: dict[nn.Module, str] = {layer: name for name, layer in model.named_modules() if isinstance(layer, _OBSERVED)}
-    observed, outputs = _LayerCalls(Counter(), {}), list[tuple[str, Tensor]]()
-
-    def observe(module: nn.Module, inputs: Sequence[Any], output: Any) -> None:
-        observed.calls[names[module]] += 1
-        if isinstance(module, nn.Conv2d):
-            outputs.append((names[module], output))
-        elif type(module) is nn.BatchNorm2d and module.running_mean is not None:
-            observed.pairs.update((names[module], before) for before, made in outputs if inputs and made is inputs[0])
-
-    with ExitStack() as hooks:
-        for layer in names:
-            hooks.enter_context(layer.register_forward_hook(observe))
-        model(images.clone())
-    return observed
 
 
 def _has_hooks_or_is_compiled(module: nn.Module) -> bool:
