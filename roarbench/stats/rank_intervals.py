@@ -1,6 +1,6 @@
 """Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -158,24 +158,3 @@ def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[fro
         largest = {group for group in joined if not any(group < other for other in joined)}
         groups = {group for group in groups if not group <= tied} | largest
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
-
-
-def find_rows_in_reversed_order(
-    name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
-) -> tuple[str, ...]:
-    """Find rows that differ significantly from the row `name` on both boards, but in opposite directions."""
-    if name not in first_board or name not in second_board:
-        return ()
-    boards = (first_board, second_board)
-    return tuple(
-        other
-        for other in first_board
-        if other in second_board and {_compare_ranks(board[name], board[other]) for board in boards} == {-1, 1}
-    )
-
-
-def _compare_ranks(first: RankInterval, second: RankInterval) -> int:
-    """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
-    if not first.groups or not second.groups or not set(first.groups).isdisjoint(second.groups):
-        return 0
-    return 1 if first.place < second.place else -1

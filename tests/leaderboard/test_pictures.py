@@ -79,7 +79,7 @@ def test_picture_masks_equal_masks_of_runs_and_saved_pictures_load(ranked, tmp_p
     assert read_pictures(found, tmp_path) is None
     made = read_pictures(found, folder)
     assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
-    assert made.kinds == ("map", "own", "matched", "other") and made.seconds["grad"] > 0
+    assert made.kinds == ("map", "own", "matched", "other")
     assert Image.open(io.BytesIO(made.sheet("grad"))).size == (made.side * len(made.numbers), made.side * 4)
     assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
     dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
