@@ -26,7 +26,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.user_files import read_suites
 
 SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the `ShownStore` for the app's script, as JSON
-# data set and explained network whose boards are shown, as for `analysis.load_results.matches_query`; empty for all
+# data set and explained network whose boards are shown, as for `analysis.load_results.matches_selection`; empty for all
 Selection = tuple[str, str]
 ALL: Selection = ("", "")
 _PAUSE = 10.0  # seconds between checks for new results
