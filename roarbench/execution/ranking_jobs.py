@@ -147,9 +147,9 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
     limits = compute_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
-    if answer.fault is not None:
+    if answer.refusal is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
-        raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
+        raise RunError(f"{answer.refusal.kind}: {answer.refusal}")
     (importance,) = answer.maps
     provenance = MapProvenance(answer.ended.cpu, precision=Precision.FLOAT32, device=find_map_device(estimator))
     maps = MapWithProvenance(importance, provenance)
