@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.callable_signatures import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.api.inputs import is_table, to_tensor
 from roarbench.api.maps_of_explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
 from roarbench.api.ranking_and_removal import check_map_shape
+from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
