@@ -89,7 +89,9 @@ def make_maps_for_networks(
     maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
         parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
-        for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
+        is_submitted = parts[0].estimators[0].submitted
+        made_maps = [_make_submitted_maps(part) for part in parts] if is_submitted else _make_builtin_maps(parts)
+        for part, maps_by_estimator in zip(parts, made_maps, strict=True):
             maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
     return maps
 
@@ -116,12 +118,6 @@ def _load_group_inputs(
 
 def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
-
-
-def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    if not parts[0].estimators[0].submitted:
-        return _make_builtin_maps(parts)
-    return [_make_submitted_maps(part) for part in parts]
 
 
 def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
