@@ -166,7 +166,7 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
 WRONG = (
     ("make@three.pt", "make", "specifies no weights; write NETWORK@FILE"),
     ("three.pt", "lost.pt", "lost.pt is not a file"),
-    ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other"),
+    ("two.pt", "one.pt", "own-network compares networks with each other"),
     ("two.pt", "./one.pt", "with the same weights as another"),
     ('["own-network"]', '["own-network", "roar"]', "networks lists given weights, but roar trains networks"),
 )
