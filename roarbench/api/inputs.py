@@ -1,25 +1,19 @@
-"""Convert a caller's photographs, images, labels and maps, or raise CallerError with a one-line message."""
+"""Convert a caller's images, labels, maps and numbers, or raise CallerError with a one-line message."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Real
-from pathlib import Path
+import sys
+import warnings
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-import PIL.Image
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from roarbench.common.errors import CallerError
-from roarbench.common.text import describe_error, describe_type
-from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, is_deep_grey
-from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
-from roarbench.plan.data_section import read_published_preprocessing
+from roarbench.common.text import describe_error
 
+IMAGE_SHAPE = "(n, c, h, w), or (n, columns, 1, 1) for a table"
 _OUTLIER_SHARE = 1e-4  # share of the values at each end that may be outliers
 _SAMPLED_VALUES = 10**6  # per channel, for the quantiles
 
@@ -31,10 +25,18 @@ class ValueRange(NamedTuple):
     high: NDArray[np.float64]
 
 
+def warn_caller(message: str) -> None:
+    """Warn in the name of the first function on the call stack that is outside of this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals["__name__"].startswith("roarbench."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
+
+
 def to_array(values: Any, subject: str = "the values", expected: str = "real numbers") -> NDArray[Any]:
     """Convert an array, a tensor or nested lists of numbers to a numeric array in native byte order."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise CallerError(f"{subject} are a masked array; write {subject.rpartition(' ')[2]}.filled(VALUE)")
+        raise CallerError(f"{subject} are a masked array; fill it with .filled(VALUE)")
     try:
         if isinstance(values, Tensor):
             values = values.detach().cpu()
@@ -45,20 +47,9 @@ def to_array(values: Any, subject: str = "the values", expected: str = "real num
     except (TypeError, ValueError, RuntimeError) as error:  # from NumPy and torch: ragged lists, sparse tensors …
         seen = describe_error(error)
         raise CallerError(f"{subject} cannot be read as an array ({seen}); pass one array or tensor") from None
-    if array.dtype == object and array.size and all(isinstance(value, Real) for value in array.flat):
-        array = np.array(array.tolist())  # pandas may store numbers as objects
     if array.dtype.kind not in "biuf":
-        raise CallerError(f"{subject} {_describe_non_numeric_type(array)}, expected {expected}")
+        raise CallerError(f"{subject} have type {array.dtype}, expected {expected}")
     return np.ascontiguousarray(array) if array.ndim else array
-
-
-def _describe_non_numeric_type(array: NDArray[Any]) -> str:
-    if not array.size or array.dtype.kind not in "OUS":
-        return f"have type {array.dtype}"
-    first = next((value for value in array.flat if not isinstance(value, Real)), None)
-    if isinstance(first, str | bytes):
-        return f"are text, such as {str(first)!r}"
-    return f"are {describe_type(first)}" if array.ndim == 0 else f"hold {describe_type(first)}"
 
 
 def to_tensor(values: Any, subject: str = "the values") -> Tensor:
@@ -68,16 +59,10 @@ def to_tensor(values: Any, subject: str = "the values") -> Tensor:
 
 def read_images(images: Any, subject: str = "images") -> Tensor:
     """Convert images, finite floats (n, c, h, w), to float32."""
-    if remedy := _advise_if_not_array(images):
-        raise CallerError(f"{subject} are {describe_type(images)}; {remedy}")
-    array = to_array(images, subject)
+    expected = f"expected floats {IMAGE_SHAPE}, normalised as for the network"
+    array = to_array(images, subject, f"an array or a tensor (rb.Preprocessing prepares photographs); {expected}")
     if array.ndim != 4 or not array.size or array.dtype.kind != "f":
-        seen = f"{subject} have shape {array.shape} and type {array.dtype}"
-        normalise = "; write (images / 255 - mean) / std, or images.float() if the network itself normalises them"
-        remedy = normalise if array.dtype.kind in "iu" else ""
-        if advice := advise_on_table(images):
-            remedy = f"{advice}, and nn.Sequential(nn.Flatten(), model) for its network"
-        raise CallerError(f"{seen}; expected floats (n, c, h, w), n >= 1, normalised as for the network{remedy}")
+        raise CallerError(f"{subject} have shape {array.shape} and type {array.dtype}; {expected}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float32, copy=False)
     if not np.isfinite(array).all():
@@ -91,57 +76,41 @@ def is_table(images: Tensor) -> bool:
     return images.shape[2:] == (1, 1)
 
 
-def advise_on_table(values: Any, name: str = "images") -> str:
-    """Return a remedy for a table, or maps of one, of shape (n, columns); an empty string for all other arrays."""
-    if np.ndim(values) != 2:
-        return ""
-    array = name if isinstance(values, Tensor | np.ndarray) else f"np.asarray({name})"
-    return f"; for a table write {array}[:, :, None, None]"
-
-
-def _advise_if_not_array(images: Any) -> str:
-    """Return a remedy for an object that holds images but is no array; an empty string for all other objects."""
-    if isinstance(images, DataLoader):
-        return "write torch.cat([images for images, labels in loader])"
-    if isinstance(images, Dataset):
-        return "write torch.stack([image for image, label in dataset])"
-    first = images[0] if isinstance(images, list | tuple) and images else images
-    if isinstance(first, str | Path | PIL.Image.Image):
-        return "photographs and their paths are prepared by rb.Preprocessing(…)(list)"
-    return ""
-
-
 def read_labels(labels: Any, count: int, subject: str = "labels") -> NDArray[np.int64]:
-    """Convert labels, whole numbers of any type in shape (n,) or (n, 1), to int64 (n,)."""
-    labels = to_array(labels, subject, "the numbers of the network's outputs, from 0")
-    labels = labels[:, 0] if labels.shape == (count, 1) else labels
-    if labels.shape != (count,):
-        advice = _advise_on_rows_of_labels(labels, count)
-        raise CallerError(f"{subject} have shape {labels.shape}, expected ({count},){advice}")
-    whole = np.isfinite(labels) & (np.rint(labels) == labels)
+    """Convert labels, whole numbers of any type except bool in shape (n,) or (n, 1), to int64 (n,)."""
+    expected = "expected whole numbers from 0, the class of each image"
+    array = to_array(labels, subject, expected.removeprefix("expected "))
+    array = array[:, 0] if array.shape == (count, 1) else array
+    if array.shape != (count,) or array.dtype == np.bool_:
+        seen = f"{subject} have shape {array.shape} and type {array.dtype}"
+        raise CallerError(f"{seen}, expected shape ({count},); {expected}")
+    whole = np.isfinite(array) & (np.rint(array) == array)
     if not whole.all():
-        raise CallerError(f"{subject} hold {labels[~whole][0]}; expected whole numbers from 0")
-    return np.array(labels, np.int64)  # a copy, because torch warns of read-only memory
+        raise CallerError(f"{subject} hold {array[~whole][0]}; {expected}")
+    return np.array(array, np.int64)  # a copy, because torch warns of read-only memory
 
 
-def _advise_on_rows_of_labels(labels: NDArray[Any], count: int) -> str:
-    if labels.ndim != 2 or len(labels) != count:
-        return ""
-    one_hot = bool(((labels == 0) | (labels == 1)).all() and (labels.sum(1) == 1).all())
-    remedy = "write labels.argmax(1)" if one_hot else "several classes of one image (multi-label) are not supported"
-    return f": one class for each image; {remedy}"
-
-
-def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels", *, given: Any) -> None:
-    """Raise CallerError for labels that are not indices of a network's outputs; `given` are the caller's own."""
-    if classes > 2 and to_array(given).dtype == np.bool_:
-        seen = f"{subject} are bool, and the network has {classes} classes"
-        raise CallerError(f"{seen}; expected whole numbers from 0 to {classes - 1}")
+def check_labels(labels: NDArray[np.int64], classes: int, subject: str = "labels") -> None:
+    """Raise CallerError for labels that are not indices of a network's outputs."""
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
-        remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
         seen = f"{subject} are from {low} to {high}, and the network has {classes} classes"
-        raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
+        raise CallerError(f"{seen}; expected 0 to {classes - 1}")
+
+
+def read_real_number(number: Any, subject: str = "a removal fraction") -> float:
+    """Convert a fraction; CallerError for anything that is not a number."""
+    if not isinstance(number, str | bool):
+        with suppress(TypeError, ValueError):
+            return float(number)
+    raise CallerError(f"{subject} is {number!r}, expected a number; 30 % is written 0.3")
+
+
+def read_whole_number(number: Any, subject: str, least: int = 0) -> int:
+    """Convert a whole number; CallerError for anything else, or for a number below `least`."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < least:
+        raise CallerError(f"{subject} is {number!r}, expected a whole number from {least}")
+    return int(number)
 
 
 def find_channel_ranges_without_outliers(images: NDArray[np.float32]) -> ValueRange:
@@ -169,86 +138,3 @@ def move_to_model(model: nn.Module, images: Tensor) -> Tensor:
     """Move images to a network's device and dtype."""
     weights = next((tensor for tensor in model.parameters() if tensor.is_floating_point()), images)
     return images.to(weights.device, weights.dtype)
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """Resize, crop and normalise photographs, as torchvision does.
-
-    `Preprocessing(...)(photographs)` returns a NumPy array, float32 (n, c, crop, crop). Networks take tensors:
-    `model(torch.from_numpy(array))`.
-
-    Attributes:
-        resize: Length of the short side in pixels; the long side keeps the proportions.
-        crop: Side of the square cut from the centre, in pixels.
-        interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`; by default `bilinear`.
-        mean: Number to subtract from each channel, before the division.
-        std: Number by which each channel is divided.
-        range: Largest pixel value on the scale of `mean` and `std`, 1 or 255; None means 1 if no number exceeds 1, else
-            255. The attributes `mean`, `std` and `range` are rescaled for images in [0, 255].
-    """
-
-    resize: int
-    crop: int
-    interpolation: str = DEFAULT_INTERPOLATION
-    _: KW_ONLY
-    mean: Sequence[float]
-    std: Sequence[float]
-    range: float | None = None
-
-    def __post_init__(self) -> None:
-        check_resizing(self.resize, self.crop, self.interpolation)
-        moments = parse_mean_and_std(self.mean, self.std, self.range, len(self.mean), "this preprocessing")
-        for name, value in zip(("mean", "std", "range"), (*moments, 255), strict=True):
-            object.__setattr__(self, name, value)
-
-    @classmethod
-    def of(cls, name: str) -> "Preprocessing":
-        """Return the preprocessing that torchvision or timm publish for their weights.
-
-        Args:
-            name: `torchvision:NAME/WEIGHTS`, such as `torchvision:resnet50/IMAGENET1K_V2`, or `timm:NAME`.
-
-        Raises:
-            CallerError: There are no such weights, or timm is not installed.
-        """
-        return cls(**read_published_preprocessing(name)._asdict(), range=255)
-
-    def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
-        """Return prepared photographs as a NumPy array, float32 (n, c, crop, crop).
-
-        Args:
-            photographs: Paths of files, or Pillow images.
-
-        Raises:
-            CallerError: The list is empty or not a list, or a file is not an image, or is damaged.
-        """
-        if isinstance(photographs, str | Path | PIL.Image.Image):
-            raise CallerError(f"photographs are {describe_type(photographs)}; write [photograph] for a single one")
-        expected = "expected a list of paths or Pillow images"
-        if not isinstance(photographs, Iterable):
-            raise CallerError(f"photographs are {describe_type(photographs)}; {expected}")
-        prepared = [self._prepare_photograph(photograph) for photograph in photographs]
-        if not prepared:
-            raise CallerError(f"photographs are an empty list; {expected}")
-        mean, std = (np.array(moment, np.float32)[:, None, None] for moment in (self.mean, self.std))
-        return np.stack([(pixels - mean) / std for pixels in prepared])
-
-    def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
-        record = make_user_dataset_record("", len(self.mean), self.crop)
-        record = replace(record, resize=self.resize, interpolation=self.interpolation)
-        if not isinstance(photograph, str | Path | PIL.Image.Image):
-            raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
-        if isinstance(photograph, PIL.Image.Image):
-            if is_deep_grey(photograph.mode):
-                raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
-            return crop_to_pixels(photograph, record)
-        try:
-            decoded = decode_image(Path(photograph).read_bytes(), record)
-        except OSError as error:
-            raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
-        if set(decoded.repairs) & set(DAMAGED):
-            raise CallerError(f"{photograph} is {', '.join(decoded.repairs)}; leave it out, or save it again")
-        if 0 < decoded.bits <= FEW_BITS:
-            raise CallerError(f"{photograph} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
-        return decoded.pixels

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from roarbench.api.inputs import to_array
-from roarbench.api.ranking_and_removal import check_map_shape, drop_channel_axis
+from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission_name
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError

@@ -1,7 +1,6 @@
 """Read a caller's estimators: ids of built-in estimators, functions, captum classes, and arrays of maps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.api.callable_signatures import is_quantus_signature, read_signature, refuse_missing_arguments
+from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers
 from roarbench.api.inputs import is_table, to_tensor
-from roarbench.api.maps_of_explainers import ExplainedBatch, Explainer, Explainers, check_finite_maps
-from roarbench.api.ranking_and_removal import check_map_shape
-from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
+from roarbench.api.removal import flatten_maps_of_images
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory
@@ -22,7 +21,10 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.submissions.entry_points import adapt_captum, adapt_function, adapt_quantus
 
-_ACCEPTED = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
+_EXPECTED = (
+    "expected a function of (model, images, targets), a class of captum, a function of the network that returns an "
+    "object of captum, an id such as 'ig', or arrays of maps, one for each network"
+)
 
 
 def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
@@ -34,18 +36,20 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
     if taken := [name for name in controls if str(by_name.get(name, name)) != name]:
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
     by_name = {name: name for name in controls} | dict(by_name)
-    if wrong := [name for name in by_name if not isinstance(name, str)]:
-        raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a string")
     built_in, functions = {}, {}
     for name, estimator in by_name.items():
+        if not isinstance(name, str):
+            raise CallerError(f"the name of an estimator is {name!r}, expected a string")
         refuse_file_of_maps(name, estimator)
         if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
             seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
             raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
         if isinstance(estimator, str):
             built_in[name] = _find_estimator_usable_without_suite(estimator, is_table(images))
+        elif callable(estimator) and not isinstance(estimator, nn.Module):
+            functions[name] = _wrap_function(name, estimator)
         else:
-            functions[name] = _wrap_estimator(name, estimator, images, networks)
+            functions[name] = _wrap_arrays(name, estimator, images, networks)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
     return Explainers(tuple(by_name), built_in, functions, mean[:, None, None], black[:, None, None])
 
@@ -77,30 +81,6 @@ def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
     if tabular and row.uses_neighbours:
         raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
     return row
-
-
-def _wrap_estimator(name: str, estimator: Any, images: Tensor, networks: int) -> Explainer:
-    if isinstance(estimator, nn.Module):
-        raise CallerError(f"{name} is the network {type(estimator).__name__}; expected a function of {_ACCEPTED}")
-    if callable(estimator):
-        if networks > 1:
-            _refuse_layer_of_one_network(name, estimator)
-        return _wrap_function(name, estimator)
-    if isinstance(estimator, Sequence | np.ndarray | Tensor):
-        return _wrap_arrays(name, estimator, images, networks)
-    if hasattr(estimator, "attribute"):  # a captum object explains only the network that it was made with
-        kind = type(estimator).__name__
-        raise CallerError(f"{name} is an object of {kind} made for a single network; pass the class {kind}")
-    raise CallerError(f"{name} is {describe_type(estimator)}; expected a function of {_ACCEPTED}")
-
-
-def _refuse_layer_of_one_network(name: str, estimator: Callable[..., Any]) -> None:
-    """Raise CallerError for a captum class with a layer, which belongs to one of several networks."""
-    if not isinstance(estimator, partial) or not hasattr(estimator.func, "attribute"):
-        return
-    if any(isinstance(value, nn.Module) for value in (*estimator.args, *estimator.keywords.values())):
-        seen = f"{name} has a layer of one network, and there are several"
-        raise CallerError(f"{seen}; write lambda model: {estimator.func.__name__}(model, model.LAYER)")
 
 
 def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
@@ -136,29 +116,25 @@ def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[...
         return adapt_captum(lambda model: _check_attribution(name, function(model)))
     if needed == 4:
         return function
-    raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_ACCEPTED}")
+    raise CallerError(f"{name} has {needed} arguments without a default; {_EXPECTED}")
 
 
 def _check_attribution(name: str, attribution: Any) -> Any:
     if not hasattr(attribution, "attribute"):
-        seen = f"{name} takes only the network and returned {describe_type(attribution)}"
-        raise CallerError(f"{seen}; expected an object with a method attribute(inputs, target), as in captum")
+        raise CallerError(f"{name} takes only the network and returned {describe_type(attribution)}; {_EXPECTED}")
     refuse_missing_arguments(name, attribution)
     return attribution
 
 
 def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
     """Wrap precomputed maps; each network has one array with the maps of all images."""
-    single = isinstance(arrays, np.ndarray | Tensor) and arrays.ndim < 5
-    listed = [arrays] if single else list(arrays)  # one array may hold the maps of all networks, (networks, n, c, h, w)
+    if not isinstance(arrays, Sequence | np.ndarray | Tensor):
+        raise CallerError(f"{name} is {describe_type(arrays)}; {_EXPECTED}")
+    listed = [arrays] if networks == 1 and isinstance(arrays, np.ndarray | Tensor) else list(arrays)
     if len(listed) != networks:
         seen = f"{name} has {format_count(len(listed), 'array')} of maps"
         raise CallerError(f"{seen}, expected {networks}: one for each network")
     maps_by_network = [to_tensor(array, f"maps of {name}") for array in listed]
     for maps in maps_by_network:
-        check_map_shape(f"the maps of {name}", tuple(maps.shape), tuple(images.shape))
-        try:
-            check_finite_maps(maps, torch.arange(len(images)))
-        except CallerError as error:
-            raise CallerError(f"{name}: {error}") from None
+        flatten_maps_of_images(images, maps, f"the maps of {name}")
     return lambda batch: maps_by_network[batch.number][batch.rows]

@@ -71,8 +71,7 @@ def write_array_suite(
     _check_protocols(settings["protocols"], splits)
     network = read_or_write_source(model, splits[Split.TEST].images, builder, say)
     for split, data in splits.items():
-        given = test if split is Split.TEST else train
-        check_labels(data.labels, network.classes, f"{split} labels", given=given and given[1])
+        check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)

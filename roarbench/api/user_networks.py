@@ -1,7 +1,6 @@
 """Check a caller's networks, wrap them, and restore them and the global random generators after use."""
 
 import random
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from roarbench.api.inputs import move_to_model
+from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type
 from roarbench.compute.external_networks import (
@@ -43,7 +42,7 @@ def read_networks(networks: Any) -> list[nn.Module]:
 
 def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
     """Return the network in float32 with a logit per class; warn of doubtful outputs, refuse unusable outputs."""
-    model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
+    model = convert_to_float32(model, name, warn_caller)
     few = take_few_images(model, pixels)
     wrapped = wrap_to_return_logits(wrap_if_channels_last_fails(model, few), few)
     network = add_second_logit(wrapped, few)
@@ -51,7 +50,7 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     if network is not wrapped:
         warnings_found += find_single_logit_warnings(network, pixels, name)
     for warning in warnings_found:
-        warnings.warn(warning, stacklevel=3)
+        warn_caller(warning)
     return network
 
 

@@ -20,9 +20,11 @@ from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.submissions.limits_and_faults import (
     MAX_FILES,
+    Fault,
+    HarnessFault,
     Limits,
-    Refusal,
     SubmissionFault,
+    make_printable_fault,
 )
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
@@ -54,9 +56,10 @@ class SandboxAnswer(NamedTuple):
     """Maps or a fault, and measurements."""
 
     maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
-    refusal: Refusal | None  # because of the submission's fault
+    fault: Fault | None  # the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
+    memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
     ended: SandboxExit
 
 
@@ -77,7 +80,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         header, numbers = read_answer(answer)
     if not ended.started:
         output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
-        raise SandboxError(f"the sandbox ended before the submission began: {output}")
+        raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
     return _make_answer(task, limits, ended, header, numbers)
 
 
@@ -117,17 +120,20 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
 def _make_answer(
     task: SandboxTask, limits: Limits, ended: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    refusal = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
+    fault = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
     maps: tuple[Tensor, ...] = ()
-    if refusal is None and header is not None:
+    if fault is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        refusal = find_refusal_of_nonfinite_maps(maps) if maps else _UNREADABLE
+        fault = find_nonfinite_map_fault(maps) if maps else _UNREADABLE
     reported = header or {}
+    memory = reported.get("memory")
+    peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
-        maps=maps if refusal is None else (),
-        refusal=refusal,
+        maps=maps if fault is None else (),
+        fault=fault,
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
+        memory=tuple(map(_read_number, peaks)),
         ended=ended,
     )
 
@@ -136,10 +142,12 @@ def _read_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
-_UNREADABLE = Refusal(SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map")
+_UNREADABLE = make_printable_fault(
+    SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map"
+)
 
 
-def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Refusal | None:
+def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Fault | None:
     messages = {
         SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
@@ -149,11 +157,14 @@ def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Refusal | None:
         SubmissionFault.FILES: f"created more than {MAX_FILES:,} files in /tmp; create fewer files",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
-    stopped = ended.stopped or (SubmissionFault.TIME if ended.code == 128 + signal.SIGXCPU else None)
-    return Refusal(stopped, messages[stopped]) if stopped else None
+    if ended.stopped is not None:
+        return make_printable_fault(ended.stopped, messages[ended.stopped])
+    if ended.code == 128 + signal.SIGXCPU:
+        return make_printable_fault(SubmissionFault.TIME, messages[SubmissionFault.TIME])
+    return None
 
 
-def _find_reported_fault(header: dict[str, Any] | None) -> Refusal | None:
+def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
     """Return the fault that the sandbox program reported; such reports can only count against the submission."""
     if header is None:
         return _UNREADABLE
@@ -162,16 +173,16 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Refusal | None:
         return None
     if kind not in list(SubmissionFault):
         return _UNREADABLE
-    return Refusal(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+    return make_printable_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
-def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Refusal | None:
+def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
     """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
     if ended.code == 0 and header:
         return None
     ending = f"by signal {ended.code - 128}" if ended.code > 128 else f"with exit status {ended.code}"
     ending += " (sent by itself, or this machine ran out of memory)" if ended.code == 128 + signal.SIGKILL else ""
-    return Refusal(
+    return make_printable_fault(
         SubmissionFault.DIED, f"its process ended {ending} before it returned the map; return the map and do not exit"
     )
 
@@ -189,13 +200,13 @@ def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.fl
         first += count
 
 
-def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor]) -> Refusal | None:
+def find_nonfinite_map_fault(maps: Sequence[Tensor]) -> Fault | None:
     """Return a fault if a map has values that are NaN or infinite."""
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     if finite.all():
         return None
     seen = f"{int((~finite).sum())} of {len(finite)} maps have values that are NaN or infinite"
-    return Refusal(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
+    return make_printable_fault(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:

@@ -4,20 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.api import maps_of_explainers
-from roarbench.api.batched_inference import compute_logits, split_into_batches
-from roarbench.api.maps_of_explainers import ExplainedBatch, Explainers, make_batch_per_network
-from roarbench.api.own_network_gain_of_maps import own_network_gain
-from roarbench.api.primitives import perturbation_curve
+from roarbench.api import explainers
+from roarbench.api.check import check, own_network_gain
+from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
+from roarbench.api.perturbation_curve import perturbation_curve
 from roarbench.api.read_explainers import read_explainers
-from roarbench.api.training_free_check import check
+from roarbench.api.threaded_networks import compute_logits, split_into_batches
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network
 
 
 @pytest.mark.slow  # fake tensors import sympy
 def test_images_move_to_device_of_each_network(monkeypatch):
-    monkeypatch.setattr(maps_of_explainers, "compute_image_seeds", lambda images: torch.arange(4))
+    monkeypatch.setattr(explainers, "compute_image_seeds", lambda images: torch.arange(4))
     with fake_gpu():
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]
@@ -44,8 +43,8 @@ def test_gpu_networks_get_larger_batches_than_user_functions():
         asked = ExplainedBatch(0, model, images[:5], *(torch.arange(5) for _ in range(3)))
         seen = []
         mine = {"mine": lambda batch: seen.append(len(batch.ids)) or batch.images}
-        explainers = Explainers(("mine",), {}, mine, torch.zeros(3, 1, 1), torch.zeros(3, 1, 1))
-        maps = explainers.make_maps_in_calling_thread(asked)["mine"]
+        zeros = torch.zeros(3, 1, 1)
+        maps = Explainers(("mine",), {}, mine, zeros, zeros).make_maps_in_calling_thread(asked)["mine"]
         assert (seen, tuple(maps.shape)) == ([2, 2, 1], (5, 3, 224, 224))
 
 

@@ -12,7 +12,6 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
-from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.given import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
@@ -100,7 +99,7 @@ def test_functions_get_own_network_that_returns_logits_object(networks, call):
     assert isinstance(given[0](IMAGES), SimpleNamespace)
 
 
-@pytest.mark.parametrize("change", [lambda y: y[:, :1], lambda y: y[:, 0], lambda y: SimpleNamespace(logits=y[:, :1])])
+@pytest.mark.parametrize("change", [lambda y: y[:, 0], lambda y: SimpleNamespace(logits=y[:, :1])])
 def test_functions_get_own_network_with_one_logit(networks, change):
     def mine(model, inputs, targets):
         assert type(model) is WithChangedOutput and model(inputs).shape == (len(inputs), 2)
@@ -127,7 +126,7 @@ def test_api_functions_reject_unusable_networks(judge, networks, change, words):
         judge(change(networks[2]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_api_functions_copy_network_to_float32(judge, networks, dtype):
     given = copy.deepcopy(networks[2]).to(dtype)
     expected = judge(copy.deepcopy(given).float())
@@ -159,9 +158,9 @@ def keep_one_logit(model):
     return WithChangedOutput(model, lambda y: y[:, :1] - 0.3)
 
 
-@pytest.mark.filterwarnings("ignore:network 1 predicts a single class")
+@pytest.mark.filterwarnings("ignore:a single class is predicted")
 @pytest.mark.parametrize("wrap", [nn.Sequential, keep_one_logit])
-@pytest.mark.parametrize("mine", [compute_noisy_gradient_and_freeze, IntegratedGradients, make_noise_tunnel, "grad"])
+@pytest.mark.parametrize("mine", [compute_noisy_gradient_and_freeze, make_noise_tunnel, "grad"])
 def test_api_functions_restore_networks_or_random_generators(networks, mine, wrap):
     models = [wrap(copy.deepcopy(each)) for each in networks]
     next(models[0].parameters()).grad = torch.ones_like(next(models[0].parameters()))
@@ -190,9 +189,7 @@ def test_check_reseeds_global_generators_for_each_call(networks):
 
 
 def replace_parameter(model):
-    name, value = next(iter(model.named_parameters()))
-    owner, _, last = name.rpartition(".")
-    setattr(model.get_submodule(owner), last, nn.Parameter(value.detach() + 1))
+    model[0].weight = nn.Parameter(model[0].weight.detach() + 1)
 
 
 def patch_forward(model):
@@ -214,26 +211,43 @@ def patch_forward(model):
         lambda model: model.set_submodule("1", nn.Tanh()),
         lambda model: model.append(nn.Identity()),
         lambda model: nn.utils.parametrizations.weight_norm(model[0]),
+        lambda model: model.sparse.mul_(0),  # `torch.equal` does not support sparse tensors
     ],
 )
-@pytest.mark.parametrize("call", ["check", "own-network"])
-def test_changes_of_network_by_function_are_refused_and_undone(networks, call, change):
-    def mine(model, images, targets):
+def test_changes_of_network_are_refused_and_undone(networks, change):
+    model = copy.deepcopy(networks[0]).eval()
+    model.register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
+    with refuse_changes_of_network(model, "mine"):
+        logits = model(IMAGES)
+    before, layers = {name: value.clone() for name, value in model.state_dict().items()}, list(model)
+    words = r"^mine modified the model \(weights, mode, hooks, methods or modules\); undo this at the end, or work"
+    with pytest.raises(rb.CallerError, match=words), refuse_changes_of_network(model, "mine"):
         change(model)
+    torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0, equal_nan=True)
+    assert list(model) == layers and torch.equal(model(IMAGES), logits)
+    assert all("forward" not in vars(layer) and not layer._backward_hooks for layer in layers)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda networks, estimators: rb.check(networks[0], IMAGES, LABELS, estimators),
+        lambda networks, estimators: rb.own_network_gain(networks, IMAGES, estimators),
+    ],
+)
+def test_functions_that_leave_a_hook_are_refused(networks, call):
+    """The caller's own hook stays."""
+    networks, seen = copy.deepcopy(networks), []
+    networks[0][0].register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+
+    def mine(model, images, targets):
+        model[0].register_forward_hook(lambda module, inputs, output: output * 0)
         return images
 
-    networks = copy.deepcopy(networks)
-    before, logits, layers = copy.deepcopy(networks[0].state_dict()), networks[0](IMAGES), list(networks[0])
-    estimators = {"other": lambda model, images, targets: images, "mine": mine}
-    words = r"^mine modified the model \(weights, mode, hooks, methods or modules\); undo this at the end, or work"
-    with pytest.raises(rb.CallerError, match=words):
-        if call == "check":
-            rb.check(networks[0], IMAGES, LABELS, estimators)
-        else:
-            rb.own_network_gain(networks, IMAGES, estimators)
-    torch.testing.assert_close(networks[0].state_dict(), before, rtol=0, atol=0)
-    assert list(networks[0]) == layers and torch.equal(networks[0](IMAGES), logits)
-    assert all("forward" not in vars(layer) and not layer._backward_hooks for layer in layers)
+    with pytest.raises(rb.CallerError, match="mine modified the model"):
+        call(networks, {"mine": mine})
+    seen.clear()
+    assert networks[0](IMAGES).abs().sum() > 0 and seen == [24]
 
 
 def test_changes_of_network_are_undone_after_exception():
@@ -244,43 +258,9 @@ def test_changes_of_network_are_undone_after_exception():
     assert not model._forward_hooks
 
 
-def test_hooks_of_the_caller_stay(networks):
-    networks, seen = copy.deepcopy(networks), []
-    networks[0][0].register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
-    rb.own_network_gain(networks, IMAGES, {"mine": lambda model, images, targets: images * len(model(images))})
-    count = len(seen)
-    networks[0](IMAGES)
-    assert len(seen) == count + 1
-
-
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("freeze", [lambda model: model, torch.jit.freeze])
 def test_script_modules_count_as_unchanged(freeze):
     model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
-    state = NetworkState.read(model)
     with refuse_changes_of_network(model, "mine"):
         model(torch.ones(1, 2))
-    assert state.is_kept_by(model)
-
-
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_refuse_changes_of_network_compares_quantized_buffers():
-    model = nn.Linear(2, 2)
-    model.register_buffer("table", torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8))
-    with refuse_changes_of_network(model, "mine"):
-        model(torch.ones(1, 2))
-    with pytest.raises(rb.CallerError, match="mine modified the model"), refuse_changes_of_network(model, "mine"):
-        model.table = torch.quantize_per_tensor(torch.zeros(3), 0.1, 0, torch.qint8)
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-def test_refuse_changes_of_network_restores_sparse_buffers(layout):
-    """`torch.equal` and `torch.allclose` do not support sparse tensors."""
-    model, values = nn.Linear(2, 2), torch.tensor([[0, 1.5], [torch.nan, 0]])
-    model.register_buffer("table", values.to_sparse(layout=layout))
-    with refuse_changes_of_network(model, "mine"):
-        model(torch.ones(1, 2))
-    with pytest.raises(rb.CallerError, match="mine modified the model"), refuse_changes_of_network(model, "mine"):
-        model.table.mul_(0)
-    assert torch.equal(model.table.to_dense().nan_to_num(7), values.nan_to_num(7))

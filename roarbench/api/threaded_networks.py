@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import combinations, islice
-from queue import SimpleQueue
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -20,7 +19,6 @@ from roarbench.estimators.network_copies import copy_for_threads, copy_frozen_sh
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 _SCORED_PIXELS = 4 * 224**2  # pixels per forward pass, for the same reason
-_ITEMS_AHEAD = 8  # items per thread before all threads wait for the slowest; limits the memory of prepared batches
 _MOST_THREADS = 4  # each thread needs memory for the activations of a batch
 
 Item = TypeVar("Item")
@@ -60,22 +58,15 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
 def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
     """Predict the classes of images without some features, int64 (n,) on the CPU; CallerError if logits are NaN."""
     logits = compute_logits(model, images)
-    if logits.isnan().any():
-        seen = "a network returns logits that are NaN after features of an image are removed"
-        raise CallerError(f"{seen}; pass smaller levels, or make the network's logits finite")
+    refuse_nan_logits(logits)
     return logits.argmax(1)
 
 
-def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
-    """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
-    for number, own in enumerate(logits, 1):
-        if (undefined := own.isnan().any(1)).any():
-            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
-            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
-    for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
-        if torch.equal(own, other):
-            seen = f"networks {number} and {other_number} return the same logits for all images"
-            raise CallerError(f"{seen}; expected siblings with other weights")
+def refuse_nan_logits(logits: Tensor) -> None:
+    """Raise CallerError for logits of degraded images that are NaN."""
+    if logits.isnan().any():
+        seen = "a network returns logits that are NaN after features of an image are removed"
+        raise CallerError(f"{seen}; pass smaller levels, or make the network's logits finite")
 
 
 class ThreadedNetworks(NamedTuple):
@@ -87,18 +78,13 @@ class ThreadedNetworks(NamedTuple):
     copies: Sequence[Sequence[nn.Module]]  # the networks of each thread
 
     @classmethod
-    def copy_and_compute_logits(
-        cls, networks: Sequence[nn.Module], pixels: Tensor
-    ) -> tuple["ThreadedNetworks", list[Tensor]]:
-        """Copy networks for as many threads as torch uses, and compute their logits for all images."""
+    def copy_for_each_thread(cls, networks: Sequence[nn.Module], pixels: Tensor) -> "ThreadedNetworks":
+        """Copy networks for as many threads as torch uses."""
+        threads = min(torch.get_num_threads(), _MOST_THREADS)
         copies = [copy for network in networks if (copy := copy_for_threads(network, pixels[:2]))]
-        if len(copies) < len(networks):
-            threaded = cls([networks])
-        else:
-            count = min(torch.get_num_threads(), _MOST_THREADS)
-            others = [list(map(copy_frozen_sharing_weights, copies)) for _ in range(count - 1)]
-            threaded = cls([copies, *others])
-        return threaded, threaded.compute_logits(pixels)
+        if threads == 1 or len(copies) < len(networks):
+            return cls([networks])
+        return cls([copies, *(list(map(copy_frozen_sharing_weights, copies)) for _ in range(threads - 1))])
 
     def compute_logits(self, pixels: Tensor) -> list[Tensor]:
         """Compute each network's logits for all images, (n, classes)."""
@@ -109,36 +95,21 @@ class ThreadedNetworks(NamedTuple):
         logits_by_batch = self.map(compute_batch, split_into_batches(pixels, self.copies[0]))
         return [torch.cat(logits) for logits in zip(*logits_by_batch, strict=True)]
 
-    def map(
-        self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item], pause_to_iterate: bool = True
-    ) -> Iterator[Result]:
+    def map(self, work: Callable[[Sequence[nn.Module], Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of `work(networks, item)` in the order of the items.
 
-        The calling thread takes the items from the iterator. With `pause_to_iterate`, no other thread works meanwhile,
-        so the iterator may call functions that are not thread-safe. Callers enter `use_exact_eager_mode` beforehand;
-        the mode holds for all threads.
+        While the calling thread takes items from the iterator, no other thread works, so the iterator may call
+        functions that are not thread-safe. Callers enter `use_exact_eager_mode` beforehand; it holds for all threads.
         """
-        if len(self.copies) == 1:
+        count = len(self.copies)
+        if count == 1:
             yield from (work(self.copies[0], item) for item in items)
             return
         torch_threads, remaining = torch.get_num_threads(), iter(items)
-        threads_per_copy = max(1, torch_threads // len(self.copies))
-        free = SimpleQueue[Sequence[nn.Module]]()
-        for networks in self.copies:
-            free.put(networks)
-
-        def work_on_free_copies(item: Item) -> Result:
-            networks = free.get()
-            try:
-                return work(networks, item)
-            finally:
-                free.put(networks)
-
-        count = len(self.copies) * (1 if pause_to_iterate else _ITEMS_AHEAD)
         try:
-            with ThreadPoolExecutor(len(self.copies), "networks", torch.set_num_threads, (threads_per_copy,)) as pool:
+            with ThreadPoolExecutor(count, "networks", torch.set_num_threads, (torch_threads // count,)) as pool:
                 while group := list(islice(remaining, count)):
                     release_freed_cpu_memory()
-                    yield from list(pool.map(work_on_free_copies, group))
+                    yield from list(pool.map(work, self.copies, group))
         finally:
             torch.set_num_threads(torch_threads)  # new threads of other pools take the number set most recently

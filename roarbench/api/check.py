@@ -1,0 +1,213 @@
+"""Judge maps of a caller's networks without training: accuracy under removal, and own-network gain."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.gain_tables import CONTROLS, OWN, CheckTable, OwnNetworkTable
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.prediction_checks import (
+    find_agreed_images,
+    refuse_nan_or_duplicate_logits,
+    warn_if_at_chance,
+    warn_of_single_class,
+)
+from roarbench.api.read_explainers import read_explainers
+from roarbench.api.removal import RemovalSettings, leave_out_idle_levels, make_image_filler, read_fill_value
+from roarbench.api.score_maps import (
+    MapScores,
+    RemovalMeasure,
+    ScoringRequest,
+    make_and_score_maps,
+    warn_of_tied_features,
+)
+from roarbench.api.single_steps import bootstrap_means
+from roarbench.api.threaded_networks import ThreadedNetworks
+from roarbench.api.user_networks import borrow_networks, check_and_wrap_network, read_networks
+from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
+from roarbench.common.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Bootstrap, Sample
+from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
+from roarbench.stats.own_network_gain import compute_own_network_gain_per_row, judge_own_network_gains
+
+CHECK_LEVELS = (0.1, 0.3, 0.5)
+
+
+def check(
+    model: nn.Module,
+    images: Any,
+    labels: Any,
+    estimators: Any,
+    siblings: Sequence[nn.Module] = (),
+    levels: Sequence[float] = CHECK_LEVELS,
+    fills: Sequence[str] | None = None,
+) -> CheckTable:
+    """Evaluate maps of one trained network by several measures in one table, with controls, without training.
+
+    Maps are made once per estimator, for the class that the network predicts; maps of the siblings are made only for
+    images on which all networks predict the same class. Fills other than `mean` are measured only at the middle level,
+    because ROAD's fill costs several times as much as the network. Fewer than 10 images give no intervals, no leaders
+    and no pairs in opposite orders.
+
+    Args:
+        model: Any network that returns logits; it is used in evaluation mode.
+        images: Float (n, c, h, w), normalised as for the network; a table has the shape (n, columns, 1, 1).
+        labels: Integers (n,), the true classes.
+        estimators: Estimators by name, as for `own_network_gain`; precomputed maps have one array per network.
+        siblings: Two or more networks with the same classes and inputs; they add the column own-network gain.
+        levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
+            warning.
+        fills: Any of `mean`, `linear` (ROAD's) and the other fills of suites; by default these two, and `mean` alone
+            for tables, whose columns have no neighbours.
+
+    Raises:
+        CallerError: The arguments do not fit together.
+    """
+    pixels = read_images(images)
+    classes = torch.from_numpy(read_labels(labels, len(pixels)))
+    models = [*read_networks([model]), *read_networks(siblings)]
+    if len(models) == FEWEST_NETWORKS - 1:
+        raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
+    columns = _read_columns(pixels, levels, fills)
+    own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
+    if len(models) > 1:
+        own_removal = leave_out_idle_levels(own_removal, pixels)
+    controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbours)]
+    explainers = read_explainers(estimators, pixels, len(models), controls)
+    with borrow_networks(models):
+        networks, threads, logits = _wrap_and_run_networks(models, pixels)
+        check_labels(classes.numpy(), logits[0].shape[1])
+        targets = logits[0].argmax(1)
+        correct = (targets == classes).numpy()
+        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1])
+        if not at_chance and bool((classes != classes[0]).any()):
+            warn_of_single_class(logits)
+        agreed = find_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
+        own_fill = read_fill_value(pixels, None)
+        request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
+        few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
+        explainers.refuse_failing_estimators(few)
+        scores = make_and_score_maps(request, explainers, threads)
+    warn_of_tied_features(scores, explainers)
+    gains = _compute_gains_over_random(scores, correct, columns)
+    column_levels = {column.title: column.levels for column in columns}
+    own = _make_own_network_table(scores, request) if agreed.any() else None
+    if own:
+        zero = Sample(0.0, np.zeros(Bootstrap().resamples))
+        gains[OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
+        column_levels[OWN] = own.levels
+    all_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
+    at_chance_line = f"The {at_chance}, so no estimator leads." if at_chance else ""
+    return CheckTable(gains, column_levels, len(pixels), float(correct.mean()), own, all_controls, at_chance_line)
+
+
+def own_network_gain(
+    networks: Sequence[nn.Module],
+    images: Any,
+    estimators: Any,
+    *,
+    order: str = "morf",
+    levels: Sequence[float] = OWN_NETWORK_LEVELS,
+    fill: Any = None,
+) -> OwnNetworkTable:
+    """Measure whether maps explain their own network rather than another network of the same classes.
+
+    Each network is scored after features are removed by every network's map (docs/protocol.md). Effects of a mask on
+    all networks cancel, as does the sensitivity of one network to all masks; a map made without the network has a
+    gain of exactly 0. If the networks agree on fewer than 10 images, there are no intervals and no verdicts.
+
+    Args:
+        networks: Three or more networks with the same inputs and classes; they return logits and are used in eval mode.
+        images: Float (n, c, h, w), normalised as for the networks; a table has the shape (n, columns, 1, 1).
+        estimators: Mapping from names to estimators: ids of built-in estimators, functions of (model, images, targets),
+            captum classes, explanation functions for Quantus, or arrays of maps of all images, one per network. Maps
+            are (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important. A function gets the network itself;
+            `model(images)` returns a tensor with a logit per class, even if the network has a single logit z (then -z/2
+            and z/2) or returns an object with `logits`. Calls with more arguments return the network's own output.
+            A function must not keep networks: one that subtracts earlier networks' maps has a high gain.
+        order: `morf` removes the features that a map ranks first, `lerf` the features that it ranks last.
+        levels: Removal fractions, ascending in (0, 1]; those that remove no feature, or all, are left out, with a
+            warning.
+        fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None.
+
+    Raises:
+        CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on
+            no image.
+    """
+    pixels, models = read_images(images), read_networks(networks)
+    if len(models) < FEWEST_NETWORKS:
+        raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
+    explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
+    removal = leave_out_idle_levels(RemovalSettings.read(order, levels), pixels)
+    with borrow_networks(models):
+        wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
+        warn_of_single_class(logits)
+        agreed, targets = find_agreed_images(logits), logits[0].argmax(1)
+        request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
+        few = torch.from_numpy(np.flatnonzero(agreed)[:2])
+        explainers.refuse_failing_estimators(request.make_explained_batches(few))
+        scores = make_and_score_maps(request, explainers, threads)
+    warn_of_tied_features(scores, explainers)
+    return _make_own_network_table(scores, request)
+
+
+def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasure]:
+    """Return two columns for each fill: MoRF and LeRF."""
+    steps = leave_out_idle_levels(RemovalSettings.read(Order.MORF, levels), pixels).levels
+    if fills is None:
+        fills = ("mean",) if is_table(pixels) else ("mean", "linear")
+    if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
+        raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
+    columns = []
+    for fill in fills:
+        fill_images, measured = (
+            make_image_filler(pixels, fill),
+            steps if fill == "mean" else steps[len(steps) // 2 :][:1],
+        )
+        columns += [RemovalMeasure(order, fill, measured, fill_images) for order in Order]
+    return columns
+
+
+def _wrap_and_run_networks(
+    models: Sequence[nn.Module], pixels: Tensor
+) -> tuple[list[nn.Module], ThreadedNetworks, list[Tensor]]:
+    """Return checked networks with a logit per class, their copies for threads, and their logits for all images."""
+    names = ["the network" if len(models) == 1 else f"network {number}" for number in range(1, len(models) + 1)]
+    networks = [check_and_wrap_network(model, pixels, name) for model, name in zip(models, names, strict=True)]
+    threads = ThreadedNetworks.copy_for_each_thread(networks, pixels)
+    logits = threads.compute_logits(pixels)
+    refuse_nan_or_duplicate_logits(logits)
+    return networks, threads, logits
+
+
+def _compute_gains_over_random(
+    scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], columns: Sequence[RemovalMeasure]
+) -> dict[str, dict[str, Sample]]:
+    """Compute gains by column and name, paired over images; `clean_correct` is for untouched images."""
+    gains = {}
+    for number, column in enumerate(columns):
+        weights = np.asarray(compute_trapezoid_weights((0.0, *column.levels)))
+        correct = [np.vstack([clean_correct, scores.correct[number]]) for scores in scores_by_name.values()]
+        areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
+        over_random = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0  # no -0.0
+        gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over_random, Bootstrap()), strict=True))
+    return gains
+
+
+def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
+    """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
+    order, levels = request.own_removal
+    kept = {name: scores.kept for name, scores in scores_by_name.items() if scores.masks_differ}
+    computed_gains = compute_own_network_gain_per_row(kept, order, Bootstrap())
+    gains = {name: computed_gains.get(name) for name in scores_by_name}
+    judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
+    images, all_images = int(request.agreed.sum()), len(request.agreed)
+    few = images < FEWEST_IMAGES
+    verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
+    return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order)

@@ -1,0 +1,220 @@
+"""Rank features by importance maps, and remove features from images."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.analysis.row_warnings import TIED
+from roarbench.api.inputs import (
+    IMAGE_SHAPE,
+    find_channel_ranges_without_outliers,
+    is_table,
+    quantize,
+    read_real_number,
+    to_array,
+    to_tensor,
+    warn_caller,
+)
+from roarbench.common.enums import Order, Unit
+from roarbench.common.errors import CallerError, RunError, UnknownName
+from roarbench.compute import ranking
+from roarbench.compute.degrade import apply_non_mean_fill, degrade
+from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
+from roarbench.plan.fill_names import find_recorded_fill_name
+from roarbench.plan.suite import refuse_impossible_for_table
+
+_FAR = 3  # times the largest absolute value of the images; a fill farther outside their range causes a warning
+
+FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
+
+
+class RemovalSettings(NamedTuple):
+    """Order and levels of a removal."""
+
+    order: Order
+    levels: tuple[float, ...]  # removal fractions in (0, 1]
+
+    @classmethod
+    def read(cls, order: str, levels: Any) -> "RemovalSettings":
+        """Read a caller's order and levels; CallerError for an unknown order or a level outside (0, 1]."""
+        if isinstance(levels, str) or not isinstance(levels, Iterable):
+            raise CallerError(f"levels are {levels!r}, expected a sequence of fractions; write levels=(0.3,)")
+        steps = tuple(map(read_real_number, levels))
+        if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
+            raise CallerError(f"levels are {tuple(levels)}, expected ascending fractions in (0, 1]; write 0.3 for 30 %")
+        return cls(read_order(order), steps)
+
+
+def leave_out_idle_levels(removal: RemovalSettings, pixels: Tensor, least_kept: int = 1) -> RemovalSettings:
+    """Leave out the levels that remove no feature, or keep fewer than `least_kept`; CallerError if no level is left.
+
+    At such a level all maps have the same effect, so their gains are 0. A warning names the levels that are left out.
+    """
+    features = math.prod(pixels.shape[1:])
+    counts = {t: ranking.count_removed(t, features) for t in removal.levels}
+    levels = tuple(t for t, count in counts.items() if 1 <= count <= features - least_kept)
+    seen = ", ".join(f"{t:g} removes {count} of {features} features" for t, count in counts.items() if t not in levels)
+    if not levels:
+        raise CallerError(f"no level removes some of the features: {seen}")
+    if seen:
+        warn_caller(f"levels are left out: {seen}")
+    return removal._replace(levels=levels)
+
+
+def read_order(name: str) -> Order:
+    """Return the order with this name; UnknownName if there is none."""
+    if name not in list(Order):
+        raise UnknownName("order", name, Order)
+    return Order(name)
+
+
+def read_pixels(images: Any) -> Tensor:
+    """Convert images to a float32 tensor (n, c, h, w)."""
+    pixels = to_tensor(images, "images").float()
+    if pixels.ndim != 4:
+        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected {IMAGE_SHAPE}")
+    return pixels
+
+
+def read_fill_value(pixels: Tensor, fill: Any) -> Tensor:
+    """Convert a fill value to float32 (c,); None stands for the mean of these images' channels.
+
+    A value far outside the images' values, such as 127 for normalised images, causes a warning.
+    """
+    expected = f"expected {pixels.shape[1]} finite numbers, one per channel"
+    if isinstance(fill, str):
+        raise CallerError(f"fill is '{fill}', {expected}, or None for the mean")
+    value = pixels.float().mean((0, 2, 3)) if fill is None else to_tensor(fill, "the fill").float()
+    if value.shape != pixels.shape[1:2] or not value.isfinite().all():
+        seen = "the mean of the images" if fill is None else "fill"
+        raise CallerError(f"{seen} is {value.tolist()}, {expected}")
+    low, high, largest = pixels.float().amin((0, 2, 3)), pixels.float().amax((0, 2, 3)), pixels.float().abs().max()
+    far = (value < low - _FAR * largest) | (value > high + _FAR * largest)
+    if far.any() and largest > 0:
+        channel = int(far.int().argmax())
+        seen = f"the fill {value[channel]:g} of channel {channel} is far outside the images' values"
+        warn_caller(f"{seen}, {low[channel]:.3g} to {high[channel]:.3g}; pass a fill on the scale of the images")
+    return value
+
+
+def read_fill_name(name: str, pixels: Tensor) -> str:
+    """Return the records' name of a fill; CallerError if there is no such fill, or if it is impossible for a table."""
+    fill = find_recorded_fill_name(name)
+    if is_table(pixels):
+        refuse_impossible_for_table(fill)
+    return fill
+
+
+def compute_image_seeds(pixels: Tensor) -> Tensor:
+    """Return a seed for each image, a hash of its content, int64 (n,), at least 0."""
+    hashes = (hashlib.sha256(image.numpy().tobytes()).digest()[:8] for image in pixels.contiguous())
+    return torch.tensor([int.from_bytes(digest, "big") >> 1 for digest in hashes])
+
+
+def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
+    """Return maps of shape (n, 1, h, w) in shape (n, h, w), and all other maps unchanged."""
+    return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
+
+
+def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str = "maps") -> NDArray[np.float32]:
+    """Compute each feature's importance, float32 (n, d); the images' shape (c, h, w) is taken from the maps if None."""
+    array = to_array(maps, subject)
+    if shape:
+        check_map_shape(subject, array.shape, (len(array) if array.ndim else 0, *shape))
+    elif array.ndim not in (3, 4) or not array.size:
+        raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    array = drop_channel_axis(array)
+    c, h, w = shape or (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
+    with _reraise_as_caller_error(f"{subject}: "):
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        return flatten_importance(tensor, (c, h, w), Unit.SCALAR).numpy()
+
+
+def check_map_shape(subject: str, maps: tuple[int, ...], images: tuple[int, ...]) -> None:
+    """Raise CallerError for maps whose shape does not fit images of shape (n, c, h, w)."""
+    n, c, h, w = images
+    expected = dict.fromkeys([images, (n, 1, h, w), (n, h, w)])
+    if maps not in expected:
+        remedy = "; write .permute(0, 3, 1, 2)" if maps in ((n, h, w, c), (n, h, w, 1)) else ""
+        raise CallerError(f"{subject} have shape {maps}, expected {' or '.join(map(str, expected))}{remedy}")
+
+
+def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
+    """Return each image's feature indices, most important first, int64 (n, d); CallerError if the maps do not fit.
+
+    The order of tied features is drawn from the image's content, so it does not depend on the image's position in the
+    array. Maps in which most features are tied cause a warning.
+    """
+    flat = flatten_maps_of_images(pixels, maps)
+    ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed=0)
+    ranked = ranking.rank(flat, ties)
+    warn_if_mostly_tied(flat, ranked)
+    return ranked
+
+
+def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64]) -> None:
+    """Warn of maps, (n, d), in which more than half of the features have the same value; `ranked` is their ranking."""
+    share = float(compute_largest_tie_shares(torch.from_numpy(np.take_along_axis(flat, ranked, 1))).mean())
+    if share > TIED and flat.shape[1] > 1:
+        warn_of_ties(f"the maps ({share:.0%})")
+
+
+def warn_of_ties(maps: str) -> None:
+    """Warn that most features in `maps` are ranked at random."""
+    subject = f"more than {TIED:.0%} of the features in {maps} have the same value in float32"
+    warn_caller(f"{subject}; equal values are ranked at random")
+
+
+def flatten_maps_of_images(pixels: Tensor, maps: Any, subject: str = "maps") -> NDArray[np.float32]:
+    """Flatten maps as `flatten_maps` does; CallerError unless there is one for each image."""
+    flat = flatten_maps(maps, tuple(pixels.shape[1:]), subject)
+    if len(flat) != len(pixels):
+        raise CallerError(f"{subject} are of {len(flat)} images, expected {len(pixels)}")
+    return flat
+
+
+def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str) -> Tensor:
+    """Mark the features that are removed at level t, bool (n, c, h, w), in images of `shape` (…, c, h, w).
+
+    `ranked` has each image's features, most important first, (n, d).
+    """
+    with _reraise_as_caller_error():
+        count = ranking.count_removed(read_real_number(t), ranked.shape[1])
+    removed = ranked[:, :count] if read_order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
+    mask = np.zeros(ranked.shape, np.bool_)
+    np.put_along_axis(mask, removed, True, 1)
+    return torch.from_numpy(mask).view(len(ranked), *shape[-3:])
+
+
+@contextmanager
+def _reraise_as_caller_error(subject: str = "") -> Iterator[None]:
+    """Raise CallerError in place of errors of the ranking functions, because the caller chose maps and level."""
+    try:
+        yield
+    except (RunError, ValueError) as error:
+        raise CallerError(f"{subject}{error}") from None
+
+
+def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
+    """Return a function of (rows, removed) that returns the images `rows` with their removed features filled."""
+    if not isinstance(fill, str) or fill == "mean":
+        value = read_fill_value(pixels, None if isinstance(fill, str) else fill)
+        return lambda rows, removed: degrade(pixels[rows], removed, value)
+    fill = read_fill_name(fill, pixels)
+    low, high = value_range = find_channel_ranges_without_outliers(pixels.numpy())
+    quantized, seeds = torch.from_numpy(quantize(pixels.numpy(), value_range)), compute_image_seeds(pixels)
+    mean = quantized.float().mean((0, 2, 3))
+    start, step = (torch.from_numpy(per_channel).float()[:, None, None] for per_channel in (low, (high - low) / 255))
+
+    def fill_images(rows: slice | Tensor, removed: Tensor) -> Tensor:
+        values = apply_non_mean_fill(quantized[rows], removed, fill, mean, seeds[rows])
+        return torch.where(removed, values * step + start, pixels[rows])
+
+    return fill_images

@@ -1,0 +1,153 @@
+"""Single steps of an evaluation, against handmade cases."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import roarbench
+from roarbench.estimators.catalogue import find_estimator
+
+IMAGES = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]], [[[1.0, 2.0], [3.0, 4.0]]]])  # (2, 1, 2, 2)
+MAPS = torch.tensor([[[4.0, 3.0], [2.0, 1.0]], [[-1.0, 0.0], [5.0, 2.0]]])  # (2, 2, 2)
+
+
+def test_rank_sorts_features():
+    for form in (MAPS, MAPS[:, None], MAPS.numpy()):
+        assert roarbench.rank(form).tolist() == [[0, 1, 2, 3], [2, 3, 1, 0]]
+
+
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
+def test_rank_draws_ties_per_image():
+    found = roarbench.rank(np.zeros((3, 8, 8)))
+    assert sorted(found[0]) == list(range(64)) and not (found[0] == found[1]).all()
+    assert (found == roarbench.rank(np.zeros((3, 8, 8)))).all()
+
+
+def test_remove_replaces_half_of_features_from_either_end():
+    before = IMAGES.clone()
+    for order, expected in (("morf", [[-1, -1, 30, 40], [1, 2, -1, -1]]), ("lerf", [[10, 20, -1, -1], [-1, -1, 3, 4]])):
+        assert roarbench.remove(IMAGES, MAPS, 0.5, order, fill=[-1.0]).flatten(1).tolist() == expected
+        assert torch.equal(IMAGES, before)
+    assert roarbench.remove(IMAGES, MAPS, 1.0).unique().tolist() == [IMAGES.mean().item()], "without a fill"
+
+
+def test_fill_keeps_features_outside_mask():
+    pixels, removed = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8), torch.zeros(2, 1, 8, 8, dtype=torch.bool)
+    removed[:, :, 2:5] = True
+    for by in ("black", "linear", "neighbours"):
+        found = roarbench.fill(pixels, removed, by)
+        assert torch.equal(found[~removed.expand_as(found)], pixels[~removed.expand_as(found)].float())
+    assert roarbench.fill(pixels, removed, "black")[removed.expand_as(found)].abs().sum() == 0
+    assert find_estimator("ig(baseline=zero)") == find_estimator("ig(baseline=black)") == find_estimator("ig")
+
+
+def test_match_masks_of_equal_maps_returns_own_mask():
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (2, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    maps = torch.randn(2, 3, 8, 8, generator=generator)
+    for order in ("morf", "lerf"):
+        own = roarbench.remove(pixels, maps, 0.3, order, fill=[-1.0] * 3) < 0
+        assert torch.equal(roarbench.match_masks(pixels, maps, maps, 0.3, order), own)
+        other = roarbench.match_masks(pixels, maps, maps.flip(0), 0.3, order)
+        assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
+
+
+def test_mix_maps_takes_nested_squares_from_other_image():
+    assert roarbench.mix_maps(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # places of the own map
+    assert torch.equal(roarbench.mix_maps(MAPS, MAPS.flip(0), 1), roarbench.mix_maps(MAPS.flip(0), MAPS, 0))
+    tied = roarbench.mix_maps(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
+    assert tied.unique().tolist() == [0, 0.5]
+    own, other = (
+        torch.arange(2 * 64 * 64.0).flip(0).view(2, 64, 64),
+        torch.zeros(2, 64, 64),
+    )  # the last pixel has place 0
+    less, taken = (roarbench.mix_maps(own, other, share) == 0 for share in (0.25, 0.5))
+    assert (taken >= less).all() and taken.sum() > less.sum()
+    shares = taken.view(2, 8, 8, 8, 8).float().mean((2, 4)).flatten(1)  # of each square of 8 x 8 pixels
+    assert ((shares == 1).sum(1) == 32).all() and ((shares == 0).sum(1) >= 31).all()
+    assert not torch.equal(*shares), "drawn for each image"
+
+
+@pytest.mark.parametrize(("height", "width"), [(7, 7), (14, 14), (64, 64), (1, 100)])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+def test_mix_maps_exchanges_stated_share_of_maps_of_any_size(height, width, share):
+    own = torch.rand(100, height, width, generator=torch.Generator().manual_seed(0)) + 1
+    mixed = roarbench.mix_maps(own, torch.zeros_like(own), share) == 0  # own values have place 0 once per map
+    assert abs(float(mixed.float().mean()) - share) < 1 / 98 + 1 / (height * width)
+
+
+def test_bootstrap_resamples_paired_differences_by_image():
+    one, two = np.tile([1, 1, 0, 1], 3), np.tile([1, 0, 0, 1], 3)
+    found = roarbench.bootstrap(one, two)
+    assert found.value == 0.25 and found.low < 0.25 < found.high
+    assert roarbench.bootstrap(one, one) == (0, 0, 0)
+    assert roarbench.bootstrap(np.stack([one, two])).value == 0.625
+    assert roarbench.bootstrap([1]) == roarbench.bootstrap([[3]], [[2]]) == (1, None, None)
+    assert roarbench.bootstrap(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 4 seeds, 9 images
+    assert roarbench.bootstrap(np.arange(10) % 2).low < 0.5
+
+
+def test_bootstrap_warns_of_more_seeds_than_images():
+    values = np.random.default_rng(0).random((40, 3))
+    with pytest.warns(UserWarning, match=r"shape \(40, 3\) are read as 40 seeds of 3 images; write values.T if"):
+        found = roarbench.bootstrap(values)
+    assert found.value == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda maps: roarbench.rank(maps),
+        lambda maps: roarbench.remove(IMAGES, maps, 0.5),
+        lambda maps: roarbench.match_masks(IMAGES.byte(), maps, maps, 0.5),
+    ],
+)
+def test_steps_warn_of_maps_in_which_most_features_tie(call):
+    """A map with two equal halves, and a map of one feature, cause no warning."""
+    words = r"more than 50% of the features in the maps \(75%\) have the same value in float32; equal values are ranked"
+    with pytest.warns(UserWarning, match=words) as caught:
+        call(torch.tensor([[[1.0, 0.0], [0.0, 0.0]]]).expand(2, 2, 2))
+    assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}
+    call(torch.tensor([[[1.0, 1.0], [0.0, 0.0]]]).expand(2, 2, 2))
+    roarbench.rank(torch.zeros(2, 1, 1))
+
+
+@pytest.mark.parametrize(("fill", "warnings"), [(127.0, 1), (-7.0, 0)])  # less than 3 times 2 below -2
+def test_fill_on_another_scale_causes_warning(fill, warnings, recwarn):
+    roarbench.remove(torch.linspace(-2, 2, 4).view(1, 1, 2, 2), MAPS[:1], 0.5, fill=[fill])
+    assert [str(warning.message)[:26] for warning in recwarn] == ["the fill 127 of channel 0 "] * warnings
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: roarbench.rank(MAPS[:0]), r"maps have shape \(0, 2, 2\)"),
+        (lambda: roarbench.rank(MAPS[0]), r"maps have shape \(2, 2\)"),
+        (lambda: roarbench.rank(MAPS / 0), "are NaN or infinite"),
+        (lambda: roarbench.rank(MAPS, seed="a"), "seed is 'a', expected a whole number"),
+        (lambda: roarbench.rank(MAPS, (2, 2)), r"shape is \(2, 2\), expected \(c, h, w\)"),
+        (lambda: roarbench.remove(IMAGES / 0, MAPS, 0.5), "the mean of the images is .*inf"),
+        (lambda: roarbench.remove(IMAGES, MAPS[:1], 0.5), "maps are of 1 images, expected 2"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 30), r"level t must be in \[0, 1\], got 30"),
+        (lambda: roarbench.remove(IMAGES, MAPS, "0.3"), "a removal fraction is '0.3', expected a number"),
+        (lambda: roarbench.remove(IMAGES[:, 0, 0], MAPS, 0.5), r"expected \(n, c, h, w\), or .* for a table"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 0.5, fill=[0, 0]), r"fill is \[0.0, 0.0\], expected 1 finite"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 0.3, fill="linear"), "fill is 'linear', expected 1 finite number"),
+        (lambda: roarbench.fill(IMAGES, IMAGES > 0), "expected uint8"),
+        (lambda: roarbench.fill(IMAGES.byte(), IMAGES[:1] > 0), r"the mask has shape \(1, 1, 2, 2\) and type bool"),
+        (lambda: roarbench.fill(IMAGES.byte(), IMAGES), "type float32; expected bool .* True where removed"),
+        (lambda: roarbench.fill(IMAGES.byte(), IMAGES > 0, by="x"), "known: black, blur, "),
+        (lambda: roarbench.mix_maps(MAPS, MAPS, 2), r"share is 2.0, expected a fraction in \[0, 1\]"),
+        (lambda: roarbench.mix_maps(MAPS, MAPS, 0.1), "so a share of 0.1 exchanges 0; pass larger maps"),
+        (lambda: roarbench.mix_maps(MAPS, MAPS[:1], 0.5), "other maps .*; expected equal shapes"),
+        (lambda: roarbench.bootstrap([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
+        (lambda: roarbench.bootstrap(torch.ones(4, 1)), r"for one column write values\[:, 0\]"),
+        (lambda: roarbench.bootstrap([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
+    ],
+)
+def test_steps_reject_invalid_arguments(call, words):
+    with pytest.raises(roarbench.CallerError, match=words):
+        call()
