@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sysconfig
@@ -71,27 +70,21 @@ def _check_device() -> Diagnosis:
         free, total = map(format_bytes, torch.cuda.mem_get_info())
         gpus = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {free} of {total} free"
         return Diagnosis("device", gpus, True, "")
-    listed, newest = _read_gpus_and_cuda_version()
+    listed = _list_gpus_of_driver()
     failure = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not failure:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
-    wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
-    torch_cuda = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
-    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {failure}{torch_cuda}"
-    advice = f"install {wheel}, or a newer driver; torchvision must be from torch's index"
+    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {failure}"
+    advice = "install torch and torchvision for the CUDA version that `nvidia-smi` shows, or a newer driver"
     return Diagnosis("device", state, False, advice)
 
 
-def _read_gpus_and_cuda_version() -> tuple[str, str]:
-    """Return the GPUs that the driver lists, and the newest CUDA version that it supports; empty without a driver."""
+def _list_gpus_of_driver() -> str:
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
-        head = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
-    except (OSError, subprocess.TimeoutExpired):
-        return "", ""
-    names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
-    version = re.search(r"CUDA Version: *([0-9.]+)", head.stdout)
-    return ", ".join(names), version.group(1) if version else ""
+    except (OSError, subprocess.TimeoutExpired):  # no driver
+        return ""
+    return ", ".join(line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU "))
 
 
 def _check_nvidia_mps() -> Diagnosis:

@@ -4,7 +4,6 @@ Each command imports its own dependencies. So `--help` and typos are answered at
 `doctor` import torch.
 """
 
-import gc
 import shlex
 import signal
 import sys
@@ -94,8 +93,6 @@ def main() -> NoReturn:
     code = _run_command_line()
     if code in (_INTERRUPTED, _TERMINATED):
         _print_error(_describe_interruption(sys.argv[1:]))
-        # skips the final search for reference cycles, which takes most of a second after an import of torch
-        gc.freeze()
     discard_unwritable_output()
     sys.exit(code)
 

@@ -362,11 +362,9 @@ class _Runner:
             return
         reasons = self._queue.interruptions[step.job.name]
         notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
-        notes += [outcome.value] if step.kind in ("reference", "network") else []
         if step.runs:
             stored = outcome.value
             self._store.add_results(stored.results, self._lease_numbers[step.job.name], stored.annotations)
-            notes.append(stored.note)
         else:
             self._record_checksums_and_release_leases(step)
         if step.kind == "rank":
@@ -374,7 +372,7 @@ class _Runner:
                 self._queue.block(name_seal_step(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._remove_running(step)
         self._queue.record_end(step)
-        yield FinishedStep(step, "", "; ".join(filter(None, notes)))
+        yield FinishedStep(step, "", "; ".join(notes))
 
     def _record_failure(self, step: Step, reason: str) -> Iterator[FinishedStep]:
         if step.runs:

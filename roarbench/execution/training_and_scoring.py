@@ -59,20 +59,18 @@ from roarbench.store.run_result import RunResult, pack_correctness, pack_probabi
 _FINE_TUNING_SEED = 1_000_000  # difference between the seeds of a common network's tuning and of its training
 
 
-def train_or_read_reference(explained: ReferenceModel) -> str:
-    """Train or read an explained network and store it with its predictions, unless stored; return a message."""
-    store, note = explained.store, ""
+def train_or_read_reference(explained: ReferenceModel) -> None:
+    """Train or read an explained network and store it with its predictions, unless stored."""
+    store = explained.store
     with store.lock():
         if not store.has_weights():
-            note = _train_or_read_weights(explained)
+            _train_or_read_weights(explained)
         for split in explained.ranked_splits:
             if not store.has_predictions(split):
                 store.save_predictions(split, _compute_predictions(explained, split))
-    return note
 
 
-def _train_or_read_weights(explained: ReferenceModel) -> str:
-    """Train an explained network, or read its given weights, and store it; return the checkpoint's message."""
+def _train_or_read_weights(explained: ReferenceModel) -> None:
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.get_checkpoint(reference.key), work.images
     if reference.given:
@@ -85,7 +83,6 @@ def _train_or_read_weights(explained: ReferenceModel) -> str:
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
-    return checkpoint.note
 
 
 def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions:
@@ -95,12 +92,12 @@ def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions
     return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
-def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
-    """Train a common network on the controls' exchanged masks at all levels, unless it is stored; return a message."""
+def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:
+    """Train a common network on the controls' exchanged masks at all levels, unless it is stored."""
     store, checkpoint, images = work.get_stored_network(common.key), work.get_checkpoint(common.key), work.images
     with store.lock():
         if store.has_weights():
-            return ""
+            return
         controls = map(work.rankings.open, work.list_control_ranking_specs(common.unit))
         masks = [mask for each in controls for mask in _list_masks_at_all_levels(each, common.order, Split.TRAIN)]
         recipe = find_recipe(common.recipe)
@@ -110,7 +107,6 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> str:
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         store.save(model, {"network": make_json_record(common), "seconds": time.perf_counter() - start})
         checkpoint.remove()
-    return checkpoint.note
 
 
 def fine_tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> None:
@@ -154,7 +150,6 @@ class ScoredRuns(NamedTuple):
     """Results of the runs of one job."""
 
     results: Sequence[RunResult]
-    note: str = ""  # message about the job; empty if there is none
     # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps. The
     # default is a dict, which nothing changes, because a read-only view cannot be sent between processes
     annotations: Mapping[str, str] = {}
@@ -163,8 +158,7 @@ class ScoredRuns(NamedTuple):
 def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Do a single run, or several runs that score one map at different levels."""
     parts = [execute_run(work, run) for run in runs]
-    # only runs that train have notes, and a run that trains is always the only run of its job
-    return ScoredRuns([result for part in parts for result in part.results], parts[0].note)
+    return ScoredRuns([result for part in parts for result in part.results])
 
 
 def execute_run(work: JobContext, run: Run) -> ScoredRuns:
@@ -184,7 +178,7 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
         targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)
         probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
         result = replace(result, probability=pack_probabilities(probabilities.numpy()))
-    return ScoredRuns([result], checkpoint.note)
+    return ScoredRuns([result])
 
 
 def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:

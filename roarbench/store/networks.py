@@ -157,14 +157,10 @@ class CheckpointFile:
     Args:
         path: Path of the file; `save` creates its folder.
         rankings: Checksum of the rankings that the training run uses; `load` ignores a state for other rankings.
-
-    Attributes:
-        note: Message about a damaged checkpoint that `load` removed; empty if there was none.
     """
 
     def __init__(self, path: Path, rankings: str = "") -> None:
         self._path, self._rankings = path, rankings
-        self.note = ""
 
     def load(self) -> dict[str, Any] | None:
         """Return the most recently saved state, on the CPU; None if no state is saved, or if it is for other rankings.
@@ -182,8 +178,6 @@ class CheckpointFile:
         except Exception:  # zip and pickle raise any type on damaged content, such as IndexError or KeyError
             with convert_write_errors(self._path):
                 self.remove()
-            damaged = f"the checkpoint {self._path} was damaged and has been removed"
-            self.note = f"{damaged}; its training starts from the beginning"
             return None
         return state if state.pop("rankings", "") == self._rankings else None
 

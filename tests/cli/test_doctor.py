@@ -11,7 +11,7 @@ from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
 from roarbench.common.errors import SandboxError
 
-_DRIVER = doctor._read_gpus_and_cuda_version
+_DRIVER = doctor._list_gpus_of_driver
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "can_use_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_does_hub_answer", lambda: True)
-    monkeypatch.setattr(doctor, "_read_gpus_and_cuda_version", lambda: ("", ""))
+    monkeypatch.setattr(doctor, "_list_gpus_of_driver", lambda: "")
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
@@ -104,15 +104,13 @@ def test_doctor_shows_gpus_and_their_requirements(machine, tmp_path):
 
 
 def test_doctor_advises_torch_build_for_unusable_gpus(machine, tmp_path):
-    printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
-    machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
-    machine.setattr(doctor, "_read_gpus_and_cuda_version", _DRIVER)
-    machine.setattr(doctor.torch.version, "cuda", "13.0")
+    printed = SimpleNamespace(stdout="GPU 0: NVIDIA H100 (UUID: GPU-1)")
+    machine.setattr(doctor.subprocess, "run", lambda words, **_: printed)
+    machine.setattr(doctor, "_list_gpus_of_driver", _DRIVER)
     machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = examine_store(tmp_path)["device"]
-    assert not seen.ok
-    assert seen.found == "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old; this torch is for CUDA 13.0"
-    assert seen.advice.startswith("install torch for CUDA 12.4 or older, or a newer driver")
+    assert (seen.ok, seen.found) == (False, "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old")
+    assert "or a newer driver" in seen.advice
     machine.setattr(doctor, "describe_cuda_failure", lambda: "")
     machine.setattr(doctor.torch.version, "cuda", None)
     assert examine_store(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")

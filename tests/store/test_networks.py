@@ -14,12 +14,10 @@ from torch import nn
 from roarbench.common import files
 from roarbench.common.enums import Split
 from roarbench.common.errors import StoreError
-from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import ReferenceSpec
 from roarbench.store import networks
 from roarbench.store.networks import CheckpointFile, Predictions, StoredReference, compute_weights_checksum
 from tests.helpers.damage import flip, halve
-from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
 
 REFERENCE = ReferenceSpec("planted", "da7a", "resnet-planted", "planted@1", 1000)
 DRAWN = np.random.default_rng(0)
@@ -135,7 +133,6 @@ def test_checkpoint_loads_last_state_for_same_rankings(tmp_path):
     file.save(STATE | {"step": 2})
     file.save(STATE)
     torch.testing.assert_close(file.load(), STATE, rtol=0, atol=0)
-    assert file.note == ""
     for other in ("0ther", ""):
         assert CheckpointFile(tmp_path / "folder" / "run.pt", other).load() is None
     for name in ("run.partial", "run.0123.partial", "other.0123.partial"):  # left by killed writers
@@ -177,17 +174,3 @@ def test_checkpoint_save_survives_concurrent_save_or_removal(tmp_path, monkeypat
     one.save(STATE)
     torch.testing.assert_close(one.load(), None if over else STATE, rtol=0, atol=0)
     assert [path.name for path in tmp_path.iterdir()] == ([] if over else ["run.pt"])
-
-
-@pytest.mark.slow
-def test_run_restarts_from_damaged_checkpoint_and_removes_file(second, tmp_path):
-    work = make_work(tmp_path)
-    trained = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
-    path = work.workspace.checkpoints / f"{trained.key}.pt"
-    path.parent.mkdir()
-    path.write_bytes(b"half of")
-    events = list(run_missing(work, [trained], second, InlineEngine()))
-    assert second.find_done_keys([trained.key]) == {trained.key}
-    (note,) = (event.note for event in events if event.note)
-    assert note == f"the checkpoint {path} was damaged and has been removed; its training starts from the beginning"
-    assert not any(event.failure for event in events) and list(path.parent.iterdir()) == []
