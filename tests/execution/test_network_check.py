@@ -72,6 +72,11 @@ class Mixing(Odd):
     def forward(self, x):
         return self.net(x - x.mean(0))
 
+class Viewing(Odd):
+    def forward(self, x):
+        x = self.net[0](x)
+        return self.net[3](x.view(len(x), -1)[:, :8])
+
 class Long(Odd):
     def forward(self, x):
         raise ValueError("\x1b[2J" + "long " * 100)
@@ -125,6 +130,7 @@ UNUSABLE = {
     "Pair": "returned a tuple for two images",
     "Frozen": r"cannot be trained \(RuntimeError: element 0 .*\); use protocols that train no network",
     "Mixing": r"^net.Mixing@\S+ gives an image different logits alone than in a batch",
+    "Viewing": r"cannot take images of 8 x 8 pixels \(RuntimeError: view size .*\.reshape",
     "InPlace": "modifies its input images in place",
     "double": r"^double of net.py returned .* weights in float64, expected float32",
     "Drawn": "with the same state dict, gives different logits: its construction draws weights",
