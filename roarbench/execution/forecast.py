@@ -29,9 +29,10 @@ from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
 
-# side of a generated photograph, divided by the decoded side; ImageNet's photographs of about 400 x 350 pixels are
-# decoded to 224 x 224
-PHOTO = 2
+_DAY, _YEAR = 86400, 365  # seconds per day; days per year
+_LONG = 3 * _DAY  # seconds; longer times are shown in days, too
+_ON_CORES = {"decode", "noise", "submission"}  # kinds of work that run on CPU cores even with a GPU
+_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of work that pass images through networks
 # seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
 # for a job of three runs
 JOB_OVERHEAD = 0.02
@@ -151,7 +152,7 @@ GPU = AssumedSpeeds(
 # 15 workers on one H100 took 6,500 steps/s, eight times as many as one worker with 1.23 ms per step (docs/gpu.md); more
 # workers were not tried
 _LEAST_BUSY = 0.125
-_DECODE = 4e-8  # core-seconds per pixel of a photograph
+_DECODE = 1.6e-7  # core-seconds per decoded pixel, from photographs that are about twice as wide and twice as high
 _DRAW = 1.2e-8  # core-seconds per number of a noisy copy
 _FILL = 1e-6  # core-seconds per feature of an image, for fill values that depend on the kept features
 
@@ -168,7 +169,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
-        decode=_DECODE * (PHOTO * record.size) ** 2,
+        decode=_DECODE * record.size**2,
         train=train,
         predict=max(flops / machine.predict, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
         explain=max(EXPLAIN * flops / machine.explain, machine.explanation / min(SHARD, record.train_images)),
@@ -194,12 +195,6 @@ def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float
 def _estimate_computing_seconds_per_image(suite: SuiteSpec, machine: AssumedSpeeds) -> float:
     speed = machine.train_small if suite.dataset_record.size <= SMALL else machine.train
     return TRAIN * suite.recipe_record.mean_relative_image_area * count_cost_per_image(suite).flops / speed
-
-
-_DAY, _YEAR = 86400, 365  # seconds per day; days per year
-_LONG = 3 * _DAY  # seconds; longer times are shown in days, too
-_ON_CORES = {"decode", "noise", "submission"}  # kinds of work that run on CPU cores even with a GPU
-_IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of work that pass images through networks
 
 
 @dataclass(frozen=True)

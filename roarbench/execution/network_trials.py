@@ -41,6 +41,12 @@ from roarbench.plan.suite_record import drop_estimators_of_user_suite
 # black in normalised photographs; with 0, a network without biases would hide that an estimator lacks a backward rule
 _BLACK = -2.0
 _LEARNING_RATE = 0.01  # of the trial step
+SHARES = (1.0, 0.25, 0.0625)  # shares of the recipe's peak learning rate that the trials use
+STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum steps and maximum images of a trial, and share of held-out images
+ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as nearly best
+FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
+_PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
+_SEED = 0
 
 
 class ApplicableSuite(NamedTuple):
@@ -165,14 +171,6 @@ def _explain_inapplicable(estimator: Estimator, model: nn.Module, images: Tensor
     except Exception as error:  # the user's network or a library may raise anything
         return f"{tried.id} cannot explain the network ({describe_error(error)})"
     return ""
-
-
-SHARES = (1.0, 0.25, 0.0625)  # shares of the recipe's peak learning rate that the trials use
-STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # maximum steps and maximum images of a trial, and share of held-out images
-ENOUGH = 0.9  # trials with this share of the best trial's correct predictions count as nearly best
-FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
-_PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
-_SEED = 0
 
 
 class PeakTrials(NamedTuple):

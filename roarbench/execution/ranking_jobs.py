@@ -53,6 +53,9 @@ from roarbench.submissions.run_in_sandbox import (
 from roarbench.submissions.submission_calls import ExplainedPart
 from roarbench.submissions.submission_file import parse_submission
 
+# bit-planes of a batch, (n, planes, width), and provenance of its maps
+_Piece = tuple[NDArray[np.uint8], MapProvenance]
+FailureReason = str
 MAX_LOADED_NETWORKS = 8  # maximum explained networks that stay in a process's memory
 
 
@@ -239,11 +242,6 @@ def choose_map_batch_size(suite: SuiteSpec, estimator_count: int) -> int:
         return choose_cpu_explanation_batch_size(suite)
     activations, shape = count_cost_per_image(suite).activations, suite.dataset_record.shape
     return max(IMAGES_PER_PASS, count_fitting_images(count_available_gpu_bytes(), activations, shape, estimator_count))
-
-
-# bit-planes of a batch, (n, planes, width), and provenance of its maps
-_Piece = tuple[NDArray[np.uint8], MapProvenance]
-FailureReason = str
 
 
 def rank_shard(

@@ -56,6 +56,7 @@ from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities, read_provenance
 
+_MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
 _FINE_TUNING_SEED = 1_000_000  # difference between the seeds of a common network's tuning and of its training
 
 
@@ -141,9 +142,6 @@ def _load_stored_network(work: JobContext, key: str) -> nn.Module:
     network = work.build_untrained_network(0)
     network.load_state_dict(work.get_stored_network(key).load_weights())
     return network.to(choose_device())
-
-
-_MASK_HASH_BYTES = 2  # stored bytes of the hash of an image's mask
 
 
 class ScoredRuns(NamedTuple):

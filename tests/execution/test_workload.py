@@ -115,7 +115,6 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
 
     note("trained", TrainingBatches, "load", lambda self, index, step: index)
     note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
-    note("scored", training_and_scoring, "predict_logits", lambda model, inputs, *_: inputs)
     note("ranked", ranking_jobs, "rank_to_bit_planes", lambda importance, *_: importance)
     note("drawn", shared_pass, "draw_normal_noise", lambda images, ids, *_: ids)
     monkeypatch.setattr(ranking_jobs, "compute_maps_of_tasks", explained)
