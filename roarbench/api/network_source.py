@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.inputs import move_to_model, to_array
-from roarbench.api.plain_tensors import empty_tensors_of_forward, find_uncopyable_tensor
 from roarbench.api.source_of_definitions import is_from_installed_package
 from roarbench.api.submission_source import WrittenStatements
 from roarbench.api.user_networks import (
     borrow_networks,
     convert_to_float32,
+    empty_tensors_of_forward,
     find_single_logit_warnings,
+    find_uncopyable_tensor,
     take_few_images,
 )
 from roarbench.common.errors import CallerError

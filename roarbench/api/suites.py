@@ -130,15 +130,15 @@ class Suite:
             CallerError: The arguments do not fit together.
         """
         from roarbench.analysis.load_results import find_suite_spec
-        from roarbench.api.plain_tensors import restore_plain_tensors
         from roarbench.api.suite_from_arrays import require_lists, write_array_suite
+        from roarbench.api.user_networks import restore_attributes
 
         root = find_default_store() if store is None else Path(store)
         lists = require_lists(protocols=protocols, estimators=estimators, levels=levels, fills=fills)
         lists["fills"] = [*map(find_recorded_fill_name, lists["fills"])]
         settings: dict[str, Any] = {"name": name, **lists, "seeds": seeds}
         say = partial(make_console().print, soft_wrap=True)
-        with restore_plain_tensors(model):
+        with restore_attributes(model):
             folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
         return cls(

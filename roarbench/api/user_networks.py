@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import Any
 
@@ -152,6 +152,54 @@ def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
             state.restore(model)
     if changed:
         raise CallerError(f"{name} modified the model {ADVICE}")
+
+
+@contextmanager
+def restore_attributes(model: object) -> Iterator[None]:
+    """At the end, give the modules of a network the attributes that they have now."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    before = [(module, dict(vars(module))) for module in modules]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            vars(module).clear()
+            vars(module).update(attributes)
+
+
+@contextmanager
+def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]:
+    """Empty the attributes in which a forward pass stores new tensors, such as attention, and restore them at the end.
+
+    A tensor becomes None; lists, tuples and dicts become empty. So the network has the same attributes before its first
+    forward pass and after it.
+    """
+    with restore_attributes(model):
+        before = {(module, name): tensors for _, module, name, tensors in _list_plain_tensors(model)}
+        with suppress(Exception), borrow_networks([model]), torch.no_grad():
+            model(images.clone())
+        for _, module, name, tensors in list(_list_plain_tensors(model)):
+            if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
+                value = vars(module)[name]
+                vars(module)[name] = None if isinstance(value, Tensor) else type(value)()
+        yield
+
+
+def find_uncopyable_tensor(model: nn.Module) -> str:
+    """Return the path of an attribute whose tensor has a graph, so that it cannot be copied; empty if there is none."""
+    found = _list_plain_tensors(model)
+    return next((path for path, *_, tensors in found if not all(tensor.is_leaf for tensor in tensors)), "")
+
+
+def _list_plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str, list[Tensor]]]:
+    """Yield the path, module and name of each attribute with tensors that are neither parameters nor buffers."""
+    of_every_module = vars(nn.Module()).keys()
+    for prefix, module in model.named_modules():
+        for name, value in vars(module).items():
+            items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else [value]
+            tensors = [item for item in items if isinstance(item, Tensor)]
+            if tensors and name not in of_every_module:
+                yield f"{prefix}.{name}".lstrip("."), module, name, tensors
 
 
 def _read_modes(models: Sequence[nn.Module]) -> list[tuple[nn.Module, bool]]:

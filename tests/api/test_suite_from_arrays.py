@@ -112,7 +112,6 @@ class Keeping(nn.Module):
         self.passes, self.cached = [], None
 
     def forward(self, images):
-        self.shift = self.shift.view(())  # a new tensor of each pass, which the next pass reads
         features = images.flatten(1) + self.shift
         if self.cached is None:
             self.cached = features.new_ones(2)
