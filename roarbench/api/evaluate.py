@@ -35,7 +35,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.entry_points import EstimateFunction
 from roarbench.submissions.limits_and_faults import Refusal
-from roarbench.submissions.run_in_sandbox import find_nonfinite_map_fault
+from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
 from roarbench.submissions.submission_calls import ExplainedPart, compute_map_batches, load_entry_point
 from roarbench.submissions.submission_file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
@@ -124,8 +124,8 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:
     maps = torch.cat([importance for importance, _ in compute_map_batches(estimate, part)])
-    if fault := find_nonfinite_map_fault([maps]):
-        raise Refusal(*fault)
+    if refusal := find_refusal_of_nonfinite_maps([maps]):
+        raise refusal
     return maps
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.callable_signatures import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers
 from roarbench.api.inputs import is_table, to_tensor
 from roarbench.api.removal import flatten_maps_of_images
+from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory

@@ -129,9 +129,9 @@ def validate(
         command = propose_command("run", "--suite", accepted.suite.name_in_commands, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:
-        if not refusal.fault.trace:
+        if not refusal.trace:
             raise
         if not explain:
             raise CallerError(f"{refusal}; `--explain` shows the traceback") from refusal
-        err.print(refusal.fault.trace, soft_wrap=True)
+        err.print(refusal.trace, soft_wrap=True)
         raise

@@ -92,7 +92,9 @@ def make_maps_for_networks(
     maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
         parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
-        for part, maps_by_estimator in zip(parts, _make_group_maps(parts), strict=True):
+        is_submitted = parts[0].estimators[0].submitted
+        made_maps = [_make_submitted_maps(part) for part in parts] if is_submitted else _make_builtin_maps(parts)
+        for part, maps_by_estimator in zip(parts, made_maps, strict=True):
             maps |= {(part.explained, name): made for name, made in maps_by_estimator.items()}
     return maps
 
@@ -121,12 +123,6 @@ def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> No
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
-def _make_group_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
-    if not parts[0].estimators[0].submitted:
-        return _make_builtin_maps(parts)
-    return [_make_submitted_maps(part) for part in parts]
-
-
 def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
     if estimator.twin != "blurred":
         return maps
@@ -150,9 +146,9 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
     limits = compute_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
-    if answer.fault is not None:
+    if answer.refusal is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
-        raise RunError(f"{answer.fault.kind}: {answer.fault.message}")
+        raise RunError(f"{answer.refusal.kind}: {answer.refusal}")
     (importance,) = answer.maps
     provenance = MapProvenance(answer.ended.cpu, precision=Precision.FLOAT32, device=find_map_device(estimator))
     maps = MapWithProvenance(importance, provenance)

@@ -240,12 +240,10 @@ def _find_suite_and_part_of_run(
     """
     run = stored.run
     found = list(_list_suites_that_can_have_run(store, run, weight_titles))
-    if not found and run.given and run.network and not run.cell.retrain.trains:
-        seen = f"this run has maps of {run.given} and scores another network, which this store lacks"
-        raise CallerError(f"{seen}; add --reference FILE for each of the two networks")
     if not found:
+        advice = "add --reference FILE for each of its given networks, or " if run.given else ""
         seen = f"no suite of this version has the run {run.key}"
-        raise CallerError(f"{seen}; use the version of roarbench that stored it")
+        raise CallerError(f"{seen}; {advice}use the version of roarbench that stored it")
     same = store.read_results(store.list_keys_with_rankings(stored.rankings)) if stored.rankings else {}
     cells = {_drop_fill_and_unit(cell) for cell in (run.cell, *(result.run.cell for result in same.values()))}
     planned = [_list_cells_of_row(suite, run.cell) for suite in found]
@@ -327,10 +325,8 @@ def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) ->
     published = {title: name for title in needed if (name := title.partition("@")[0]) in PUBLISHED_WEIGHTS}
     known = {given: weights for given, weights in {**own, **published, **paths}.items() if weights}
     if lacking := [title for title in needed if title not in known]:
-        wrong = (f"--reference {path} is {title}, but " for title, path in paths.items() if title not in needed)
-        has = " and ".join(map(" ".join, zip(("has maps of", "scores"), needed, strict=False)))
-        seen = f"{next(wrong, '')}this run {has}"
-        raise CallerError(f"{seen}; for {' and '.join(lacking)} add --reference FILE, a file with that checksum")
+        seen = f"this run needs the weights {' and '.join(lacking)}"
+        raise CallerError(f"{seen}; add --reference FILE for each, a file with that checksum")
     return tuple(known[title] if title in needed else "" for title in suite.given.split(","))
 
 

@@ -26,7 +26,7 @@ _MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL = 0.5, 60.0
 _INTERRUPTED_SECONDS = 300.0  # seconds for which a step that was interrupted here is left to other commands
 _RELEASE_SECONDS = 1.0  # maximum seconds that an ending command waits for its database
 _MAX_CLAIMED = 2000  # maximum steps claimed per transaction
-_MIN_CLAIMED = 32  # steps of the first claim; the folder is searched for their outputs before they are claimed
+_MIN_CLAIMED = 32  # minimum steps of the first claim
 _PRIORITY = {"reference": 0, "rank": 1, "seal": 2, "network": 3, "tune": 4, "run": 5}
 
 
@@ -221,7 +221,10 @@ class _Runner:
                 next_check = time.monotonic() + self._check_interval * random.uniform(0.5, 1.5)
                 self._check_interval = min(2 * self._check_interval, MAX_CHECK_INTERVAL)
             if self._lease_numbers:
-                yield from self._collect_outcomes()
+                ended = self._engine.wait(_WAIT_SECONDS)
+                # outcomes with a CallerError come last, because this error ends the command
+                for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
+                    yield from self._handle_outcome(outcome)
                 self._stop_jobs_with_lost_leases()
             elif self._engine.idle:  # other commands do all remaining steps
                 self._store.close()
@@ -234,11 +237,7 @@ class _Runner:
         count = max(_MIN_CLAIMED, self._engine.idle)
         while self._engine.idle and (ready := self._queue.take_ready(count)):
             count = min(2 * count, _MAX_CLAIMED)
-            find_failure = self._queue.find_blocking_failure
-            made = [step for step in ready[:_MIN_CLAIMED] if not find_failure(step) and step.is_made()]
-            for step in made:
-                self._record_done_elsewhere(step)
-            todo = [step for step in ready if step not in made and not self._leave_interrupted_step_to_others(step)]
+            todo = [step for step in ready if not self._leave_interrupted_step_to_others(step)]
             yield from self._claim_leases_and_start_steps({step.make_lease_request(self._data): step for step in todo})
 
     def _claim_leases_and_start_steps(self, requests: dict[LeaseRequest, Step]) -> Iterator[FinishedStep]:
@@ -271,7 +270,7 @@ class _Runner:
         return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
-        """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""
+        """Start a leased step; yield an event if its output exists already, or if a failure blocks it."""
         self._heartbeat.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name] = lease_number
         self._check_interval = _MIN_CHECK_INTERVAL
@@ -280,7 +279,7 @@ class _Runner:
         elif step.is_made():
             self._record_checksums_and_release_leases(step)
             self._remove_running(step)
-            self._queue.record_end(step)
+            yield self._record_done_elsewhere(step)
         else:
             # raises before hours of training if a network made in another folder is recorded
             if step.kind in ("reference", "network", "tune"):
@@ -304,12 +303,6 @@ class _Runner:
         self._check_interval = _MIN_CHECK_INTERVAL
         self._queue.record_end(step)
         return FinishedStep(step, "", elsewhere=True)
-
-    def _collect_outcomes(self) -> Iterator[FinishedStep]:
-        ended = self._engine.wait(_WAIT_SECONDS)
-        # outcomes with a CallerError come last, because this error ends the command
-        for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):
-            yield from self._handle_outcome(outcome)
 
     def _stop_jobs_with_lost_leases(self) -> None:
         for name in self._lease_numbers:

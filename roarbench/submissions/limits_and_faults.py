@@ -1,11 +1,10 @@
-"""Define the resource limits of a submission, the faults of submissions, and the faults of the harness.
+"""Define the resource limits of a submission, and the faults for which a submission is refused.
 
 Nothing here imports torch.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from roarbench.common.errors import CallerError
 from roarbench.common.text import blank_control_characters, fit_on_one_line
@@ -41,7 +40,7 @@ def compute_limits(images: int, flops: int) -> Limits:
     return Limits(cpu=cpu, wall=10 * cpu)
 
 
-MAX_LINE = 189  # maximum characters of a fault's line; the terminal shows 200 with the prefix "roarbench: "
+MAX_LINE = 189  # maximum characters of a refusal; the terminal shows 200 with the prefix "roarbench: "
 _MAX_TRACE = 4000  # maximum characters of a traceback
 
 
@@ -74,28 +73,6 @@ class SubmissionFault(StrEnum):
     ANSWER = "answer"  # the sandbox's answer is malformed
 
 
-class HarnessFault(StrEnum):
-    """Kind of a fault of roarbench or of this machine; a submission is never blamed for such a fault."""
-
-    NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not run here
-    LEAK = "leak"  # the sandbox starts but does not isolate
-    NOT_STARTED = "not-started"  # the sandbox ended before the submission's first line
-
-
-class Fault(NamedTuple):
-    """Fault of a submission, with a message."""
-
-    kind: SubmissionFault
-    message: str  # observation, expectation and remedy; one line of at most 189 characters
-    trace: str = ""  # traceback with the submission's own frames only; empty if no exception was raised
-
-
-def make_printable_fault(kind: SubmissionFault, message: str, trace: str = "") -> Fault:
-    """Make a fault whose message and traceback are safe to show on a terminal and on a web page."""
-    lines = [blank_control_characters(line) for line in trace[:_MAX_TRACE].splitlines()]
-    return Fault(kind, fit_on_one_line(message, MAX_LINE), "\n".join(lines))
-
-
 class ValidationFinding(StrEnum):
     """Finding of `validate` about an accepted submission, as spelt in stores and exported files."""
 
@@ -117,13 +94,18 @@ _FINDING_DESCRIPTIONS = {
 
 
 class Refusal(CallerError):
-    """Raised for a rejected submission; `fault` holds the reason and, after an exception, the traceback."""
+    """Raised for a rejected submission, or a fault during a run; safe to show on a terminal and on a web page.
+
+    Attributes:
+        kind: Kind of the fault.
+        trace: Traceback with the submission's own frames only; empty if no exception was raised.
+    """
 
     def __init__(self, kind: SubmissionFault, message: str, trace: str = "") -> None:
-        self.fault = make_printable_fault(kind, message, trace)
-        super().__init__(self.fault.message)
+        super().__init__(fit_on_one_line(message, MAX_LINE))
+        self.kind = kind
+        self.trace = "\n".join(blank_control_characters(line) for line in trace[:_MAX_TRACE].splitlines())
 
     def add_subject(self, subject: str) -> "Refusal":
         """Return the refusal with a message that begins with `subject`, a file or submission."""
-        kind, message, trace = self.fault
-        return Refusal(kind, f"{subject}: {message}", trace)
+        return Refusal(self.kind, f"{subject}: {self}", self.trace)

@@ -20,11 +20,9 @@ from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.submissions.limits_and_faults import (
     MAX_FILES,
-    Fault,
-    HarnessFault,
     Limits,
+    Refusal,
     SubmissionFault,
-    make_printable_fault,
 )
 from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
@@ -56,7 +54,7 @@ class SandboxAnswer(NamedTuple):
     """Maps or a fault, and measurements."""
 
     maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
-    fault: Fault | None  # the submission's fault
+    refusal: Refusal | None  # because of the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
     memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
@@ -80,7 +78,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         header, numbers = read_answer(answer)
     if not ended.started:
         output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
-        raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
+        raise SandboxError(f"the sandbox ended before the submission began: {output}")
     return _make_answer(task, limits, ended, header, numbers)
 
 
@@ -120,17 +118,17 @@ def _write_request(task: SandboxTask, limits: Limits) -> int:
 def _make_answer(
     task: SandboxTask, limits: Limits, ended: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    fault = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
+    refusal = _find_limit_fault(ended, limits) or _find_reported_fault(header) or _find_exit_fault(ended, header)
     maps: tuple[Tensor, ...] = ()
-    if fault is None and header is not None:
+    if refusal is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        fault = find_nonfinite_map_fault(maps) if maps else _UNREADABLE
+        refusal = find_refusal_of_nonfinite_maps(maps) if maps else _UNREADABLE
     reported = header or {}
     memory = reported.get("memory")
     peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
-        maps=maps if fault is None else (),
-        fault=fault,
+        maps=maps if refusal is None else (),
+        refusal=refusal,
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
         memory=tuple(map(_read_number, peaks)),
@@ -142,12 +140,10 @@ def _read_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
-_UNREADABLE = make_printable_fault(
-    SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map"
-)
+_UNREADABLE = Refusal(SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map")
 
 
-def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Fault | None:
+def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Refusal | None:
     messages = {
         SubmissionFault.TIME: f"used {ended.cpu:.0f} s of CPU time without finishing; make it faster",
         SubmissionFault.CLOCK: f"did not finish in {ended.wall:.0f} s of wall time ({ended.cpu:.0f} s of CPU time); "
@@ -157,14 +153,11 @@ def _find_limit_fault(ended: SandboxExit, limits: Limits) -> Fault | None:
         SubmissionFault.FILES: f"created more than {MAX_FILES:,} files in /tmp; create fewer files",
         SubmissionFault.PRINTED: "printed more than 256 KiB; print nothing",
     }
-    if ended.stopped is not None:
-        return make_printable_fault(ended.stopped, messages[ended.stopped])
-    if ended.code == 128 + signal.SIGXCPU:
-        return make_printable_fault(SubmissionFault.TIME, messages[SubmissionFault.TIME])
-    return None
+    stopped = ended.stopped or (SubmissionFault.TIME if ended.code == 128 + signal.SIGXCPU else None)
+    return Refusal(stopped, messages[stopped]) if stopped else None
 
 
-def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
+def _find_reported_fault(header: dict[str, Any] | None) -> Refusal | None:
     """Return the fault that the sandbox program reported; such reports can only count against the submission."""
     if header is None:
         return _UNREADABLE
@@ -173,16 +166,16 @@ def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
         return None
     if kind not in list(SubmissionFault):
         return _UNREADABLE
-    return make_printable_fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
+    return Refusal(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
-def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
+def _find_exit_fault(ended: SandboxExit, header: dict[str, Any] | None) -> Refusal | None:
     """Return the fault of a submission whose process ended early, on purpose or for lack of resources."""
     if ended.code == 0 and header:
         return None
     ending = f"by signal {ended.code - 128}" if ended.code > 128 else f"with exit status {ended.code}"
     ending += " (sent by itself, or this machine ran out of memory)" if ended.code == 128 + signal.SIGKILL else ""
-    return make_printable_fault(
+    return Refusal(
         SubmissionFault.DIED, f"its process ended {ending} before it returned the map; return the map and do not exit"
     )
 
@@ -200,13 +193,13 @@ def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.fl
         first += count
 
 
-def find_nonfinite_map_fault(maps: Sequence[Tensor]) -> Fault | None:
+def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor]) -> Refusal | None:
     """Return a fault if a map has values that are NaN or infinite."""
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     if finite.all():
         return None
     seen = f"{int((~finite).sum())} of {len(finite)} maps have values that are NaN or infinite"
-    return make_printable_fault(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
+    return Refusal(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
 
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:

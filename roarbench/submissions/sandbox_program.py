@@ -43,7 +43,7 @@ def main(request: int, answer: int, started: int) -> None:
     try:
         header |= _explain_parts(load_entry_point(source), parts, about["device"], answer)
     except Refusal as refusal:
-        header = {"fault": refusal.fault.kind, "words": refusal.fault.message, "trace": refusal.fault.trace}
+        header = {"fault": refusal.kind, "words": str(refusal), "trace": refusal.trace}
     sealed_memory_messages.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
 

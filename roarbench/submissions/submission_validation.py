@@ -131,8 +131,8 @@ def validate_submission(
 
 def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
     answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), CHECK_LIMITS)
-    if answer.fault is not None:
-        raise Refusal(*answer.fault)
+    if answer.refusal is not None:
+        raise answer.refusal
     return answer
 
 

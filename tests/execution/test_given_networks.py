@@ -140,12 +140,10 @@ def test_reproduce_needs_only_weights_of_explained_and_scored_network(path, stor
     record_trusted_network(suite)
     rows = ran.run(suite)
     one, two, three = (each.weights for each in suite.networks)
-    first, _, third = suite.given.split(",")
+    third = suite.find_given_weights(2)
     for row, files in zip(PAIRS, [(one, two), (three, one), (two, three, one), (two,)], strict=True):
         assert ran.again(rows[row], *files) is ReproductionOutcome.EQUAL, row
-    weights = suite.find_given_weights(1)
-    said = rf"--reference {two} is {weights}, but this run has maps of {first} and scores {third}; for {third}"
-    with pytest.raises(CallerError, match=said):
+    with pytest.raises(CallerError, match=f"this run needs the weights {third}; add --reference"):
         ran.again(rows["grad", 0.3, 2], one, two)
 
 
@@ -161,15 +159,14 @@ def test_reproduce_accepts_reference_files_given_to_built_in_suite(path, ran, mo
         assert ran.again(rows[row], *needed) is ReproductionOutcome.EQUAL, row
     lent = rows["grad~other-reference", 0.3, 2]  # network 2 scored under the maps of network 0
     assert ran.again(lent, *files) is ReproductionOutcome.EQUAL
-    explained, scored = map(make_weights_title, (one, four))
-    with pytest.raises(CallerError, match=f"this run has maps of {explained} and scores {scored}; for {scored} add "):
+    with pytest.raises(CallerError, match=f"this run needs the weights {make_weights_title(four)}; add "):
         ran.again(lent, one)
 
 
 WRONG = (
     ("make@three.pt", "make", "specifies no weights; write NETWORK@FILE"),
     ("three.pt", "lost.pt", "lost.pt is not a file"),
-    ("two.pt", "one.pt", "networks lists 2, but own-network compares networks with each other"),
+    ("two.pt", "one.pt", "own-network compares networks with each other"),
     ("two.pt", "./one.pt", "with the same weights as another"),
     ('["own-network"]', '["own-network", "roar"]', "networks lists given weights, but roar trains networks"),
 )

@@ -1,4 +1,4 @@
-"""The steps of a suite and their order, steps that do not fit in a GPU, and the progress display."""
+"""The steps of a suite and their order, and the progress display."""
 
 from collections import Counter
 from dataclasses import replace

@@ -23,7 +23,6 @@ from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings
@@ -129,6 +128,3 @@ class InlineEngine:
     def wait(self, timeout: float) -> list[JobOutcome]:
         ended, self._ended = self._ended, []
         return ended
-
-
-LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images

@@ -46,7 +46,7 @@ def find_verdict(path):
     try:
         validate_submission(read_submission(path)).format_report()
     except Refusal as refusal:
-        return refusal.fault.kind, str(refusal)
+        return refusal.kind, str(refusal)
     return "accepted", ""
 
 

@@ -20,7 +20,6 @@ from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import (
     CHECK_LIMITS,
     MAX_SCRATCH_BYTES,
-    HarnessFault,
     Limits,
     SubmissionFault,
 )
@@ -35,7 +34,7 @@ def test_sandboxed_maps_equal_maps_of_same_code_outside(one_sandbox):
     other = build_network(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
     answer = run_submission(SandboxTask(GRADIENT.encode(), NETWORK, parts), CHECK_LIMITS)
-    assert (answer.fault, answer.drew) == (None, False)
+    assert (answer.refusal, answer.drew) == (None, False)
     space: dict = {}
     exec(GRADIENT, space)
     for part, maps in zip(parts, answer.maps, strict=True):
@@ -55,7 +54,7 @@ def net(classes, channels, size):
     model = build_network(**network._asdict(), generator=torch.Generator().manual_seed(0)).eval()
     task = make_task(GRADIENT)
     answer = run_submission(SandboxTask(task.source, network, (task.parts[0]._replace(model=model),)), CHECK_LIMITS)
-    assert (answer.fault, answer.maps[0].shape) == (None, task.parts[0].images.shape)
+    assert (answer.refusal, answer.maps[0].shape) == (None, task.parts[0].images.shape)
 
 
 def test_sandbox_answer_may_exceed_scratch_size(one_sandbox):
@@ -65,7 +64,7 @@ def test_sandbox_answer_may_exceed_scratch_size(one_sandbox):
     asked = part._replace(images=images, targets=zeros, seeds=zeros, batch=len(images))
     source = b"def estimate(m, x, t, g):\n    return x + 1"
     answer = run_submission(SandboxTask(source, NETWORK, (asked,)), CHECK_LIMITS)
-    assert answer.fault is None and bool((answer.maps[0] == 1).all())
+    assert answer.refusal is None and bool((answer.maps[0] == 1).all())
 
 
 def test_sandbox_randomness_depends_only_on_image(one_sandbox):
@@ -85,15 +84,15 @@ import os, torch
 assert os.path.exists({__file__!r})
 assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic
 """
-    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS, trust=True).fault is None
-    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS).fault.kind is SubmissionFault.IMPORT
+    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS, trust=True).refusal is None
+    assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS).refusal.kind is SubmissionFault.IMPORT
 
 
 def test_sandbox_stops_idle_submission_before_wall_limit():
     waits = "import time\ntime.sleep(3000)\n"
     answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
-    assert answer.fault.kind is SubmissionFault.CLOCK
-    assert "do not wait for anything" in answer.fault.message
+    assert answer.refusal.kind is SubmissionFault.CLOCK
+    assert "do not wait for anything" in str(answer.refusal)
 
 
 def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
@@ -106,7 +105,7 @@ def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = run_submission(make_task(burn + GRADIENT), CHECK_LIMITS)
-    assert answer.fault is None
+    assert answer.refusal is None
     assert answer.ended.cpu > 2
     assert list(parent.glob(f"roarbench-{os.getpid()}-*")) == []
 
@@ -116,8 +115,8 @@ def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(sandbox_process, "_CHECK_INTERVAL", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
-    fault = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).fault
-    assert fault.kind is SubmissionFault.MEMORY
+    refusal = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).refusal
+    assert refusal.kind is SubmissionFault.MEMORY
 
 
 def test_shared_memory_counts_once():
@@ -132,7 +131,7 @@ for _ in range(11):
 time.sleep(2)
 """
     answer = run_submission(make_task(family + GRADIENT), replace(CHECK_LIMITS, memory=2**30))
-    assert answer.fault is None
+    assert answer.refusal is None
     assert answer.ended.peak < 2**30
 
 
@@ -140,7 +139,7 @@ time.sleep(2)
 def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
     if device == "cpu" or torch.cuda.is_available():
         monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
-    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
+    with pytest.raises(SandboxError, match="^the sandbox ended before the submission began"):
         run_submission(make_task(GRADIENT)._replace(device=device), CHECK_LIMITS)
 
 
@@ -178,7 +177,7 @@ def test_isolation_check_reports_each_missing_wall(monkeypatch, flag):
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
     monkeypatch.setattr(isolation_check, "make_sandbox_command", make_weak_command)
-    with pytest.raises(SandboxError, match=f"^leak: .*{LEAKS[flag]}"):
+    with pytest.raises(SandboxError, match=f"can reach .*{LEAKS[flag]}"):
         check_sandbox_isolation.__wrapped__()
 
 
@@ -188,7 +187,7 @@ def test_isolation_check_passes_in_sandbox():
 
 def test_isolation_check_without_bubblewrap_names_install_command(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
+    with pytest.raises(SandboxError, match="^no sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
         check_sandbox_isolation.__wrapped__()
 
 
@@ -209,7 +208,7 @@ assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox_isolation()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
 sources = (GRADIENT, "import os\\nos.setuid(0)", many)
-faults = [run_submission(make_task(source), CHECK_LIMITS).fault for source in sources]
+faults = [run_submission(make_task(source), CHECK_LIMITS).refusal for source in sources]
 print(*(fault and fault.kind for fault in faults))
 '
 """

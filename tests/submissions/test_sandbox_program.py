@@ -17,7 +17,7 @@ from torch import nn
 
 from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.entry_points import find_entry_point
-from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault, make_printable_fault
+from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.submissions.submission_calls import _refuse_exceptions
 from tests.helpers.streamed import seeded
@@ -153,11 +153,9 @@ def test_find_entry_point_calls_estimate_directly_and_rejects_invalid_files():
             find_entry_point(SimpleNamespace(**names))
 
 
-def test_printable_fault_is_one_line():
-    found = make_printable_fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
-    assert found.message.isprintable()
-    assert found.message.startswith("[2J a b")
-    assert len(found.message) == MAX_LINE
+def test_refusal_is_printable_line():
+    found = Refusal(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
+    assert str(found).isprintable() and str(found).startswith("[2J a b") and len(str(found)) == MAX_LINE
     assert found.trace == "x ]0; \n  y "
 
 

@@ -51,7 +51,7 @@ def test_parse_submission_reads_last_values_without_execution():
 def test_parse_submission_rejects_invalid_file_in_one_line(code, line):
     with pytest.raises(Refusal, match=f"^{line}") as caught:
         parse_submission(code)
-    assert caught.value.fault.kind in (SubmissionFault.NAMES, SubmissionFault.SYNTAX)
+    assert caught.value.kind in (SubmissionFault.NAMES, SubmissionFault.SYNTAX)
     assert str(caught.value).isprintable()
 
 
@@ -76,7 +76,7 @@ def test_read_submission_refusal_names_unusable_file(tmp_path, name, content, ki
         os.mkfifo(path)
     with pytest.raises(Refusal, match=path.name) as caught:
         read_submission(tmp_path / name)
-    assert caught.value.fault.kind == kind
+    assert caught.value.kind == kind
 
 
 def test_write_template_creates_valid_submission_for_any_name(working_folder):
