@@ -36,10 +36,7 @@ COST = count_network_cost("resnet-quick", 10, 3, 64)
 
 
 def test_count_work_matches_hand_counts_for_new_suite():
-    """Memory: activations of a batch, three copies of the weights, the masks of one level,
-
-    and all images in bfloat16 with reflected borders, 72 pixels a side.
-    """
+    """Memory: activations of a batch, three copies of the weights, and the masks of one level."""
     jobs = count_work(SUITE, list_planned_runs(SUITE))
     trainings = 2 + 3 * 2 * 2
     assert jobs.trainings == trainings + 1  # and the reference
