@@ -29,7 +29,7 @@ from roarbench.plan.recipes import express_fine_tuning_in_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.workspace import Workspace
 
-_DAY, _YEAR = 86400, 365  # seconds per day; days per year
+_DAY = 86400  # seconds
 _LONG = 3 * _DAY  # seconds; longer times are shown in days, too
 _ON_CORES = {"decode", "noise", "submission"}  # kinds of work that run on CPU cores even with a GPU
 _IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of work that pass images through networks
@@ -265,10 +265,8 @@ class Plan:
         is_partial = None in rates.estimate_seconds(self.work).values()
         note = "; parts without a measurement are not included" if is_partial else ""
         seconds = self.estimate_wall_seconds(rates)
-        days = seconds / _DAY
-        long = f" ({days:,.0f} days)" if days < 2 * _YEAR else f" ({days / _YEAR:,.0f} years)"
-        total = f"about {format_duration(seconds)}{long if seconds > _LONG else ''}"
-        return f"{total} of wall time with {self._describe_workers(rates)}{note}"
+        days = f" ({seconds / _DAY:,.0f} days)" if seconds > _LONG else ""
+        return f"about {format_duration(seconds)}{days} of wall time with {self._describe_workers(rates)}{note}"
 
     def _format_report_lines(self) -> Iterator[str]:
         work = self.work
