@@ -56,10 +56,9 @@ class PanelCurve:
     high: tuple[float | None, ...]
 
     @property
-    def last_point(self) -> tuple[float, float] | None:
-        """Return the last point, (t, accuracy); None if all accuracies are missing."""
-        present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
-        return present[-1] if present else None
+    def last_point(self) -> tuple[float, float]:
+        """Return the last point, (t, accuracy); a curve has at least one point."""
+        return [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None][-1]
 
 
 class Style(NamedTuple):
@@ -117,7 +116,7 @@ def label_curve_ends(
     """Write each name once at the right of the panel, joined to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
-    ends = [(name, curve.last_point) for name, curve in curves.items() if curve.last_point]
+    ends = [(name, curve.last_point) for name, curve in curves.items()]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes are in no figure"
@@ -180,14 +179,14 @@ class Chart:
     y_label: str = ACCURACY
 
     @property
-    def curves_with_points(self) -> tuple[PanelCurve, ...]:
-        """Return the measured and published curves that have a point."""
-        return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
+    def all_curves(self) -> tuple[PanelCurve, ...]:
+        """Return the measured and the published curves."""
+        return (*self.curves, *self.published)
 
     @property
     def families(self) -> list[str]:
         """Return the families with a panel, in the curves' order."""
-        return list(dict.fromkeys(curve.family for curve in self.curves_with_points if not curve.control)) or [""]
+        return list(dict.fromkeys(curve.family for curve in self.all_curves if not curve.control)) or [""]
 
 
 def check_picture_path(path: Path) -> None:
@@ -210,13 +209,13 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 def make_figure(chart: Chart) -> Figure:
     """Draw the chart with a panel per family, in the curves' order; CallerError without points."""
-    if not chart.curves_with_points:
+    if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [chart]
     if chart.above_masks:
         blocks += [replace(chart, y_label="accuracy above masks alone", curves=chart.above_masks, published=())]
     figure, panels = _make_figure_with_panels(chart, blocks)
-    styles = choose_styles(chart.curves_with_points)
+    styles = choose_styles(chart.all_curves)
     families = ((block, family) for block in blocks for family in block.families)
     for (block, family), axes in zip(families, panels, strict=True):
         _set_up_axes(axes, chart, block, family)
@@ -231,29 +230,34 @@ def make_figure(chart: Chart) -> Figure:
 
 
 def _select_family_and_controls(curves: Sequence[PanelCurve], family: str) -> list[PanelCurve]:
-    return [curve for curve in curves if curve.last_point and (curve.control or curve.family == family)]
+    return [curve for curve in curves if curve.control or curve.family == family]
 
 
 def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes, with room for all labels; lengths are in inches."""
     most_panels = max(len(block.families) for block in blocks)
     columns = ceil(most_panels / ceil(most_panels / PANELS_PER_ROW))  # for example four panels in two rows of two
-    cells = _arrange_panels(blocks, columns)
+    cells: list[tuple[int, int]] = []  # row and column of each panel; each block starts a new row
+    for block in blocks:
+        first = cells[-1][0] + 1 if cells else 0
+        cells += [(first + k // columns, k % columns) for k in range(len(block.families))]
     rows = cells[-1][0] + 1
     curves_by_panel = (
-        _select_family_and_controls(block.curves_with_points, family) for block in blocks for family in block.families
+        _select_family_and_controls(block.all_curves, family) for block in blocks for family in block.families
     )
     most_labels = max(len({curve.estimator for curve in curves}) for curves in curves_by_panel)
     panel_height = max(PANEL_HEIGHT, most_labels * LABEL_INCHES)
     label_width = 0.45 + max(
-        _estimate_text_width(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.curves_with_points
+        _estimate_text_width(format_id_with_samples(curve.estimator), FONT_POINTS) for curve in chart.all_curves
     )
     left, gap, margin = 0.7, 0.8, 0.15
     longest_word = max(_estimate_text_width(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + label_width), longest_word + 3 * margin)
     titles = _wrap(chart.title, width - 3 * margin, TITLE_POINTS)
     top = 0.7 + (len(titles) - 1) * LINE_INCHES * TITLE_POINTS / FONT_POINTS
-    notes = _wrap(_format_notes(chart), width - 2 * margin, FONT_POINTS)
+    notes = _wrap(
+        f"{chart.caption}{' Thin dashed lines: published.' * bool(chart.published)}", width - 2 * margin, FONT_POINTS
+    )
     bottom = 0.65 + len(notes) * LINE_INCHES
     height = top + rows * panel_height + (rows - 1) * gap + bottom
 
@@ -270,27 +274,18 @@ def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Fig
     return figure, panels
 
 
-def _arrange_panels(blocks: Sequence[Chart], columns: int) -> list[tuple[int, int]]:
-    """Return row and column of each panel; each block starts a new row."""
-    cells: list[tuple[int, int]] = []
-    for block in blocks:
-        row = cells[-1][0] + 1 if cells else 0
-        cells += [(row + k // columns, k % columns) for k in range(len(block.families))]
-    return cells
-
-
 def _set_up_axes(axes: Axes, chart: Chart, block: Chart, family: str) -> None:
     """Set title, axes, ticks and limits of a panel; limits are shared within a block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.x_label, fontsize=FONT_POINTS, color=INK)
     if family == block.families[0]:
         axes.set_ylabel(block.y_label, fontsize=FONT_POINTS, color=INK)
-    levels = sorted({t for curve in chart.curves_with_points for t in curve.levels})
+    levels = sorted({t for curve in chart.all_curves for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.x_label is XLabel.KEPT else t:.3g}" for t in ticks])
     margin = 0.03 * max(levels[-1] - levels[0], 0.1)
     axes.set_xlim(levels[0] - margin, levels[-1] + margin)
-    axes.set_ylim(*_compute_y_limits(block.curves_with_points))
+    axes.set_ylim(*_compute_y_limits(block.all_curves))
     template = "{:.4g} %" if chart.y_label == ACCURACY else "{:+.4g}"
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: template.format(100 * value).replace("+0", "0")))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
@@ -304,17 +299,6 @@ def _compute_y_limits(curves: Sequence[PanelCurve]) -> tuple[float, float]:
     shown = [value for value in values if value is not None]
     margin = 0.05 * max(max(shown) - min(shown), 0.02)
     return min(shown) - margin, max(shown) + margin
-
-
-def _format_notes(chart: Chart) -> str:
-    """Return the caption and the names of curves without points."""
-    missing = [curve.estimator for curve in chart.curves if not curve.last_point]
-    notes = [chart.caption]
-    if chart.published:
-        notes.append("Thin dashed lines: published.")
-    if missing:
-        notes.append(f"No finished point yet: {', '.join(missing)}.")
-    return " ".join(notes)
 
 
 def _wrap(text: str, inches: float, points: float) -> list[str]:

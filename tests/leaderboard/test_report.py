@@ -16,7 +16,7 @@ from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators_with_twins, apply_selection_options, set_allowed_fill_and_unit
+from roarbench.plan.change_suite import apply_selection_options, set_allowed_fill_and_unit
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -81,11 +81,11 @@ def load(folder, suite):
     return load_suite_results(SUITES[suite], ResultsQuery(folder, limit=LIMIT))
 
 
-def test_report_commands_run_the_reported_results(folder, report, call, tmp_path):
-    run, command = list_report_commands(load(folder, "quick-roar"))
-    options = "--max-images 400 --estimators ig --seeds 2 --submission my_estimator.py"
-    assert run == f"roarbench run --suite quick-roar {options}"
-    assert f"{run} {command}" in report
+def test_report_commands_run_suite_and_submissions(folder, report, call, tmp_path):
+    run, submission, command = list_report_commands(load(folder, "quick-roar"))
+    assert run == "roarbench run --suite quick-roar --max-images 400"
+    assert submission == f"{run} --submission my_estimator.py"
+    assert f"{run} {submission} {command}" in report
     words = [tmp_path / "report.html" if word == "report.html" else word for word in shlex.split(command)[1:]]
     answer = call(*words, "--store", folder)
     assert answer.code == 0, answer.err
@@ -108,11 +108,9 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     assert command == f"roarbench report {selected} {shlex.join(options)} -o report.html"
 
     trusted = f"{SUBMISSION.id_without_parameters}(samples=8)~trusted"
-    ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [SUBMISSION.id, trusted])))
-    both = add_estimators_with_twins(SUITES["quick-roar"], [SUBMISSION.id, trusted])
-    first, second, _ = list_report_commands(replace(found, suite=both, results=ran))
-    assert first.endswith("--estimators random --submission my_estimator.py")
-    assert second.endswith("--estimators random --submission 'my_estimator.py(samples=8)' --trust-submission")
+    ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [trusted])))
+    *_, command, _ = list_report_commands(replace(found, results=ran))
+    assert command.endswith("--submission 'my_estimator.py(samples=8)' --trust-submission")
 
 
 def test_report_has_gains_of_table_and_methods_without_external_files(views):

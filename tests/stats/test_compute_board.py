@@ -106,28 +106,26 @@ def test_missing_cell_leaves_gain_rank_and_verdicts_empty():
     assert row(judged, "bad").gain.value is not None
 
 
-def test_single_training_row_gets_intervals_from_pooled_variance_or_images():
-    """Without training, intervals cover images and explained networks."""
+def test_single_training_row_has_intervals_from_pooled_variance_only():
     judged = compute_board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
     assert good.vs_random is None and good.place == RankInterval(1)
     judged = compute_board(synthetic(1), ROAR, BOOTSTRAP, estimate_variance_components([synthetic(4)]))
-    own = compute_board(synthetic(4), ROAR, BOOTSTRAP)
-    assert judged.covers is IntervalScope.BOTH
-    one, four = row(judged, "good").gain, row(own, "good").gain
-    assert one.high - one.low > four.high - four.low
-    judged = compute_board(synthetic(1), MORF, BOOTSTRAP)
-    assert judged.covers is IntervalScope.IMAGES
+    one, four = row(judged, "good").gain, row(compute_board(synthetic(4), ROAR, BOOTSTRAP), "good").gain
+    assert judged.covers is IntervalScope.BOTH and one.high - one.low > four.high - four.low
+
+
+@pytest.mark.parametrize(
+    ("networks", "covers"), [(("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)]
+)
+def test_intervals_without_training_cover_images_and_networks(networks, covers):
+    scores = synthetic(len(networks))
+    judged = compute_board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
+    assert (judged.covers, judged.one_network) == (covers, len(networks) == 1)
     assert row(judged, "good").vs_random.verdict is Verdict.BETTER
-    spread = estimate_variance_components([synthetic(3)])
-    assert compute_board(synthetic(1), MORF, BOOTSTRAP, spread) == judged, "MoRF trains no network"
-    for networks, covers in ((("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)):
-        scores = synthetic(len(networks))
-        judged = compute_board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
-        assert (judged.covers, judged.one_network) == (covers, len(networks) == 1)
-    assert row(judged, "good").predicted == (None, None, None)
+    assert (row(judged, "good").predicted.low is None) is (covers is IntervalScope.IMAGES)
 
 
 def test_shown_rows_filter_keeps_row_numbers():
@@ -146,10 +144,9 @@ def test_submitted_row_rank_is_flagged_and_moves_no_suite_row(seeds):
     scores = synthetic(seeds, names)
     copies = {(name, t): scores.correct["good", t] for name in names[-2:] for t in scores.levels}
     scores = replace(scores, correct={**scores.correct, **copies}, submitted=frozenset(names[-2:]))
-    for shown in (None, ("added-1", "bad", "added-2")):
-        found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP, shown_rows=shown).rows}
-        assert {name for name, place in found.items() if place.added} == {"added-1", "added-2"}
-        assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
+    found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP).rows}
+    assert {name for name, place in found.items() if place.added} == {"added-1", "added-2"}
+    assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
 
 def test_sanity_check_rows_have_gains_and_leave_other_rows_unchanged():
@@ -200,8 +197,6 @@ def test_judge_compare_matches_board_verdict_in_both_directions(scores, protocol
             assert again.difference.value == -found.difference.value
         for control, found in one.beating.against.items() if one.beating else ():
             assert one.against[control] == found
-    known = {name for one in judged.rows for name in one.against}
-    assert known >= {"random", "sobel", "bad"} and ("good~untrained" in known) is (protocol is ROAR)
     other = "same" if protocol is ROAR else "idle"
     pair = {("good", other): judging.subtract_gain("good", other)}
     expected = judge_comparisons(judging.family_differences, [pair])["good", other]
@@ -210,32 +205,22 @@ def test_judge_compare_matches_board_verdict_in_both_directions(scores, protocol
     assert judging.compare("good", "good") is None and judging.compare("good", "nobody") is None
 
 
-def test_verdict_follows_q_value_not_single_pair_interval():
-    """With 40 controls as good as Random some single-pair interval excludes 0, as one in twenty does."""
-    names = ("random", "good", *(f"control-{number}" for number in range(40)))
-    scores = replace(synthetic(2, names), model_free_controls=frozenset(names) - {"good"})
-    found = make_judge(scores).comparisons
-    open_ = [one for one in found.values() if one.verdict is Verdict.SAME]
-    assert any(one.p <= 0.05 and one.difference.low > 0 or one.difference.high < 0 for one in open_)
-    assert {one.verdict for one in found.values() if one.q > 0.05} == {Verdict.SAME}
-
-
 def test_submitted_rows_leave_numbers_of_all_other_rows_unchanged():
-    """A row like Random, a strong row and twenty constant rows leave the other numbers equal, to the bit."""
-    names = tuple(f"stranger-{number}" for number in range(22))
+    """A strong row and twenty constant rows leave the other numbers equal, to the bit."""
+    names = tuple(f"stranger-{number}" for number in range(21))
 
     def judged(*strangers):
         scores = synthetic(3, (*MAIN, *strangers))
-        fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[2:]}
+        fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[1:]}
         scores = replace(scores, correct=scores.correct | fixed, submitted=frozenset(strangers))
         explained = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
         scores = replace(scores, references=dict.fromkeys(explained, ("r0", "r1", "r2")))
         found = compute_board(scores, ROAR, BOOTSTRAP)
         return replace(found, rows=[replace(each, place=each.place[:3]) for each in found.rows])  # without tie groups
 
-    alone, one, every = judged(), judged(names[1]), judged(*names)
+    alone, one, every = judged(), judged(names[0]), judged(*names)
     assert alone.rows == one.rows[: len(MAIN)] == every.rows[: len(MAIN)]
-    before, after = (row(found, names[1]) for found in (one, every))
+    before, after = (row(found, names[0]) for found in (one, every))
     assert (before.vs_random, before.gain, before.place) == (after.vs_random, after.gain, after.place)
     assert (alone.family, alone.detectable) == (every.family, every.detectable) and alone.detectable
     assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)

@@ -57,12 +57,10 @@ def test_own_network_gain_matches_loops_over_definition(networks: int) -> None:
         assert isclose(sample.value, compute_gain_by_loops(kept[:, :, level : level + 1]), abs_tol=1e-9)
 
 
-@pytest.mark.parametrize("networks", [3, 4])
-def test_own_network_gain_is_0_for_maps_that_ignore_network(networks: int) -> None:
-    one_map = np.random.default_rng(0).random((1, networks, 3, 50)) < np.linspace(0.2, 0.9, networks)[:, None, None]
-    found = compute_own_network_gain(np.repeat(one_map, networks, axis=0), Order.MORF, FEW)
-    assert found.gain.value == 0
-    assert not found.gain.draws.any()
+def test_own_network_gain_is_0_for_maps_that_ignore_network() -> None:
+    one_map = np.random.default_rng(0).random((1, 4, 3, 50)) < np.linspace(0.2, 0.9, 4)[:, None, None]
+    found = compute_own_network_gain(np.repeat(one_map, 4, axis=0), Order.MORF, FEW)
+    assert found.gain.value == 0 and not found.gain.draws.any()
 
 
 def test_own_network_gain_cancels_harmful_maps_and_fragile_networks() -> None:
@@ -124,13 +122,6 @@ def test_rows_of_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.array_equal(found[name].gain.draws, gain.gain.draws) and found[name].permutation == gain.permutation
 
 
-def test_draws_are_paired_between_estimators() -> None:
-    one, two = draw_answers(4, own=0.3), draw_answers(4, own=0.3)
-    two[..., 0] = True
-    first, second = (compute_own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
-    assert first.subtract(second).draws.std() < 0.5 * first.draws.std()
-
-
 @pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])
 def test_own_network_gain_rejects_other_shapes(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="maps = networks >= 3"):
@@ -145,12 +136,11 @@ def test_own_network_verdict_names_side_of_0() -> None:
     assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
 
 
-@pytest.mark.parametrize("networks", [3, 5])
-def test_prediction_interval_covers_gain_of_replication(networks: int) -> None:
+def test_prediction_interval_covers_gain_of_replication() -> None:
     """Networks lose different shares under their own maps; an interval of the gain itself is too short."""
-    chance, inside = np.random.default_rng(networks), []
-    for _ in range(250):
-        one, other = (draw_varied_answers(chance, networks) for _ in range(2))
+    chance, inside = np.random.default_rng(3), []
+    for _ in range(200):
+        one, other = (draw_varied_answers(chance, 3) for _ in range(2))
         gain = compute_own_network_gain(one, Order.MORF, FEW).gain
         again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
         ranges = [make_estimate(each, 0.95) for each in (gain, predict_replicated_gain(gain))]
