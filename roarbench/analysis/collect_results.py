@@ -182,7 +182,6 @@ def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, re
 
 
 def _find_started_rows(suite_results: SuiteResults, results: ResultsStore) -> set[tuple[str, Order, ScoredNetwork]]:
-    """Return estimator, order and scored network of all runs that are done, running or failed."""
     points = [point for point in list_planned_runs(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys

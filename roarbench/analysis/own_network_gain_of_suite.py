@@ -174,7 +174,6 @@ def load_kept_under_own_and_next_map(
 def _find_kept_by_row(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
 ) -> dict[str, KeptPredictions]:
-    """Return the kept predictions by row, for rows with complete and consistent results."""
     stored, shared = results.find_results(protocol, unit), _mark_images_predicted_alike(results, protocol, unit)
     by_row: dict[str, KeptPredictions] = {}
     if shared is None or not shared.any():

@@ -166,7 +166,6 @@ def _list_pairs(names: Sequence[str], control: str, curves: Curves) -> Iterable[
 
 
 def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
-    """Check, by data set, whether the ensemble with the largest gain has the base estimator that the paper names."""
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _combine_prefixes_and_bases(ENSEMBLES)

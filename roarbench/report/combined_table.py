@@ -129,7 +129,6 @@ class CombinedTable:
 
     @property
     def _origins_and_doubts(self) -> list[str]:
-        """Return the notes on self-reported rows, once if they are equal, and the doubts about each table."""
         origins, doubts = [note_if_self_reported(table) for table in self._tables], list[str]()
         for table, origin in zip(self._tables, origins, strict=True):
             own = [origin] if len({*origins}) > 1 else []
@@ -208,7 +207,6 @@ def render(table: SuiteTable | CombinedTable, style: str, notes: bool = False) -
 
 
 def _get_named_tables(table: CombinedTable) -> dict[str, SuiteTable]:
-    """Return both tables by the names of their groups in JSON, which are also prefixes of column names in CSV."""
     return {"roar": table.roar, "own_network": table.own_network}
 
 

@@ -121,7 +121,6 @@ def _make_curve_fields(name: str, curve: Mapping[float, Estimate]) -> dict[str, 
 
 
 def _make_optional_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
-    """Return the fields of twins, probabilities, the permutation test and Quantus that this table has."""
     fields, protocol, twins = dict[str, Any](), table.board.protocol, dict[str, Any]()
     for kind in table.twin_kinds:
         twins |= _make_estimate_fields(kind, row.delta_twins.get(kind, Estimate()))

@@ -46,7 +46,6 @@ def list_report_commands(results: "SuiteResults") -> list[str]:
 
 
 def _list_version_options(results: "SuiteResults") -> Options:
-    """Return the options that name the suite, its fill and unit if they are not the suite's own, and the images."""
     suffixes = [part.split(" ", 1) for part in results.suite.title_suffix.split(", ")]
     changed = [word for name, *value in suffixes if name in ("fill", "unit") for word in (f"--{name}", *value)]
     limit = ("--max-images", f"{results.limit}") if results.limit else ()

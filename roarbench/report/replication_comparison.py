@@ -105,7 +105,6 @@ def _make_table(protocol: Protocol, replication: Replication, first: SuiteResult
 
 
 def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
-    """Return both verdicts of the comparison with Random, or with 0 for own-network gain."""
     pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
     texts = (
         str(OwnNetworkTest.from_verdict(verdict, None).verdict) if own_network else verdict.replace(Verdict.SAME, SAME)

@@ -131,7 +131,6 @@ def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Dou
 
 
 def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
-    """Yield other possible causes of a row's ROAR gain, and a warning if the row's masks alone predict the class."""
     applies = do_warnings_apply_to(protocol)
     remark = "" if applies else f" This mark was computed from results of ROAR, not of {protocol.name}."
     for mark in grade_shares_of_gain(draws, name):

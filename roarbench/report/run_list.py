@@ -82,7 +82,6 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
 
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:
-    """Return the id of the only submission whose id begins with this string, or a built-in estimator's id."""
     ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
     if len(ids) > 1 and name not in ids:
         raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")

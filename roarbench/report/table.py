@@ -303,7 +303,6 @@ def make_suite_table(
 
 
 def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
-    """Return the results with this fill as the suite's first fill, because tables use the first fill."""
     suite, measured = suite_results.suite, protocol.computed_from or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in measured)
     fill = find_recorded_fill_name(fill)

@@ -119,7 +119,6 @@ def suggest_diagnose(table: SuiteTable) -> Hint | None:
 
 
 def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
-    """Describe the rows without a rank, with one line per reason."""
     by_reason = defaultdict[str, list[str]](list)
     for name in (row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons):
         uncompared = " and no row is compared with it" if name == RANDOM else ""
@@ -131,7 +130,6 @@ def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
 
 
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
-    """Describe the doubts about single rows that hold for every protocol, each reason once."""
     shared = table.suite_results.doubts if table.all_rows_self_reported else {}
     doubts = _join_names_by_reason(
         (row.estimator, reason)
@@ -166,7 +164,6 @@ def _describe_quantus_columns(table: SuiteTable) -> str:
 
 
 def _describe_intervals(table: SuiteTable) -> str:
-    """Describe the scope of the intervals and the adjustment of the verdicts, or state why there are no intervals."""
     board, protocol = table.board, table.board.protocol
     if nothing := _explain_no_scored_images(table):
         return nothing

@@ -153,7 +153,6 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
-    """Return, by kind of twin, the twins' gains and the paired differences of the rows' gains from them."""
     main, columns = panel.suite_draws.main_gains, {}
     for kind in _KINDS:
         twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in panel.names}
@@ -181,7 +180,6 @@ def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
 
 
 def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
-    """Format an accuracy in percent, with its difference from Random's accuracy if known."""
     if accuracy.value is None:
         return MISSING
     if over_random.value is None:

@@ -59,7 +59,6 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
 
 
 def _find_pair_signs_and_significance(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return for every pair the sign of its difference, and whether the difference is significant."""
     pairs = Pairs.from_samples(samples, confidence)
     values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
     # a pair whose gains are equal in every draw also counts as significant

@@ -107,7 +107,6 @@ class Board:
         return {at: gains[at] for at in sorted(chosen)}
 
     def _orient(self, differences: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-        """Return differences of accuracies as gains, which are positive for a better ranking."""
         return differences if self.protocol.order is Order.LERF else tuple(t.negative for t in differences)
 
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:

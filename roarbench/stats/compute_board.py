@@ -144,7 +144,6 @@ class Judge(SampledGains):
         return self._compare(*self._split_by_submitted_row(self.family_differences)) if self.has_intervals else {}
 
     def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
-        """Judge all comparisons, and add the interval of each difference."""
         samples = {pair: sample for differences in (family, *of_added_rows) for pair, sample in differences.items()}
         return {
             pair: comparison._replace(difference=self.estimate(samples[pair]))
@@ -190,7 +189,6 @@ class Judge(SampledGains):
         return ControlComparison({control: against[control] for control in self.controls if control in own})
 
     def _split_by_submitted_row(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
-        """Return the differences without submissions, and the differences of each submission."""
         rows: dict[str, _Differences] = {}
         for pair, difference in pairs.items():
             rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference

@@ -162,7 +162,6 @@ def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) 
 
 
 def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
-    """Return a cell's correctness by explained network, sorted by name, averaged over training runs."""
     correctness, references = board.correct[point].astype(np.float64), np.array(board.references[point])
     return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
 

@@ -109,7 +109,6 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
 
 
 def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
-    """Mark significantly different pairs among the suite's own estimators, and of each added estimator with these."""
     own = _mark_rows_not_added(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
     if added:

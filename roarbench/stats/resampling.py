@@ -197,12 +197,10 @@ class _TrainingDraws:
 
 
 def _draw_mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
-    """Draw a mean square divided by its expectation, once per resample."""
     return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
 def _compute_shared_and_own_scales(total_variance: Floats, own_variance: Floats) -> tuple[Floats, Floats]:
-    """Return the standard deviations of the shared part and of a row's own part, from the total and own variance."""
     return np.sqrt(np.maximum(0.0, total_variance - own_variance)), np.sqrt(own_variance)
 
 
@@ -248,7 +246,6 @@ class _ReferenceDraws:
         return true, _compute_shared_and_own_scales(whole, np.maximum(own, least))
 
     def _draw_ratio_of_row_to_pooled_variance(self, curve: ReferenceCurve) -> Floats:
-        """Draw a row's variance in units of the pooled variance."""
         square, freedom = curve.mean_square
         pooled = self.estimate.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.estimate.variance else 0.0

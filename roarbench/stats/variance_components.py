@@ -87,7 +87,6 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
 
 
 def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
-    """Yield groups of two or more training runs of a cell on the same rankings, with their cell's point."""
     for point, bits in board.correct.items():
         names = np.array(board.references.get(point, ("",) * len(bits)))
         for name in np.unique(names):

@@ -111,7 +111,6 @@ class _Tails(NamedTuple):
 
 
 def _find_deviations_and_tail_start(sample: Sample) -> tuple[Floats, float]:
-    """Return each draw's distance from the value, and the distance that 5 % of the draws exceed."""
     deviations = np.abs(sample.draws - sample.value)
     return deviations, float(compute_quantile(deviations, 1 - TAIL))
 
