@@ -11,10 +11,9 @@ from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from roarbench.stats.compute_board import Judge
+from roarbench.stats.compute_board import Judge, compute_areas_between_lerf_and_morf
 from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.sampled_gains import SampledGains, compute_areas_between_lerf_and_morf
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
@@ -45,17 +44,17 @@ class SuiteDraws:
         return find_roar_or_headline_protocol(self.suite_results)
 
     @property
-    def main_gains(self) -> SampledGains:
+    def main_gains(self) -> Judge:
         """Return gains and accuracies under the main protocol."""
         return self.draw_gains(self.main_protocol, self.unit)
 
     @property
-    def roar(self) -> SampledGains:
+    def roar(self) -> Judge:
         """Return gains and accuracies under ROAR."""
         return self.draw_gains(ROAR, self.unit)
 
     @property
-    def mask_only(self) -> SampledGains:
+    def mask_only(self) -> Judge:
         """Return accuracies of networks trained on removal masks alone."""
         return self.draw_gains(MASK_ONLY, self.unit)
 
@@ -76,25 +75,25 @@ class SuiteDraws:
         return self.roar.estimate(above) if self.mask_only.has_intervals else Estimate(above.value)
 
     @cached_property
-    def draws_by_unit(self) -> dict[Unit, SampledGains]:
+    def draws_by_unit(self) -> dict[Unit, Judge]:
         """Return the draws of the main protocol for each of its units in the suite."""
         units = self.suite_results.list_units(self.main_protocol)
         return {unit: self.draw_gains(self.main_protocol, unit) for unit in units}
 
     @cached_property
-    def draws_by_fill(self) -> dict[str, SampledGains]:
+    def draws_by_fill(self) -> dict[str, Judge]:
         """Return the draws of the main protocol for each fill value in the suite."""
         main = (self.main_protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
         return {fill: self.draw_gains(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
-    def lerf_morf_gap_retrained(self) -> SampledGains:
+    def lerf_morf_gap_retrained(self) -> Judge:
         """Return the areas between the KAR and ROAR curves over their common levels."""
         return self._draw_areas_between_orders(ROAR, KAR)
 
     @cached_property
-    def lerf_morf_gap_unretrained(self) -> SampledGains:
+    def lerf_morf_gap_unretrained(self) -> Judge:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
         return self._draw_areas_between_orders(MORF, LERF)
 
@@ -139,7 +138,7 @@ class SuiteDraws:
             return None
         return self.draw_gains(protocol, unit).compare(first, second)
 
-    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> SampledGains:
+    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
         one, other = (self.draw_gains(protocol, self.unit) for protocol in (morf, lerf))
         covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)

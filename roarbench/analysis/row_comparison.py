@@ -12,9 +12,9 @@ from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
-from roarbench.stats.sampled_gains import SampledGains
 from roarbench.stats.verdicts import Comparison
 
 
@@ -118,7 +118,7 @@ def _describe_predictions_for_and_against(protocol: Protocol) -> tuple[str, str]
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 
-def _compare_at_level(drawn: SampledGains, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
+def _compare_at_level(drawn: Judge, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
     one, other = ((drawn.draws.differences or drawn.draws).get_accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
     over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
@@ -126,9 +126,7 @@ def _compare_at_level(drawn: SampledGains, protocol: Protocol, t: float, first: 
     return LevelComparison(t, counted, against, drawn.estimate(over).in_points)
 
 
-def _count_predictions_for_and_against(
-    drawn: SampledGains, protocol: Protocol, point: tuple[str, float]
-) -> PredictionCount:
+def _count_predictions_for_and_against(drawn: Judge, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
     removed_first = protocol.order is Order.MORF
     if drawn.scores.differences:
         answers = drawn.scores.differences.correct[point]

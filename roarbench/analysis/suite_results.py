@@ -22,8 +22,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.compute_board import select_variance_components
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
-from roarbench.stats.sampled_gains import select_variance_components
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission

@@ -113,7 +113,7 @@ def list_runs(
     """List the runs of a suite with key and state."""
     loaded = source.load(suite)
     from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.report.run_list import format_runs
+    from roarbench.report.status import format_runs
 
     with open_store_for_reading(source.store, source.db) as results:
         _, records = _load_results_and_run_records("list-runs", loaded, results, estimators)
@@ -125,7 +125,7 @@ def _load_results_and_run_records(
 ) -> "tuple[SuiteResults, list[dict[str, Any]]]":
     """Return a suite's results and these estimators' run records (None: all); raise CallerError for unknown images."""
     from roarbench.analysis.load_results import load_from_open_store
-    from roarbench.report.run_list import list_run_records
+    from roarbench.report.status import list_run_records
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
     suite_results = load_from_open_store(results, plan, loaded.query)
@@ -154,7 +154,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: ReportFormat = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load_results import find_run_key, open_store_for_reading
-    from roarbench.report.run_list import format_run, make_run_record
+    from roarbench.report.status import format_run, make_run_record
 
     with open_store_for_reading(store, db) as results:
         record = make_run_record(results, store, find_run_key(results, key))
@@ -172,7 +172,7 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.run_list import find_named_runs
+    from roarbench.report.status import find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
     with open_store_for_writing(store, db) as results:

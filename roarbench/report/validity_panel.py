@@ -33,8 +33,8 @@ from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
-from roarbench.stats.sampled_gains import SampledGains
 
 _KINDS = (*TWINS, "redrawn")  # kinds of twins; `redrawn` belongs to Random alone
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
@@ -77,7 +77,7 @@ def compute_validity_panel(
     draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_own_row
     in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is draws.unit}
     protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != draws.main_protocol]
-    orders: dict[str, SampledGains] = {each.name: draws.draw_gains(each, draws.unit) for each in protocols}
+    orders: dict[str, Judge] = {each.name: draws.draw_gains(each, draws.unit) for each in protocols}
     orders |= {f"unit {unit}": drawn for unit, drawn in draws.draws_by_unit.items() if unit is not draws.unit}
     orders |= {f"fill {fill}": drawn for fill, drawn in draws.draws_by_fill.items() if drawn is not draws.main_gains}
     for results in other_results:
@@ -87,7 +87,7 @@ def compute_validity_panel(
     return ValidityPanel(draws, names, agreements)
 
 
-def _compare_orders_of_rows(main: SampledGains, other: SampledGains, rows: Sequence[str]) -> Agreement | None:
+def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
     agreement = compute_agreement(one, two, main.bootstrap.confidence)
     if agreement is None or (main.has_intervals and other.has_intervals):

@@ -1,4 +1,4 @@
-"""Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
+"""Compute rank intervals from all pairwise differences."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -72,8 +72,6 @@ class RankInterval(NamedTuple):
     place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
     low: int | None = None  # low, high: best and worst rank consistent with the data; None without intervals
     high: int | None = None
-    # the row's tie groups, numbered from 1 at the top; empty without intervals
-    groups: tuple[int, ...] = ()
     added: bool = False  # whether the row was added to the suite; its rank is in brackets and changes no other rank
 
 
@@ -94,16 +92,11 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     have if it alone joined the others, and it changes no other rank.
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
-    groups = find_maximal_tie_groups(gains, apart)
     own = _mark_rows_not_added(len(gains), added)
     better, worse = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
-        rank._replace(
-            low=1 + int(better[index]),
-            high=int(ranks[index] - worse[index]),
-            groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
-        )
+        rank._replace(low=1 + int(better[index]), high=int(ranks[index] - worse[index]))
         for index, rank in enumerate(rank_by_gain(gains, added))
     ]
 
@@ -111,8 +104,6 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
 def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
     own = _mark_rows_not_added(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
-    if added:
-        apart |= find_significant_pairs(pairs, ~own)
     for index in added:
         significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
         apart[index, own] = apart[own, index] = significant[index, own]
@@ -143,17 +134,3 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
         open_ &= ~new
     apart: NDArray[np.bool_] = significant | significant.T
     return apart
-
-
-def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
-    """Return the maximal sets of estimators without a significant difference (Piepho 2004), best set first.
-
-    Every estimator is in at least one set.
-    """
-    groups: set[frozenset[int]] = set()
-    for new in range(len(gains)):
-        tied = frozenset(np.flatnonzero(~apart[new]).tolist())
-        joined = {(group & tied) | {new} for group in (*groups, frozenset[int]())}
-        largest = {group for group in joined if not any(group < other for other in joined)}
-        groups = {group for group in groups if not group <= tied} | largest
-    return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.correctness_and_gain import Bits, Correctness, Floats, Point, hash_correctness
-from roarbench.stats.explained_network_variance import (
+from roarbench.stats.variance_components import (
     PRIOR_FREEDOMS,
     ReferenceCurve,
     ReferenceVariance,
-    average_curves_by_reference,
-)
-from roarbench.stats.variance_components import (
     TrainingVariance,
     VarianceComponents,
+    average_curves_by_reference,
     can_vary,
     estimate_variance_components,
 )

@@ -1,20 +1,216 @@
-"""Estimate the variance between training runs, pooled over cells, and combine it with the variance between networks.
+"""Estimate the variance of accuracies between explained networks and between training runs, pooled over rows and cells.
 
-Two or three training runs are too few to estimate the variance of a single cell. `docs/statistics.md` has the formulas
-with their sources.
+The maps of an explained network give the rankings, so results depend on the choice of network. Two or three networks or
+training runs are too few to estimate the variance of a single row. `docs/statistics.md` has the formulas with their
+sources.
 """
 
+import hashlib
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Bits, Correctness, Floats, Point, hash_correctness
-from roarbench.stats.explained_network_variance import (
-    ReferenceVariance,
-    compute_between_and_residual_squares,
-    estimate_reference_variance,
+from roarbench.stats.correctness_and_gain import (
+    UNTOUCHED,
+    Bits,
+    Correctness,
+    Floats,
+    Point,
+    compute_trapezoid_weights,
+    hash_correctness,
 )
+
+# possible degrees of freedom d with which the pooled variance is weighted against a row's own, evenly spaced in 1 / d
+PRIOR_FREEDOMS = 1 / np.linspace(1, 0.001, 100)
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceVariance:
+    """Variance of curves between explained networks (references), including their training runs, pooled over rows."""
+
+    levels: tuple[float, ...]  # ascending; the levels of `factor`'s columns
+    # shape (rank, levels); factor.T @ factor is the covariance of a curve between references, in squared accuracy
+    factor: Floats
+    # variance of the area under a curve between references, in squared accuracy, including image noise
+    variance: float
+    noise: float  # part of `variance` that comes from the finite number of images
+    shared: float  # share of `variance` from deviations that all rows have in common, in [0, 1]
+    freedom: float  # degrees of freedom of `variance` (Satterthwaite)
+    # degrees of freedom of the part that rows do not share: (rows - 1) (references - 1) if no curve is missing
+    own_freedom: int
+    prior: Floats  # probability of each value in `PRIOR_FREEDOMS`; the probabilities sum to 1
+    rows: int  # number of curves from which the variance is estimated
+    digest: bytes  # hash of the correctness of these curves
+
+    def get_nearest_factor_column(self, t: float) -> Floats:
+        """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
+        nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
+        return self.factor[:, nearest]
+
+
+def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVariance | None:
+    """Estimate the variance between explained networks by a two-way analysis of variance of areas, rows by networks.
+
+    Source: Searle, Casella and McCulloch, Variance Components, 1992, chapter 4. If a row lacks some networks, its other
+    networks are used. The degrees of freedom are Satterthwaite's (1946) for the sum of both mean squares: for K rows
+    that share a part rho of their variance, R networks give (R - 1) / (1/K + (1 - 1/K) rho^2).
+
+    Returns:
+        None if no row has two networks with results at all its levels.
+    """
+    unique = {curve.digest: curve for board in boards for curve in average_curves_by_reference(board).values()}
+    curves = [unique[digest] for digest in sorted(unique)]
+    repeated = [curve for curve in curves if len(curve.areas) > 1]
+    if not repeated:
+        return None
+    areas, noise = [curve.areas for curve in repeated], 0.0
+    for curve in repeated:  # a loop, because the last bits of sum() differ between versions of Python
+        noise += curve.noise
+    networks = sorted({name for row_areas in areas for name in row_areas})
+    deviations = _center_rows(areas, networks)
+    variance, shared, own_freedom = estimate_variance_and_shared_fraction(deviations)
+    rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
+    return ReferenceVariance(
+        *_factor_covariance(curves),
+        variance,
+        noise / sum(len(row_areas) - 1 for row_areas in areas),
+        shared,
+        (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
+        own_freedom,
+        compute_posterior_over_priors(np.nansum(deviations**2, 1) / freedom, freedom),
+        rows,
+        hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
+    )
+
+
+def _center_rows(values_by_row: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
+    """Return each network's value minus its row's mean, (rows, networks); NaN if a row lacks a network."""
+    centered = np.full((len(values_by_row), len(networks)), np.nan)
+    for row, by_network in zip(centered, values_by_row, strict=True):
+        if by_network:
+            values = np.array(list(by_network.values()))
+            row[[networks.index(name) for name in by_network]] = values - values.mean()
+    return centered
+
+
+def compute_posterior_over_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
+    """Compute the probability of each value in `PRIOR_FREEDOMS` from the differences in variance between rows.
+
+    The mean square of a row (`squares`) divided by the mean over all rows has an F distribution with the degrees of
+    freedom of the row (`freedom`) and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior
+    degrees of freedom are likely.
+    """
+    mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
+    both, lgamma = (PRIOR_FREEDOMS + own) / 2, np.vectorize(math.lgamma)
+    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
+    log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
+    likelihood = np.exp(log_likelihood - log_likelihood.max())
+    return np.asarray(likelihood / likelihood.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceCurve:
+    """Accuracies of a row for each explained network, averaged over the network's training runs.
+
+    Only means over images are stored, because the correctness of all rows as floats would take too much memory.
+    """
+
+    # accuracies by ascending level, then by network name in alphabetical order
+    means: dict[float, dict[str, float]]
+    # weighted mean accuracy at levels above 0 (`compute_trapezoid_weights`), for networks with all these levels
+    areas: dict[str, float]
+    # residual sum of squares of the areas, see `compute_between_and_residual_squares`; 0 for one network
+    noise: float
+    digest: bytes  # hash of the row's correctness for all networks and levels, 16 bytes
+
+    @property
+    def mean_square(self) -> tuple[float, int]:
+        """Return the mean square of the areas between networks, and its degrees of freedom; both 0 for one network."""
+        means = list(self.areas.values())
+        return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
+
+
+@lru_cache(4)  # the estimate and the draws need the same curves
+def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]:
+    """Compute the curves of all rows that depend on explained networks, by estimator."""
+    levels = defaultdict[str, list[float]](list)
+    for estimator, t in board.references:
+        levels[estimator].append(t)
+    return {name: _compute_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()}
+
+
+def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
+    correctness = {t: _average_by_network(board, (estimator, t)) for t in levels}
+    above = [correctness[t] for t in levels if t > 0]
+    complete = sorted(set.intersection(*map(set, above))) if above else []
+    weights = compute_trapezoid_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
+    areas = {name: weights @ np.stack([by_network[name] for by_network in above]) for name in complete}
+    return ReferenceCurve(
+        {t: {name: float(bits.mean()) for name, bits in by_network.items()} for t, by_network in correctness.items()},
+        {name: float(area.mean()) for name, area in areas.items()},
+        float(compute_between_and_residual_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
+        hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
+    )
+
+
+def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
+    correctness, references = board.correct[point].astype(np.float64), np.array(board.references[point])
+    return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
+
+
+def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
+    """Split the variance between networks into a part that rows share and a part of each row, by the method of moments.
+
+    Args:
+        deviations: Areas minus their row's mean, shape (rows, networks), NaN where missing; every row has two or more
+            values.
+
+    Returns:
+        The variance between networks, the share of this variance that rows have in common, in [0, 1], and the degrees
+            of freedom of the rows' own part.
+    """
+    freedom = np.isfinite(deviations).sum() - len(deviations)
+    own_freedom = int(freedom) - (deviations.shape[1] - 1)
+    variance = float(np.nansum(deviations**2) / freedom)
+    if own_freedom < 1 or variance == 0:  # a single row has no part of its own
+        return variance, 1.0, 0
+    own = float(np.nansum((deviations - np.nanmean(deviations, axis=0)) ** 2)) / own_freedom
+    return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
+
+
+def _factor_covariance(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
+    """Return the levels with at least two networks in a row, and `ReferenceVariance.factor` at these levels.
+
+    Missing deviations are set to 0, and each level is divided by its own degrees of freedom. So variances are unbiased,
+    and the product of the factor with its transpose is a covariance matrix.
+    """
+    levels = tuple(sorted({t for curve in curves for t, names in curve.means.items() if len(names) > 1}))
+    networks = sorted({name for curve in curves for names in curve.means.values() for name in names})
+    deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in curves], networks) for t in levels], -1)
+    freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
+    deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
+    root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
+    # QR determines rows of the factor only up to sign
+    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]
+
+
+def compute_between_and_residual_squares(values: Bits | Floats) -> Floats:
+    """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
+
+    Returns:
+        Shape (2,): the sum of squares between repetitions, and the residual sum of squares divided by the degrees
+            of freedom of the images.
+    """
+    images = values.shape[1]
+    accuracies = values.mean(1, dtype=np.float64)
+    between = float(((accuracies - accuracies.mean()) ** 2).sum())
+    within = float(((values - values.mean(0, dtype=np.float64)) ** 2).sum())  # sum over repetitions and residual
+    return np.array([between, (within - images * between) / (images - 1) / images])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.bootstrap_intervals import Bootstrap, compute_half_width
-from roarbench.stats.compute_board import Judge, compute_board
+from roarbench.stats.compute_board import Judge, compute_board, sample_gains
 from roarbench.stats.correctness_and_gain import (
     POINTS,
     UNTOUCHED,
@@ -23,7 +23,6 @@ from roarbench.stats.correctness_and_gain import (
     compute_trapezoid_weights,
 )
 from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.sampled_gains import sample_gains
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 

@@ -107,10 +107,8 @@ def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_p
             export_results(store, tmp_path / f"{name}.parquet")
     for new, known in ((1, 2), (0, 3)):
         answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")
-        read, other, *_ = answer.err.splitlines()
         words = f"{new} results are new, {known} are stored already, 1 are stored already with other predictions"
-        assert answer.code == 0 and read.endswith(f"{words} and were not imported")
-        assert other.startswith("other predictions: ") and "1 differ" in other
+        assert answer.code == 0 and f"{words} and were not imported" in answer.err
     with ResultsStore.open(make_default_url(tmp_path / "here")) as store:
         assert store.read_results([rows[0].run.key])[rows[0].run.key].correctness[0] != bits[0]
 

@@ -20,7 +20,7 @@ from roarbench.report.replication_comparison import (
 )
 from roarbench.report.validity_panel import compute_validity_panel, format_agreements, format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from roarbench.stats.sampled_gains import SampledGains
+from roarbench.stats.compute_board import Judge
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
 from tests.helpers.elsewhere import ROOT
@@ -58,8 +58,8 @@ def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     assert twins["blurred"] == f"{gains.estimate_area('grad~blurred').value:+.1f}"
     assert twins["Δ blurred"].startswith(f"{gains.estimate_difference('grad', 'grad~blurred').value:+.1f} [")
     assert set(find_cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
-    monkeypatch.setattr(SampledGains, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
-    monkeypatch.setattr(SampledGains, "compare_with_counterpart", lambda *_: Estimate(-0.031, -0.043, -0.019))
+    monkeypatch.setattr(Judge, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
+    monkeypatch.setattr(Judge, "compare_with_counterpart", lambda *_: Estimate(-0.031, -0.043, -0.019))
     assert find_cells(made, "Removal masks", "grad")["mask-only at 0.9"] == "52.3 (-3.1 ± 1.2)"
 
 

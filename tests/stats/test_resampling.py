@@ -10,14 +10,16 @@ from scipy.stats import t as student
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import Correctness, compute_trapezoid_weights
-from roarbench.stats.explained_network_variance import (
+from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
+from roarbench.stats.variance_components import (
     PRIOR_FREEDOMS,
     ReferenceVariance,
+    TrainingVariance,
+    VarianceComponents,
     compute_posterior_over_priors,
     estimate_variance_and_shared_fraction,
+    estimate_variance_components,
 )
-from roarbench.stats.resampling import draw_repetition_noise, draw_resamples
-from roarbench.stats.variance_components import TrainingVariance, VarianceComponents, estimate_variance_components
 
 LEVELS = (0.5, 0.9)
 MANY = Bootstrap(20_000, seed=2)
