@@ -58,7 +58,8 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        return cls(**read_published_preprocessing(name)._asdict(), range=255)
+        record = read_published_preprocessing(name)
+        return cls(record.resize, record.size, record.interpolation, mean=record.mean, std=record.std, range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
         """Return prepared photographs, which are paths or Pillow images, as a NumPy array, float32 (n, c, crop, crop).

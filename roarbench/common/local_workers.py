@@ -48,11 +48,8 @@ class _Worker(NamedTuple):
 class LocalEngine(AbstractContextManager["LocalEngine"]):
     """A fixed number of worker processes, which end with the context.
 
-    Args:
-        workers: Number of processes.
-        gpus: GPU ids in the notation of CUDA_VISIBLE_DEVICES, which are dealt out to the workers in turn, one GPU each.
-            If there are no ids, each worker sees all GPUs.
-        logs: Folder for the workers' logs; if None, no logs are written.
+    `gpus` are ids in the notation of CUDA_VISIBLE_DEVICES, which are dealt out to the workers in turn, one GPU each.
+    Workers write their logs into the folder `logs`, if there is one.
     """
 
     def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:

@@ -41,13 +41,8 @@ _log = logging.getLogger(__name__)
 def connect_to_ray(address: str, requested: int | None) -> int:
     """Join a Ray cluster, or start one on this machine that ends with this process; return the number of workers.
 
-    Args:
-        address: `HOST:PORT` of the cluster's head, or `auto` on one of its machines. If it is empty, a cluster of this
-            machine alone is started, with as many CPUs as requested workers.
-        requested: Number of workers; if None, one per GPU, or one per core if there are no GPUs.
-
-    Raises:
-        CallerError: There is no such cluster, it runs another version, or it has neither a GPU nor a core.
+    `address` is `HOST:PORT` of the cluster's head, or `auto` on one of its machines; if it is empty, a cluster of this
+    machine alone is started. By default, there is one worker per GPU, or per core if there are no GPUs.
     """
     own = {} if address else {"num_cpus": requested, "include_dashboard": False}
     try:
@@ -82,8 +77,6 @@ def _is_node_declared_dead() -> bool:
 
 
 class _ActorSetup(NamedTuple):
-    """Settings of the command's process that an actor takes over."""
-
     mark: Path  # file in the store that exists as long as the engine; an actor must see this file
     folder: Path  # working directory, from which relative paths start
     sharing: int  # number of workers per GPU; 0 without GPUs
@@ -127,12 +120,9 @@ class _RayWorker(NamedTuple):
 class RayEngine(AbstractContextManager["RayEngine"]):
     """Workers on the cluster that this process has joined with `connect_to_ray`; they end with the context.
 
-    Args:
-        workers: Number of workers. If there are fewer GPUs than workers, each worker has an equal share of a GPU.
-            Workers that do not fit into the cluster start when nodes join.
-        shared: The store's folder; a machine that does not see it gets no jobs.
-        follow: Whether to start more workers as the cluster grows, one per GPU or core.
-        logs: Folder for the workers' logs; if None, no logs are written.
+    If there are fewer GPUs than workers, each worker has an equal share of a GPU. Workers that do not fit into the
+    cluster start when nodes join; with `follow`, one more for each further GPU or core. A machine that does not see the
+    store's folder `shared` gets no jobs.
     """
 
     def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
@@ -179,12 +169,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
-        """Return the outcomes of finished jobs; wait at most `timeout` seconds for a job or a start to finish.
-
-        Raises:
-            CallerError: No worker can start on any machine of the cluster.
-            MachineError: No worker is left, because each failed three jobs in a row, or Ray has ended on this machine.
-        """
+        """Return the outcomes of finished jobs; wait at most `timeout` seconds for a job or a start to finish."""
         self._add_workers_as_cluster_grows()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):

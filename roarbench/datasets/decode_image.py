@@ -157,14 +157,7 @@ def check_depth(bits: int, depth: int, source: str) -> None:
 
 
 def refuse_many_damaged_images(names: Sequence[str], images: int, source: str, kinds: Mapping[str, int]) -> None:
-    """Raise DataError if the share of damaged images exceeds `MAX_DAMAGED_SHARE`.
-
-    Args:
-        names: Names of the damaged images.
-        images: Number of all images.
-        source: Name of the data set, for the message.
-        kinds: Number of images by kind of damage.
-    """
+    """Raise DataError if the damaged images with these `names` are more than a share `MAX_DAMAGED_SHARE` of all."""
     if len(names) > MAX_DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {source} cannot be decoded completely"
         why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import (
@@ -137,20 +137,15 @@ def _read_path(section: TomlTable, key: str, base: Path) -> str:
     return str(path)
 
 
-class PreprocessingRecord(NamedTuple):
-    """The preprocessing of photographs."""
-
-    resize: int  # pixels of the shorter side after resizing
-    crop: int  # side of the central square that is kept, in pixels
-    interpolation: str  # name of the resampling filter in Pillow
-    mean: tuple[float, ...]  # mean and std of each channel, for pixels in [0, 255]
-    std: tuple[float, ...]
-
-
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
-        return _read_preprocessing_of_published_weights(section.read_text("preprocessing"), channels)
+        published = read_published_preprocessing(name := section.read_text("preprocessing"))
+        check_resizing(published.resize, published.size, published.interpolation)
+        if published.channels != channels or published.size > _MAX_SIZE:
+            seen = f"{name} is for images of {published.channels} channels and {published.size} pixels"
+            raise CallerError(f"{seen}, expected {channels} channels and at most {_MAX_SIZE} pixels per side")
+        return published
     size = section.read_integer("size", 8, _MAX_SIZE)
     record = _read_normalisation(section, make_user_dataset_record("", channels, size))
     if "resize" not in section:
@@ -159,18 +154,6 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     interpolation = section.read_text("interpolation", DEFAULT_INTERPOLATION)
     check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)
-
-
-def _read_preprocessing_of_published_weights(name: str, channels: int) -> DatasetRecord:
-    published = read_published_preprocessing(name)
-    check_resizing(published.resize, published.crop, published.interpolation)
-    if len(published.mean) != channels or published.crop > _MAX_SIZE:
-        seen = f"{name} is for images of {len(published.mean)} channels and {published.crop} pixels"
-        raise CallerError(f"{seen}, expected {channels} channels and at most {_MAX_SIZE} pixels per side")
-    record = make_user_dataset_record("", channels, published.crop)
-    return replace(
-        record, resize=published.resize, interpolation=published.interpolation, mean=published.mean, std=published.std
-    )
 
 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
@@ -182,7 +165,7 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
     return replace(record, mean=mean, std=std)
 
 
-def read_published_preprocessing(name: str) -> PreprocessingRecord:
+def read_published_preprocessing(name: str) -> DatasetRecord:
     """Return the preprocessing of published weights of torchvision or timm; raise CallerError if there is none."""
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
@@ -192,20 +175,23 @@ def read_published_preprocessing(name: str) -> PreprocessingRecord:
     raise CallerError(f"preprocessing is '{name}', expected torchvision:NAME/WEIGHTS or timm:NAME")
 
 
-def _read_torchvision_preprocessing(network: str, weights: str) -> PreprocessingRecord:
+def _read_torchvision_preprocessing(network: str, weights: str) -> DatasetRecord:
     networks = import_module("roarbench.compute.torchvision_networks")
     preset: Any = networks.find_torchvision_weights(network, weights).transforms()
     (resize,), (crop,) = preset.resize_size, preset.crop_size
-    moments = parse_mean_and_std(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
-    return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
+    record = make_user_dataset_record("", len(preset.mean), crop)
+    mean, std = parse_mean_and_std(preset.mean, preset.std, 1, record.channels, f"torchvision:{network}")
+    return replace(record, resize=resize, interpolation=preset.interpolation.value, mean=mean, std=std)
 
 
-def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
+def _read_timm_preprocessing(network: str) -> DatasetRecord:
     timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(network)
     config = timm.get_pretrained_cfg(network)
     if config is None or config.crop_mode != "center":
         seen = f"timm:{network} " + (f"crops by {config.crop_mode}" if config else "has no preprocessing")
         raise CallerError(f"{seen}; write size, resize, interpolation, mean and std instead")
     channels, _, size = config.input_size
-    moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
-    return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)
+    record = make_user_dataset_record("", channels, size)
+    mean, std = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
+    resize = math.floor(size / config.crop_pct)
+    return replace(record, resize=resize, interpolation=config.interpolation, mean=mean, std=std)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
 
 
@@ -25,28 +25,20 @@ PUBLISHED_WEIGHTS = {
 def make_weights_title(reference: str) -> str:
     """Return `NAME@CHECKSUM` for a weights file or a name of `PUBLISHED_WEIGHTS`; copies of one file share a title.
 
-    Raises:
-        CallerError: `reference` is neither a readable file nor a name of `PUBLISHED_WEIGHTS`.
+    Raises CallerError if `reference` is neither a readable file nor a name of `PUBLISHED_WEIGHTS`.
     """
-    if reference in PUBLISHED_WEIGHTS:
-        return f"{reference}@{find_published_checksum_start(reference)}"
-    path = Path(reference)
+    titles = {
+        f"{name}@{Path(weights.file).stem.rpartition('-')[2]}": name for name, weights in PUBLISHED_WEIGHTS.items()
+    }
+    for title, name in titles.items():
+        if reference == name:
+            return title
     try:
-        checksum = compute_sha256(path) if path.is_file() else ""
+        checksum = compute_sha256(Path(reference)) if Path(reference).is_file() else ""
     except OSError as error:  # no permission to read, or an invalid file name
         seen = f"cannot read --reference {reference[:80]} ({error.strerror})"
         raise CallerError(f"{seen}; name a file of weights") from None
     if not checksum:
-        if reference.startswith("torchvision:"):
-            raise UnknownName("reference", reference, PUBLISHED_WEIGHTS)
         names = ", ".join(PUBLISHED_WEIGHTS)
         raise CallerError(f"--reference {reference} is not a file; name a file of weights, or use one of {names}")
-    for name in PUBLISHED_WEIGHTS:
-        if checksum.startswith(find_published_checksum_start(name)):
-            return make_weights_title(name)
-    return f"file@{checksum[:32]}"
-
-
-def find_published_checksum_start(name: str) -> str:
-    """Return the first digits of the SHA-256 of published weights."""
-    return Path(PUBLISHED_WEIGHTS[name].file).stem.rpartition("-")[2]
+    return next((title for title in titles if checksum.startswith(title.rpartition("@")[2])), f"file@{checksum[:32]}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.common.enums import Unit
-from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.errors import CallerError
 from roarbench.plan.change_suite import set_allowed_fill_and_unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.suite import Block
@@ -29,12 +29,6 @@ def test_set_fill_and_unit_changes_every_block():
     assert found.title == "made-up v1, fill linear, unit pixel"
     assert set_allowed_fill_and_unit(whole, "mean", Unit.SCALAR) == set_allowed_fill_and_unit(whole) == whole
     assert set_allowed_fill_and_unit(whole, "mean").title == whole.title
-
-
-def test_set_fill_and_unit_treats_black_as_zero():
-    whole = make_suite(Block(ROAR, ROWS, (0.5,), 2))
-    assert set_allowed_fill_and_unit(whole, "black") == set_allowed_fill_and_unit(whole, "zero")
-    assert set_allowed_fill_and_unit(whole, "black").blocks[0].fill == "zero"
 
 
 def test_set_fill_and_unit_keeps_existing_blocks_of_fill():
@@ -63,8 +57,3 @@ def test_set_fill_and_unit_rejects_pixels_or_blur_on_table():
         set_allowed_fill_and_unit(table, "", Unit.PIXEL)
     with pytest.raises(CallerError, match="a table lacks; use one of mean, black, noise"):
         set_allowed_fill_and_unit(table, "blur")
-
-
-def test_set_fill_and_unit_suggests_known_fill():
-    with pytest.raises(UnknownName, match="no fill 'liner'; did you mean 'linear'"):
-        set_allowed_fill_and_unit(SUITE, "liner")

@@ -206,5 +206,4 @@ def test_given_networks_replace_explained_networks_by_seed():
     assert {run.given for run in list_runs(one)} == {"", FILE}
     assert set_explained_weights(one, "") == suite
     four = set_explained_weights(suite, ",".join(f"file@{number}" for number in range(4)))
-    assert [block.seeds for block in four.blocks] == [4 if block.seeds == 3 else block.seeds for block in suite.blocks]
     assert {run.given for run in list_runs(four)} >= {f"file@{n}" for n in range(4)}

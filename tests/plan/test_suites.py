@@ -12,7 +12,6 @@ from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.estimator import NOISY
 from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY
@@ -58,18 +57,6 @@ def test_suite_has_known_components_with_random_controls(suite):
         estimator = cell.estimator_record  # includes other-image twins, which paired protocols add
         assert estimator is None or estimator.id == cell.estimator
         assert estimator is None or cell.estimator_of_stored_ranking or estimator.form == "redrawn"
-
-
-def test_imagenet_networks_suite_explains_five_published_resnets():
-    suite = find_builtin_suite("imagenet-networks")
-    assert {each.model.partition(".")[0] for each in suite.networks} == {"torchvision:resnet50", "timm:resnet50"}
-    assert (len({each.given for each in suite.networks}), suite.references) == (5, 5)
-    assert suite.given == ",".join(each.given for each in suite.networks)
-    rows = [row for row in suite.estimator_records if not row.control]
-    assert len(rows) == 18 and not any(row.base == "ig" and row.form in NOISY for row in rows)
-    assert {block.protocol.name for block in suite.blocks} == {"own-network", "own-network-lerf", "morf", "lerf"}
-    assert not any(block.protocol.trains for block in suite.blocks)
-    assert suite.dataset_record.test_images == 5_000
 
 
 def test_apply_selection_options_keeps_controls():
