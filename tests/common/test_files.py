@@ -18,36 +18,34 @@ from roarbench.common.files import (
 )
 
 
-def fail_fsync(monkeypatch, number, folders):
-    """Make fsync fail with this error number, for folders or for files; return the list of successful flushes."""
-    fsync, flushed = os.fsync, []
+@pytest.fixture
+def fail_fsync(monkeypatch):
+    """Return a function that makes fsync fail with this error number, for folders or for files."""
+    fsync = os.fsync
 
-    def refusing(descriptor):
-        folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        if folder is folders:
-            raise OSError(number, os.strerror(number))
-        flushed.append(folder)
-        fsync(descriptor)
+    def fail(number, folders):
+        def refuse(descriptor):
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode) is folders:
+                raise OSError(number, os.strerror(number))
+            fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", refusing)
-    return flushed
+        monkeypatch.setattr(os, "fsync", refuse)
+
+    return fail
 
 
-def test_write_atomically_ignores_unsupported_folder_flush(tmp_path, monkeypatch):
-    flushed = fail_fsync(monkeypatch, errno.ENOTSUP, folders=True)
+def test_write_atomically_ignores_unsupported_folder_flush(tmp_path, fail_fsync):
+    fail_fsync(errno.ENOTSUP, folders=True)
     path = tmp_path / "whole"
-    with convert_write_errors(path):
-        write_atomically(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
+    write_atomically(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
     assert path.read_text() == "all of it"
-    assert flushed == [False]  # the file itself was flushed
-    flush_to_disk(tmp_path)
-    fail_fsync(monkeypatch, errno.EIO, folders=True)
+    fail_fsync(errno.EIO, folders=True)
     with pytest.raises(OSError, match="Input/output error"):
         flush_to_disk(tmp_path)
 
 
-def test_write_atomically_leaves_no_file_when_flush_fails(tmp_path, monkeypatch):
-    fail_fsync(monkeypatch, errno.EINVAL, folders=False)
+def test_write_atomically_leaves_no_file_when_flush_fails(tmp_path, fail_fsync):
+    fail_fsync(errno.EINVAL, folders=False)
     path = tmp_path / "whole"
     with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), convert_write_errors(path):
         write_atomically(path, lambda beside: beside.write_text("half"), tmp_path / "beside")

@@ -1,8 +1,6 @@
-"""Settings of the whole process: float32, compiler threads, and freed memory."""
+"""Settings of the whole process: float32."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -47,24 +45,3 @@ def test_use_exact_float32_lasts_until_last_block_exits():
             assert process_settings._read_float32_settings().cudnn == (True, False, True, False)
             blocks[number].__exit__(None, None, None)
         assert process_settings._read_float32_settings() == before
-
-
-def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
-    monkeypatch.setattr(process_settings.os, "sched_getaffinity", lambda who: range(96))
-    monkeypatch.setattr(process_settings.os, "environ", {})
-    process_settings.limit_compiler_threads(4)
-    process_settings.limit_compiler_threads(5)  # a variable that is already set stays
-    assert process_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": "24"}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")
-def test_release_freed_cpu_memory_returns_memory_to_system():
-    def resident():
-        return int(Path("/proc/self/statm").read_text().split()[1])
-
-    process_settings.keep_freed_cpu_memory()
-    used = torch.ones(2**25)  # 128 MB
-    whole = resident()
-    del used
-    process_settings.release_freed_cpu_memory()
-    assert resident() < whole - 2**14  # pages of 4 kB

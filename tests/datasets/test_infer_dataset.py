@@ -184,12 +184,6 @@ def test_infer_dataset_rejects_inconsistent_parquet_files(tmp_path, files, messa
     assert_inference_fails(tmp_path / "set", message)
 
 
-def test_infer_dataset_ignores_parquet_file_without_images(tmp_path):
-    write_pictures(tmp_path / "set")
-    pq.write_table(pa.table({"file": ["a"], "width": [3]}), tmp_path / "set" / "statistics.parquet")
-    assert infer_with_messages(tmp_path / "set")[0].own == FOLDERS
-
-
 def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
     write_parquet_split(tmp_path / "set", [0, 1])
     for path in (tmp_path / "set" / "train-00000-of-00001.parquet", tmp_path / "rows.csv"):

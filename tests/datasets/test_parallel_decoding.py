@@ -2,13 +2,10 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import shutil
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -77,45 +74,16 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
     np.testing.assert_allclose(data.mean, kept.mean(axis=(0, 1, 2)), rtol=1e-12)
 
 
-def test_images_that_are_only_for_testing_are_decoded_and_counted_once(tiny_folder, tmp_path, monkeypatch):
-    write_split(tiny_folder, "test", [png(image[..., 0]) for image in tiny_pixels()["test"]], TINY_LABELS["test"])
-    record = replace(TINY, train_split="test", train_images=TINY.test_images)
-    decode_image = Mock(wraps=parallel_decoding.decode_image)
-    monkeypatch.setattr(parallel_decoding, "decode_image", decode_image)
-    report = Mock()
-    data = decode_dataset(record, tmp_path / "store", tiny_folder, report_progress=report)
-    assert decode_image.call_count == report.call_args.args[0].total == record.test_images
-    assert list(data.repairs.values()) == [record.test_images]
-    grey = tiny_pixels()["test"][..., :1].repeat(3, axis=3).transpose(0, 3, 1, 2)
-    for images in (data.train, data.test):
-        np.testing.assert_array_equal(images.pixels, grey)
-        assert images.labels.tolist() == TINY_LABELS["test"]
-    np.testing.assert_allclose(data.mean, grey.mean((0, 2, 3)), rtol=1e-12)
-
-
-@pytest.mark.process
 @pytest.mark.parametrize(
-    ("module", "step"),
-    [
-        (parallel_decoding, "decode_image"),
-        (loading, "_compute_moments"),
-        (Path, "rename"),
-    ],
+    ("module", "step"), [(parallel_decoding, "decode_image"), (loading, "_compute_moments"), (Path, "rename")]
 )
-def test_decode_dataset_recovers_after_kill_at_any_step(module, step, decode, tmp_path):
-    store = tmp_path / "store"
-
-    def end_on_the_way():
-        setattr(module, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+def test_decode_dataset_publishes_no_half_decoded_folder(module, step, decode, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(module, step, Mock(side_effect=SystemExit))
         decode()
-
-    killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
-    killed.start()
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
-    assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
+    assert not [path for path in tmp_path.glob("store/*/manifest.json") if path.parent.suffix != ".partial"]
     np.testing.assert_array_equal(decode().train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
-    assert not list(store.glob("*.partial"))
+    assert not list(tmp_path.glob("store/*.partial"))
 
 
 def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):

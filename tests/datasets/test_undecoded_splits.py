@@ -17,7 +17,6 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
-    describe_class_order,
     open_undecoded_splits,
 )
 from tests.helpers.own_photos import CLASSES, write_pictures
@@ -42,12 +41,6 @@ def test_held_out_images_split_one_parquet_split_into_train_and_test(tiny_folder
     np.testing.assert_array_equal(data.test.pixels, PIXELS["train"][test.rows])
 
 
-def test_describe_class_order_names_folders_of_first_outputs(tmp_path):
-    record = replace(TINY, own=FOLDERS, folder=str(write_pictures(tmp_path / "set")), train_split=".", test_split=".")
-    assert describe_class_order(record) == "the sorted folder names (blue, green, red)"
-    assert describe_class_order(replace(record, numbered=True)) == describe_class_order(TINY) == "the labels"
-
-
 # The last of the first two images per class is third in the second training file and sixth in the first test file.
 LABELS_OF_FILES = {"train": [[1, 1, 0, 2], [0, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
 
@@ -69,9 +62,8 @@ def test_of_each_reads_first_images_of_each_class_and_no_further_file(tmp_path):
 
 
 def assert_rejected(message, record, folder):
-    with pytest.raises(DataError, match=message) as complaint:
+    with pytest.raises(DataError, match=message):
         open_undecoded_splits(record, folder)
-    assert "\n" not in str(complaint.value)
 
 
 def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
@@ -81,7 +73,6 @@ def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
     with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
         decode_dataset(replace(TINY, train_images=11), tmp_path / "store", tiny_folder, limit=5)
     for change, message in (
-        ({"train_images": 1000}, "train split of tiny has 12 images, expected 1000"),
         ({"image_column": "image"}, "has the columns img, label; expected 'image' and 'label'"),
         ({"test_split": "validation"}, "has the splits train, test; expected 'validation' for tiny"),
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
@@ -155,17 +146,13 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
     apart = compute_class_templates_and_classifier(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
     alone = make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
-    assert alone.test_only and not found.test_only
-    assert (alone.train_images, alone.test_images) == (12, 12)
+    assert (alone.test_only, alone.train_images, alone.test_images) == (True, 12, 12)
     for changes, said in (
         ({"classes": 9, "numbered": True}, "has label 9, expected 0 … 8"),
         ({}, "3 of 10 classes have a training image.*; if labels are the numbers of a network's outputs, write cl"),
     ):
         with pytest.raises(DataError, match=said):
             make_own_record(tmp_path / "tables", **asked, **changes, share=0.3)
-    write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), list(map(str, labels)))
-    with pytest.raises(DataError, match="not whole numbers, but classes is 10; expected the numbers of the network's"):
-        make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
 
 
 def test_numbered_folder_names_are_class_numbers(tmp_path):

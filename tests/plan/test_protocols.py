@@ -2,11 +2,8 @@
 
 from itertools import product
 
-import pytest
-
 from roarbench.common.enums import ScoredNetwork
-from roarbench.plan import protocols
-from roarbench.plan.protocols import PROTOCOLS, SHOWN, Protocol, describe_levels, has_opposite_order
+from roarbench.plan.protocols import SHOWN, describe_levels, has_opposite_order
 
 DESCRIPTIVE_FIELDS = ("name", "title", "dot_meaning", "question", "method", "gain_name", "gain_meaning")
 
@@ -19,13 +16,6 @@ def test_protocols_have_complete_distinct_descriptions():
     assert silent == set(product(masks, ("gain_name", "gain_meaning")))  # mask-only protocols have no gain
     for field in ("title", "question", "method", "dot_meaning", "gain_name"):
         assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN), field
-
-
-def test_protocols_are_run_or_derived_from_run_protocols():
-    declared = [value for value in vars(protocols).values() if isinstance(value, Protocol)]
-    assert [SHOWN[protocol.name] for protocol in declared] == declared and len(declared) == len(SHOWN)
-    assert SHOWN.keys() - PROTOCOLS.keys() == {"diffroar"}
-    assert all(part in PROTOCOLS.values() for part in SHOWN["diffroar"].computed_from)
 
 
 OPPOSITES = {("roar", "kar"), ("morf", "lerf"), ("own-network", "own-network-lerf")}
@@ -42,14 +32,7 @@ def test_protocols_with_opposite_orders_differ_in_every_description():
     assert SHOWN["diffroar"].describe_removal((0.1, 0.9)) == "10 and 90 % removed"
 
 
-@pytest.mark.parametrize(
-    ("levels", "text"),
-    [
-        ((0.9,), "90 % removed"),
-        ((0.05, 0.5), "5 and 50 % removed"),
-        ((0.1, 0.5, 0.9), "10, 50 and 90 % removed"),
-        ((0.1, 0.3, 0.5, 0.9), "10 to 90 % removed"),
-    ],
-)
-def test_describe_levels_lists_up_to_three(levels, text):
-    assert describe_levels(levels) == text
+def test_describe_levels_lists_up_to_three():
+    assert describe_levels((0.9,)) == "90 % removed"
+    assert describe_levels((0.1, 0.5, 0.9)) == "10, 50 and 90 % removed"
+    assert describe_levels((0.1, 0.3, 0.5, 0.9)) == "10 to 90 % removed"

@@ -101,7 +101,6 @@ def test_expand_points_returns_each_point_once():
     }
     block = Block(KAR, ("grad",), (0.5,), seeds=1, unit=Unit.PIXEL, fill="blur")
     clean, degraded = (point.cell for point in list_planned_runs(replace(SMALL, blocks=(block,))))
-    assert clean == Cell("planted", "resnet-planted", CLEAN, Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.0)
     assert degraded == replace(clean, estimator="grad", order=Order.LERF, fill="blur", unit=Unit.PIXEL, t=0.5)
 
 

@@ -1,17 +1,15 @@
 """Named suites, parts of suites, and recipes with their learning rates."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 
-from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.identity import make_json_record
-from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
-from roarbench.datasets.catalogue import DATASETS, find_dataset
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY
@@ -38,25 +36,14 @@ def test_find_suite_returns_newest_version():
 
 
 @pytest.mark.parametrize("suite", SUITE_VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in SUITE_VERSIONS])
-def test_suite_has_known_components_with_random_controls(suite):
-    assert suite.dataset in DATASETS and (suite.model in MODELS or suite.networks)
-    for title in (suite.recipe, suite.reference_recipe):
-        assert find_recipe(title).title == title
-    assert {block.fill for block in suite.blocks} == {"mean"}
-    is_truth_known = suite.dataset_record.generated and suite.dataset != "planted-corners"
-    assert ("truth" in suite.estimators) == bool(is_truth_known)
-    for estimator in suite.estimators:
-        find_estimator(estimator)
+def test_suite_removes_some_features_and_has_random_controls(suite):
     judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # random masks hold no information
     held = {(block.protocol, block.unit) for block in judged if "random" in block.estimators}
     assert held == {(block.protocol, block.unit) for block in judged}
     for cell in {point.cell for point in list_planned_runs(suite)}:
-        record = find_dataset(suite.dataset)
-        d = record.size**2 * (record.channels if cell.unit is Unit.SCALAR else 1)
-        assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # some features are removed, and some are kept
-        estimator = cell.estimator_record  # includes other-image twins, which paired protocols add
-        assert estimator is None or estimator.id == cell.estimator
-        assert estimator is None or cell.estimator_of_stored_ranking or estimator.form == "redrawn"
+        features = prod(cell.unit.grid(find_dataset(suite.dataset).shape))
+        assert cell.t == 0 or 0 < count_removed(cell.t, features) < features
+        assert cell.estimator_record is None or cell.estimator_record.id == cell.estimator
 
 
 def test_apply_selection_options_keeps_controls():

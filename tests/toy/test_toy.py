@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from toy import linear
-from toy.linear import FEATURES, Examples, ToyCurve, ToyResult, ToyWorld, compute_accuracy, degrade, fit_linear_model
-from toy.report import make_chart
+from toy.linear import FEATURES, Examples, ToyWorld, compute_accuracy, degrade, fit_linear_model
 
 DRAWS = 20
 
@@ -70,15 +69,3 @@ def test_retrained_inverted_ranking_reaches_best_possible_accuracy(draws):
     errors = difference.std(axis=0, ddof=1) / np.sqrt(DRAWS)
     assert (difference.mean(axis=0) < 4 * errors).all()
     assert (difference.mean(axis=0) > -0.01 - 4 * errors).all()
-
-
-def test_chart_shows_accuracy_with_two_standard_errors():
-    accuracy, error = (0.875, *[0.5] * 16), (0.0625, *[0.25] * 16)
-    curves = tuple(ToyCurve("true", retrain, accuracy, error) for retrain in (True, False))
-    chart = make_chart(ToyResult(7, 3, 10, 10, linear.LEVELS, curves))
-    named = [(curve.family, curve.estimator) for curve in chart.curves]
-    assert named == [("without retraining", "true"), ("with retraining (ROAR)", "true")]
-    shown = chart.curves[1]
-    assert (shown.levels, shown.accuracy) == (linear.LEVELS, accuracy)
-    assert (shown.low[0], shown.high[0], shown.low[5], shown.high[5]) == (0.75, 1.0, 0.0, 1.0)
-    assert "seed 7" in chart.caption and "3 draws" in chart.caption
