@@ -1,9 +1,8 @@
 """Define frozen, versioned training recipes, look them up by title, and change their settings, without torch."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from roarbench.common.enums import Precision
@@ -66,7 +65,6 @@ _TABLE = (
         weight_decay=1e-4,
         start="torchvision:resnet50-v1@0676ba61",
     ),
-    _make_fast_version_of_recipe("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
     _make_fast_version_of_recipe("cifar10", epochs=6, batch=128, peak=0.5, augmentation=Augmentation.SHIFT_FLIP),
     _make_small_recipe("imagenette", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.CROP_FLIP, warmup=3),
     _make_small_recipe("imagenette64", epochs=30, batch=128, peak=0.2, augmentation=Augmentation.SHIFT_FLIP, warmup=3),
@@ -96,67 +94,61 @@ _TABLE = (
 RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
-class RecipeSetting(NamedTuple):
-    """A setting of a recipe that users can change."""
+class _Range(NamedTuple):
+    kind: type[float] | type[int]
+    least: float
+    most: float
 
-    expected: str  # description of the allowed values
-    read: Callable[[Any], object]  # converts a value; raises ValueError, TypeError or OverflowError if it is invalid
+    def __str__(self) -> str:
+        return f"a {'whole ' if self.kind is int else ''}number from {self.least:g} to {self.most:g}"
 
-
-def _make_range_setting(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
-    def read(value: Any) -> float:
-        if isinstance(value, bool):
+    def read(self, value: Any) -> float:
+        """Convert a value to the precision of titles; raise ValueError, TypeError or OverflowError if it is invalid."""
+        number = self.kind(value)
+        if isinstance(value, bool) or not self.least <= number <= self.most or number != float(value):
             raise ValueError
-        number = kind(value)
-        if not least <= number <= most or number != float(value):  # comparisons with NaN are false
-            raise ValueError
-        return kind(_format_value(number))  # rounded to the precision of titles
-
-    return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
+        return self.kind(_format_value(number))
 
 
-def _make_choice_setting(kind: type[StrEnum]) -> RecipeSetting:
-    return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
-
-
-def _read_flag(value: Any) -> bool:
-    if str(value) not in ("True", "true", "False", "false"):  # TOML's boolean, or the word in a title
-        raise ValueError
-    return str(value) in ("True", "true")
-
-
-def _check_starting_weights(value: Any) -> object:
-    if value != "" and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
-        raise ValueError
-    return value
-
-
-def _read_side_fractions(value: Any) -> tuple[object, ...]:
-    sides = value.split("+") if isinstance(value, str) else value
-    if not isinstance(sides, list | tuple) or not sides:
-        raise ValueError
-    return tuple(map(_make_range_setting(float, 0.1, 1).read, sides))
-
-
-SETTINGS = {  # in the order of titles
-    "epochs": _make_range_setting(float, 0.01, 10_000),
-    "batch": _make_range_setting(int, 1, 65_536),
-    "peak": _make_range_setting(float, 1e-7, 100),
-    "warmup": _make_range_setting(float, 0, 1000),
-    "decay": _make_choice_setting(Decay),
-    "augmentation": _make_choice_setting(Augmentation),
-    "precision": _make_choice_setting(Precision),
-    "momentum": _make_range_setting(float, 0, 0.9999),
-    "weight_decay": _make_range_setting(float, 0, 10),
-    "smoothing": _make_range_setting(float, 0, 0.9),
-    # fractions of the image side; the training run is divided into equally long parts, one for each fraction
-    "sides": RecipeSetting("a list of fractions of the image side; write sides = [0.5, 1.0]", _read_side_fractions),
-    "micro_batch": _make_range_setting(int, 0, 65_536),
-    "optimiser": _make_choice_setting(Optimiser),
-    # published weights at the start of training
-    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _check_starting_weights),
-    "compile": RecipeSetting("true or false", _read_flag),
+_START = re.compile(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})|")  # published weights at the start of training
+_SIDE = _Range(float, 0.1, 1)  # fraction of the image side; the training run has equally long parts, one per fraction
+SETTINGS: dict[str, Any] = {  # allowed values, in the order of titles
+    "epochs": _Range(float, 0.01, 10_000),
+    "batch": _Range(int, 1, 65_536),
+    "peak": _Range(float, 1e-7, 100),
+    "warmup": _Range(float, 0, 1000),
+    "decay": Decay,
+    "augmentation": Augmentation,
+    "precision": Precision,
+    "momentum": _Range(float, 0, 0.9999),
+    "weight_decay": _Range(float, 0, 10),
+    "smoothing": _Range(float, 0, 0.9),
+    "sides": "a list of fractions of the image side; write sides = [0.5, 1.0]",
+    "micro_batch": _Range(int, 0, 65_536),
+    "optimiser": Optimiser,
+    "start": "torchvision:NAME/WEIGHTS",
+    "compile": "true or false",
 }
+
+
+def _read_setting(key: str, value: Any) -> object:
+    setting = SETTINGS[key]
+    try:
+        if isinstance(setting, _Range):
+            return setting.read(value)
+        if isinstance(setting, type):
+            return setting(value)
+        if key == "sides" and value:
+            return tuple(map(_SIDE.read, value.split("+") if isinstance(value, str) else value))
+        if key == "compile" and str(value).lower() in ("true", "false"):
+            return str(value).lower() == "true"
+        if key == "start" and _START.fullmatch(str(value)):
+            return value
+    except (ValueError, TypeError, OverflowError):
+        pass
+    choices = (f"'{choice}'" for choice in getattr(setting, "__members__", {}).values())
+    expected = " or ".join(choices) or setting
+    raise CallerError(f"{key} is {value!r}, expected {expected}")
 
 
 def find_recipe(title: str) -> Recipe:
@@ -183,13 +175,6 @@ def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
         seen = f"{changed.title} has a warmup of {changed.warmup:g} epochs and {changed.epochs:g} epochs in all"
         raise CallerError(f"{seen}; write a warmup below epochs")
     return changed
-
-
-def _read_setting(key: str, value: object) -> object:
-    try:
-        return SETTINGS[key].read(value)
-    except (ValueError, TypeError, OverflowError):
-        raise CallerError(f"{key} is {value!r}, expected {SETTINGS[key].expected}") from None
 
 
 def _format_value(value: object) -> str:
