@@ -22,13 +22,13 @@ from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_l
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
-from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
-from roarbench.compute.magnitude_matched_masks import (
+from roarbench.compute.masks import (
     assign_strata,
     compute_removal_magnitudes_in_numpy,
     draw_matching_ties,
     make_other_image_masks,
 )
+from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData, open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images

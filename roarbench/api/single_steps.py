@@ -23,8 +23,9 @@ from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
 from roarbench.compute import degrade as fills
-from roarbench.compute import magnitude_matched_masks, ranking
+from roarbench.compute import ranking
 from roarbench.compute.degrade import degrade
+from roarbench.compute.masks import assign_strata, make_other_image_masks
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate_over_images
 from roarbench.stats.resampling import draw_image_weights
 
@@ -111,13 +112,13 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     """
     pixels, removal_order = _read_uint8_images(images), read_order(order)
     replaced = read_fill_value(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = magnitude_matched_masks.assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
+    strata = assign_strata(fills.compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
     own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranks = rank_maps(pixels, others).argsort(1)
     d = ranks.shape[1]
     bins = (ranks * 256 // d).astype(np.uint8)
     ties = ranks if removal_order is Order.MORF else d - 1 - ranks
-    masks = magnitude_matched_masks.make_other_image_masks(own, bins, strata, removal_order, ties)
+    masks = make_other_image_masks(own, bins, strata, removal_order, ties)
     return torch.from_numpy(masks).view(pixels.shape)
 
 

@@ -18,7 +18,6 @@ from roarbench.compute.external_networks import (
     WrappedNetwork,
     add_second_logit,
     make_logits_hook,
-    wrap_if_channels_last_fails,
     wrap_to_return_logits,
 )
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
@@ -44,7 +43,7 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     """Return the network in float32 with a logit per class; warn of doubtful outputs, refuse unusable outputs."""
     model = convert_to_float32(model, name, warn_caller)
     few = take_few_images(model, pixels)
-    wrapped = wrap_to_return_logits(wrap_if_channels_last_fails(model, few), few)
+    wrapped = wrap_to_return_logits(model, few)
     network = add_second_logit(wrapped, few)
     warnings_found = check_network_outputs(network, few, name)
     if network is not wrapped:

@@ -21,45 +21,26 @@ NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of SmoothGra
 CLASSES = 10  # classes of `planted-corners`
 SHIFT = 16  # the largest shift is the side of the image divided by this number: 4 of 64 pixels
 
-Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last tensor marks mirrored images
-
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
     """Augment images (n, c, h, w) in [0, 255]; the result stays on their device, and `generator` is on the CPU."""
-    drawn = [send_to_device(draw, images.device) for draw in draw_augmentation(tuple(images.shape), kind, generator)]
+    (n, _, height, width), device = images.shape, images.device
     match kind:
-        case Augmentation.NONE:
-            return images
-        case Augmentation.FLIP:
-            return flip_images(images, *drawn)
+        case Augmentation.NONE | Augmentation.FLIP:
+            augmented = images
         case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
-            return shift_images(images, *drawn)
+            augmented = shift_images(
+                images, send_to_device(draw_shifts(n, find_largest_shift(height), generator), device)
+            )
         case Augmentation.NOISE_FLIP:
-            return flip_images(images + drawn[0], drawn[1])
+            augmented = images + send_to_device(draw_noise_of_random_strength(tuple(images.shape), generator), device)
         case Augmentation.CROP_FLIP:
-            return flip_images(crop_and_resize_images(images, drawn[0]), drawn[1])
+            augmented = crop_and_resize_images(images, send_to_device(draw_crops(n, width / height, generator), device))
         case Augmentation.CORNERS:
-            return stamp_corners(images, *drawn)
-
-
-def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
-    """Draw the random numbers that `augment` uses for images of this shape, (n, c, h, w), on the CPU."""
-    n, _, height, width = shape
-    match kind:
-        case Augmentation.NONE:
-            return ()
-        case Augmentation.FLIP:
-            return (draw_mirrored(n, generator),)
-        case Augmentation.SHIFT:
-            return (draw_shifts(n, find_largest_shift(height), generator),)
-        case Augmentation.SHIFT_FLIP:
-            return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
-        case Augmentation.NOISE_FLIP:
-            return draw_noise_of_random_strength(shape, generator), draw_mirrored(n, generator)
-        case Augmentation.CROP_FLIP:
-            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
-        case Augmentation.CORNERS:
-            return (draw_classes_for_other_corners(n, generator),)
+            augmented = stamp_corners(images, send_to_device(draw_classes_for_other_corners(n, generator), device))
+    if kind in (Augmentation.NONE, Augmentation.SHIFT, Augmentation.CORNERS):
+        return augmented
+    return flip_images(augmented, send_to_device(draw_mirrored(n, generator), device))
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:
@@ -109,18 +90,16 @@ def find_largest_shift(height: int) -> int:
     return max(1, height // SHIFT)
 
 
-def shift_images(images: Tensor, shifts: Tensor, mirrored: Tensor | None = None) -> Tensor:
+def shift_images(images: Tensor, shifts: Tensor) -> Tensor:
     """Shift each image (n, c, h, w) by its own whole number of pixels; reflection at the edge fills the gaps.
 
     `shifts`, int64 (2, n, 1), holds each image's shift down and its shift to the right, in pixels, smaller than the
-    height and the width. Images that are True in `mirrored`, bool (n,), are mirrored after the shift.
+    height and the width.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = shifts
     rows = _reflect_positions(torch.arange(height, device=device) + down, height)  # source row of each row, (n, h)
     columns = _reflect_positions(torch.arange(width, device=device) + right, width)
-    if mirrored is not None:
-        columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     source_rows = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
     moved = images.reshape(-1, width).index_select(0, source_rows.flatten()).view(n, channels * height, width)
     return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import degrade, replace_features, take_rows, unpack_removal_masks
+from roarbench.compute.ranking import Layout, find_removed_bits
 
 PREFETCHED_PARTS = 4  # parts of batches that are read ahead
 READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster

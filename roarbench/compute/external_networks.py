@@ -1,11 +1,10 @@
 """Make networks from torchvision, timm or a Python file, and wrap networks with unusual inputs or outputs."""
 
 import importlib
-import inspect
 import linecache
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +13,32 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.stopping import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
-from roarbench.compute.missing_torchvision_operators import call_despite_missing_operators
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of the names of networks
-_ARGUMENTS = ("classes", "channels", "size")  # arguments of a function that makes a network
+_declared: list[torch.library.Library] = []  # a declaration is valid only as long as its Library object exists
+T = TypeVar("T")
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of the layer of `add_second_logit`; training leaves them unchanged
+
+
+def call_despite_missing_operators(function: Callable[[], T]) -> T:
+    """Call a function that may import torchvision; if torchvision's operators are missing, declare them and repeat.
+
+    The import of a torchvision that was built for another torch fails, because torchvision registers shape rules for
+    operators that were not loaded. Classification networks need none of these operators. The repetition starts with
+    the same state of torch's global generator.
+    """
+    state = torch.get_rng_state()
+    try:
+        return function()
+    except RuntimeError as error:
+        if "operator torchvision::nms does not exist" not in str(error):
+            raise
+    library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
+    _declared.append(library)
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")  # type: ignore[no-untyped-call]
+    torch.set_rng_state(state)
+    return function()
 
 
 def make_user_or_library_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
@@ -87,20 +107,14 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
         seen = f"{file} raised {describe_error(error)}"
         raise CallerError(f"{seen}; the file must be self-contained and import only installed packages") from error
     maker = getattr(module, function, None)
-    wanted = f"def {function}({', '.join(_ARGUMENTS)})"
     if not callable(maker):
-        raise CallerError(f"{file} has no function '{function}'; write {wanted}")
-    try:
-        inspect.signature(maker).bind(*_ARGUMENTS)
-    except TypeError:
-        raise CallerError(f"{function} of {file} does not accept three arguments; write {wanted}") from None
+        raise CallerError(f"{file} has no function '{function}'; write def {function}(classes, channels, size)")
     try:
         with convert_exit_to_error():
             network = call_despite_missing_operators(lambda: maker(classes, channels, size))
     except Exception as error:
         seen = f"{function}({classes}, {channels}, {size}) of {file} raised {describe_error(error)}"
-        remedy = "; build the network on the CPU, because roarbench moves it to a GPU" if "CUDA" in str(error) else ""
-        raise CallerError(f"{seen}{remedy}") from error
+        raise CallerError(f"{seen}; write def {function}(classes, channels, size)") from error
     if not isinstance(network, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(network).__name__}, expected a torch.nn.Module")
     _check_device_and_dtype(network, f"{function} of {file}")
@@ -114,12 +128,9 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
 def _check_device_and_dtype(network: nn.Module, maker: str) -> None:
     """Raise CallerError for weights that are not on the CPU or not float32, the dtype of all training here."""
     for weight in (tensor for tensor in (*network.parameters(), *network.buffers()) if tensor.is_floating_point()):
-        if weight.device.type != "cpu":
-            seen = f"{maker} returned a network on the device {weight.device}"
-            raise CallerError(f"{seen}; build it on the CPU, because roarbench moves it to a GPU")
-        if weight.dtype is not torch.float32:
-            seen = f"{maker} returned a network with weights in {weight.dtype}".replace("torch.", "")
-            raise CallerError(f"{seen}, expected float32; return it with .float()")
+        if weight.device.type != "cpu" or weight.dtype is not torch.float32:
+            seen = f"{maker} returned weights in {weight.dtype} on the device {weight.device}".replace("torch.", "")
+            raise CallerError(f"{seen}, expected float32 on the CPU; return the network with .float().cpu()")
 
 
 def extract_logits(output: Any) -> Any:
@@ -191,24 +202,21 @@ class MakeContiguous(nn.Module):
 
 
 @torch.no_grad()
-def wrap_if_channels_last_fails(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network in eval mode, after `MakeContiguous` if its `.view` fails for channels-last images."""
-    try:
-        model(images.contiguous(memory_format=torch.channels_last).clone())
-    except Exception as error:  # `network_checks.check_network_outputs` reports all other errors
-        if is_view_error(error):
-            return WrappedNetwork([MakeContiguous()], model, [])
-    return model
-
-
-@torch.no_grad()
 def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
-    """Return a network in eval mode, before `TakeLogits` if its output has the attribute `logits`."""
+    """Return a network in eval mode that accepts channels-last images and returns logits, wrapped if necessary."""
+    before: list[nn.Module] = []
     try:
-        output = model(images.clone())
+        try:
+            output = model(images.contiguous(memory_format=torch.channels_last).clone())
+        except RuntimeError as error:
+            if not is_view_error(error):
+                raise
+            before = [MakeContiguous()]
+            output = model(images.clone())
     except Exception:  # `network_checks.check_network_outputs` reports the error
         return model
-    return model if extract_logits(output) is output else WrappedNetwork([], model, [TakeLogits()])
+    after = [] if extract_logits(output) is output else [TakeLogits()]
+    return WrappedNetwork(before, model, after) if before or after else model
 
 
 @torch.no_grad()

@@ -15,8 +15,7 @@ from torch.nn.functional import pad
 from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import RunError
-from roarbench.compute.bit_planes import Layout, find_planes_changing_at_boundaries
-from roarbench.compute.ranking import draw_tie_order
+from roarbench.compute.ranking import Layout, draw_tie_order, find_planes_changing_at_boundaries
 
 _IMAGES_PER_SORT = 32  # at 224 pixels, their keys take 39 MB and a sort takes several times as much
 
@@ -24,7 +23,7 @@ _IMAGES_PER_SORT = 32  # at 224 pixels, their keys take 39 MB and a sort takes s
 class RankedBatch(NamedTuple):
     """Bit-planes of a batch of maps, and each map's share of tied features."""
 
-    planes: NDArray[np.uint8]  # (n, planes, bytes per plane), see `bit_planes`
+    planes: NDArray[np.uint8]  # (n, planes, bytes per plane), see `ranking`
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 

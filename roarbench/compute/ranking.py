@@ -1,10 +1,24 @@
-"""Order features by importance, and tied features at random; count the removed features. No torch."""
+"""Order features by importance, and tied features at random; store rankings as bit-planes. Nothing here imports torch.
 
+Bit-planes have only as many bits per feature as the suite's levels (removal fractions) need: five levels divide an
+image's ranking into 6 bins, so a feature needs 3 bits instead of 32. `map_ranking` writes the bin numbers as
+bit-planes: plane i holds the i-th bit of every feature's code, packed, most significant bit first. `find_removed_bits`
+finds the features that are removed at a level from the planes. The bin codes form a search tree: reading the middle
+level takes one plane, reading its neighbours takes two, and reading the other levels takes three.
+"""
+
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from roarbench.common.enums import Order, Unit
+from roarbench.common.errors import CallerError
 
 TIE_SEED = 0
 TIE_RULE = (  # stored rankings are identified by this text, too; a change of `draw_tie_order` must change the text
@@ -50,3 +64,121 @@ def count_removed(t: float, d: int) -> int:
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")
     return round(Decimal(str(t)) * d)  # as floats, 0.575 * 100 is below 57.5
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Image shape, unit and levels of a ranking that is stored as bit-planes."""
+
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    unit: Unit
+    levels: tuple[float, ...]  # levels that can be read in either order; 0 and 1 can be read even if they are absent
+
+    @cached_property
+    def features(self) -> int:
+        """Return d, the number of features of one image."""
+        return prod(self.unit.grid(self.shape))
+
+    @cached_property
+    def bin_boundaries(self) -> tuple[int, ...]:
+        """Return the ranks at which bins begin, in 1 … d - 1, ascending."""
+        d = self.features
+        counts = {count_removed(t, d) for t in self.levels}
+        return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
+
+    @cached_property
+    def boundary_codes(self) -> tuple[int, ...]:
+        """Return the code of the bin that begins at each boundary; the first bin, before all boundaries, has code 0."""
+        return _assign_search_tree_codes(len(self.bin_boundaries), self.planes)
+
+    @property
+    def planes(self) -> int:
+        """Return the number of bit-planes of one image, at least 1."""
+        return max(1, len(self.bin_boundaries).bit_length())
+
+    @property
+    def bytes_per_plane(self) -> int:
+        """Return the number of bytes of one image's plane; the unused bits of the last byte are 0."""
+        return -(-self.features // 8)
+
+
+def find_planes_changing_at_boundaries(layout: Layout) -> list[list[int]]:
+    """Return, for each boundary, the planes whose bits differ between the bins on its two sides, highest first."""
+    neighbours = pairwise((0, *layout.boundary_codes))
+    return [_list_planes_of_set_bits(before ^ after, layout.planes) for before, after in neighbours]
+
+
+def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
+    """Find the features removed at level t, as packed bits, uint8 (n, width): 1 where removed, unused bits 0.
+
+    MoRF removes the round(t d) most important features, LeRF the same number of the least important. `planes` are uint8
+    (n, planes, width), encoded with this layout; only the planes that the level needs are read. A level
+    other than 0, 1 and the layout's levels raises CallerError.
+    """
+    reading, d = _plan_plane_reading(t, order, layout), layout.features
+    if reading is None:
+        return np.tile(_pack_ones(d) * bool(count_removed(t, d)), (len(planes), 1))
+    removed = planes[:, reading.lowest].copy()
+    for plane, combine in reading.above:
+        combine(planes[:, plane], removed, out=removed)
+    if order is Order.MORF:
+        np.invert(removed, out=removed)
+        if d % 8:
+            removed &= _pack_ones(d)
+    return removed
+
+
+def read_bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
+    """Decode the bin code of every feature, uint8 (n, d); a smaller code is more important."""
+    codes = np.zeros((len(planes), layout.features), np.uint8)
+    for plane in range(layout.planes):
+        codes <<= 1
+        codes |= np.unpackbits(planes[:, plane], axis=1, count=layout.features)
+    return codes
+
+
+@cache
+def _pack_ones(d: int) -> NDArray[np.uint8]:
+    """Return packed bits with 1 for each of d features and 0 in the unused bits."""
+    return np.packbits(np.ones(d, bool))
+
+
+class _PlaneReading(NamedTuple):
+    """Planes that separate features at a boundary: the lowest plane, and the planes above it with their operators.
+
+    A bin's code is at or beyond the boundary if the code has the lowest set bit and all higher set bits of the
+    boundary's code, or a higher bit that the boundary's code lacks. Planes below the lowest set bit are not read.
+    """
+
+    lowest: int
+    above: tuple[tuple[int, np.ufunc], ...]
+
+
+@cache
+def _plan_plane_reading(t: float, order: Order, layout: Layout) -> _PlaneReading | None:
+    """Choose the planes to read for a level; None if the level removes all features or none."""
+    count = count_removed(t, layout.features)
+    boundary = count if order is Order.MORF else layout.features - count
+    if boundary in (0, layout.features):
+        return None
+    if boundary not in layout.bin_boundaries:
+        stored = ", ".join(f"{level:g}" for level in layout.levels)
+        raise CallerError(f"level {t} is not stored in these rankings; use one of {stored}, 0 or 1")
+    code = layout.boundary_codes[layout.bin_boundaries.index(boundary)]
+    *upper, lowest = _list_planes_of_set_bits(code, layout.planes)
+    above = [(plane, np.bitwise_and if plane in upper else np.bitwise_or) for plane in reversed(range(lowest))]
+    return _PlaneReading(lowest, tuple(above))
+
+
+def _assign_search_tree_codes(count: int, planes: int, round_up: int = 1) -> tuple[int, ...]:
+    """Assign ascending codes to `count` boundaries; boundaries near the middle need the fewest planes."""
+    if count == 0:
+        return ()
+    middle = (count - 1 + round_up) // 2  # of two middle boundaries, the one nearer to the middle of the whole ranking
+    half = 1 << (planes - 1)
+    right = _assign_search_tree_codes(count - 1 - middle, planes - 1, 0)
+    return (*_assign_search_tree_codes(middle, planes - 1, 1), half, *(half + code for code in right))
+
+
+def _list_planes_of_set_bits(code: int, planes: int) -> list[int]:
+    return [plane for plane in range(planes) if code >> (planes - 1 - plane) & 1]

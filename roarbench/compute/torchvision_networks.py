@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError, UnknownName
-from roarbench.compute.missing_torchvision_operators import call_despite_missing_operators
+from roarbench.compute.external_networks import call_despite_missing_operators
 
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer

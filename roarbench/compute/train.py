@@ -26,17 +26,18 @@ from roarbench.common.errors import Diverged, NoRoom
 from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
-from roarbench.compute.compiled_networks import (
+from roarbench.compute.degraded_images import Inputs
+from roarbench.compute.gpu_training import (
+    ReplayedSteps,
     compile_network,
     is_compilation_on,
+    is_replayable,
     record_compiler_failure,
     unwrap_compiler_error,
 )
-from roarbench.compute.degraded_images import Inputs
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.recipe import Optimiser, Recipe, compute_learning_rate, find_side_share
-from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.training_batches import TrainingBatches
 
 CHECKPOINT_EVERY = 300.0  # seconds of training after which the next step saves a checkpoint

@@ -33,17 +33,6 @@ _FORMS = {  # from a form to the ensemble's name and the operation that follows 
     "smoothed-square": ("SmoothGrad-Squared", ""),
     "variance": ("VarGrad", ""),
 }
-_OTHER_NAMES = {  # names in captum, zennit and Quantus that differ from our ids and titles
-    "saliency": "grad",
-    "vanillagradients": "grad",
-    "inputxgradient": "input-x-grad",
-    "gradientxinput": "input-x-grad",
-    "layergradcam": "gradcam",
-    "noisetunnel": "sg-grad",
-    "deepliftshap": "deeplift",
-    "shapleyvaluesampling": "shapley",
-    "epsilonplus": "lrp",
-}
 # default number of features per image in `count_passes`: that of breast-cancer-10, whose suites have Shapley values,
 # which take one pass per coalition of an image's features
 FEATURES = 10
@@ -101,17 +90,17 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
     if parent is None or twin not in _list_twins(parent):
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
         known = (*ESTIMATORS, *twins, *suggestions)
-        raise UnknownName("estimator", name, known, "estimators", _find_id_by_other_name(name))
+        raise UnknownName("estimator", name, known, "estimators", _find_id_by_title(name))
     return _make_twin(parent, twin, name)
 
 
-def _find_id_by_other_name(name: str) -> str:
-    """Return the id of the estimator with this title, or with this name in another library; else an empty string."""
+def _find_id_by_title(name: str) -> str:
+    """Return the id of the estimator with this title; else an empty string."""
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
         for known in (row.id, row.title, find_display_name(row.id).name):
             ids.setdefault(_reduce_to_lower_case_letters(known), row.id)
-    return (ids | _OTHER_NAMES).get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
+    return ids.get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
 
 
 def _reduce_to_lower_case_letters(name: str) -> str:

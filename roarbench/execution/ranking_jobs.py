@@ -20,10 +20,10 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
+from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,
@@ -115,7 +115,7 @@ def _load_group_inputs(
     if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
-        batch = batch._replace(class_images=compute_class_templates_and_classifier(images))
+        batch = batch._replace(class_images=compute_class_images(images))
     return _GroupInputs(explained, estimators, batch)
 
 

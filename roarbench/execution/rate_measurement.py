@@ -22,12 +22,12 @@ from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.process_settings import keep_freed_cpu_memory
-from roarbench.compute.bit_planes import Layout
-from roarbench.compute.compiled_networks import describe_compilation_failure
 from roarbench.compute.degraded_images import DegradedImages
+from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
+from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit, use_fastest_exact_kernels
 from roarbench.datasets.catalogue import DatasetRecord

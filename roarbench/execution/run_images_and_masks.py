@@ -21,7 +21,6 @@ from roarbench.common.device_settings import choose_device, count_available_gpu_
 from roarbench.common.enums import MATCHED_IMAGE, OTHER_IMAGE, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors
-from roarbench.compute.bit_planes import find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import (
     apply_non_mean_fill,
     compute_removal_magnitudes,
@@ -38,12 +37,13 @@ from roarbench.compute.degraded_images import (
     StreamedChangingImages,
     StreamedImages,
 )
-from roarbench.compute.magnitude_matched_masks import (
+from roarbench.compute.masks import (
     Unsigned,
     assign_strata,
     draw_matching_ties,
     make_other_image_masks,
 )
+from roarbench.compute.ranking import find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.map_input import make_image_ids

@@ -25,7 +25,7 @@ from roarbench.common.enums import PAPER_LEVELS, Order, Precision, ScoredNetwork
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
-from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
+from roarbench.compute.masks import compute_smoothness_vs_random
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import (
     NormalisedNetwork,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
-from roarbench.compute.bit_planes import Layout
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, count_network_cost
+from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import MapNumerics, Order, Split, Unit
 from roarbench.common.errors import Hint, StoreError
 from roarbench.common.identity import Keyed, hash_value, make_json_record
-from roarbench.compute.bit_planes import Layout, find_removed_bits
-from roarbench.compute.ranking import TIE_RULE, TIE_SEED
+from roarbench.compute.ranking import TIE_RULE, TIE_SEED, Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.planned_runs import (

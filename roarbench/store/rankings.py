@@ -36,7 +36,7 @@ from roarbench.common.files import (
     write_atomically,
 )
 from roarbench.common.identity import hash_value
-from roarbench.compute.bit_planes import Layout
+from roarbench.compute.ranking import Layout
 from roarbench.store.ranking_files import (
     FORMAT,
     MANIFEST,

@@ -17,10 +17,7 @@ from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES
 
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
-_NETWORKS = (
-    *("__init__", "external_networks", "builtin_network_table", "networks"),
-    *("torchvision_networks", "missing_torchvision_operators"),
-)
+_NETWORKS = ("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks")
 _INSIDE = (
     *("__init__", "entry_points", "network_changes", "sealed_memory_messages", "submission_calls"),
     *("isolation_probe", "limits_and_faults", "sandbox_program"),

@@ -11,7 +11,6 @@ import torch
 
 from roarbench.common.enums import Order, Split, Unit
 from roarbench.compute import degraded_images
-from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
     PREFETCHED_PARTS,
@@ -23,6 +22,7 @@ from roarbench.compute.degraded_images import (
     StreamedChangingImages,
     StreamedImages,
 )
+from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_images_and_masks as inputs
 from tests.helpers.slow_pipeline import removed_features

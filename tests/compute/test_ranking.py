@@ -12,9 +12,8 @@ from hypothesis.extra.numpy import arrays
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.compute import map_ranking
-from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.map_ranking import flatten_importance, rank_to_bit_planes
-from roarbench.compute.ranking import count_removed, draw_tie_order, rank
+from roarbench.compute.ranking import Layout, count_removed, draw_tie_order, find_removed_bits, rank
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import encoded
 

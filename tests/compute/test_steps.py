@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from roarbench.common.errors import NoRoom
-from roarbench.compute import compiled_networks, train
+from roarbench.compute import gpu_training, train
 from roarbench.compute.degraded_images import (
     PREFETCHED_PARTS,
     RandomlyDegradedImages,
@@ -123,7 +123,7 @@ def test_unsplittable_step_raises_no_room_unless_others_hold_memory(make, images
 @pytest.fixture
 def nothing_compiled_yet(monkeypatch):
     """Forget failures of the compiler."""
-    monkeypatch.setattr(compiled_networks, "_FAILURES", [])
+    monkeypatch.setattr(gpu_training, "_FAILURES", [])
 
 
 @pytest.mark.slow
@@ -155,10 +155,10 @@ def test_step_is_repeated_eagerly_when_compilation_fails(monkeypatch, compiled):
         model, (inputs, labels) = network(), pictures(24)
         training = Training(model, inputs, labels, NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=3), 3)
         if compiles:
-            training._compiles, training._forward = True, compiled_networks.compile_network(model)
+            training._compiles, training._forward = True, gpu_training.compile_network(model)
         states.append((train_and_get_weights(training), list(training.losses)))
     assert counts["compiled"] == compiled + 1
-    assert "the backward kernel cannot be compiled" in compiled_networks.describe_compilation_failure()
+    assert "the backward kernel cannot be compiled" in gpu_training.describe_compilation_failure()
     torch.testing.assert_close(states[0], states[1], rtol=0, atol=0)
     torch.compiler.reset()
 
@@ -172,7 +172,7 @@ def test_compiler_that_runs_out_of_memory_keeps_compiling():
     training._compiles, training._forward = True, run_out_of_memory
     with pytest.raises(NoRoom):
         training.do_optimiser_step()
-    assert training._compiles and compiled_networks.describe_compilation_failure() == ""
+    assert training._compiles and gpu_training.describe_compilation_failure() == ""
 
 
 def test_step_on_cpu_raises_out_of_memory_without_splitting():

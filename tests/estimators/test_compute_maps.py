@@ -12,8 +12,8 @@ from torch import nn
 
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.common.errors import MachineError
-from roarbench.compute.bit_planes import Layout, read_bin_codes
 from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import Layout, read_bin_codes
 from roarbench.estimators import compute_maps, shared_pass
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, find_estimator
 from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks

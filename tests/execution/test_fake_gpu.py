@@ -9,9 +9,9 @@ from roarbench.common.device_settings import COMPILING, choose_fastest_float32_l
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import map_ranking, train
 from roarbench.compute.augment import augment, shrink_images
-from roarbench.compute.bit_planes import Layout
 from roarbench.compute.degraded_images import DegradedImages, RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.prediction import predict_logits
+from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator

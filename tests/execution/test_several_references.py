@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import ScoredNetwork, Split
-from roarbench.compute.bit_planes import find_removed_bits
 from roarbench.compute.prediction import predict_logits
+from roarbench.compute.ranking import find_removed_bits
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_images_and_masks import remove_features

@@ -10,7 +10,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.common.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
+from roarbench.compute.masks import compute_smoothness_vs_random
 from roarbench.compute.networks import SmallResNet
 from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from roarbench.compute import replayed_steps
+from roarbench.compute import gpu_training
 
 
 class EagerGraph:
@@ -25,7 +25,7 @@ def stand_in_for_graphs(monkeypatch: Any, graph: Any = None) -> list[str]:
         log.append("eager")
         return step(images, labels)
 
-    monkeypatch.setattr(replayed_steps, "_StepGraph", graph or type("Logged", (EagerGraph,), {"log": log}))
-    monkeypatch.setattr(replayed_steps, "_run_on_own_stream", run_eagerly)
-    monkeypatch.setattr(replayed_steps, "_CAPTURE_FAILURES", [])
+    monkeypatch.setattr(gpu_training, "_StepGraph", graph or type("Logged", (EagerGraph,), {"log": log}))
+    monkeypatch.setattr(gpu_training, "_run_on_own_stream", run_eagerly)
+    monkeypatch.setattr(gpu_training, "_CAPTURE_FAILURES", [])
     return log

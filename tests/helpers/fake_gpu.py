@@ -123,7 +123,7 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
-    from roarbench.compute import normalisation, replayed_steps
+    from roarbench.compute import gpu_training, normalisation
     from roarbench.estimators import shared_pass
 
     gpu = FakeGpu()
@@ -140,8 +140,8 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch, "enable_grad", torch.no_grad),
             (shared_pass, "prefetch", lambda items: items),  # the modes are of one thread
             (normalisation, "_copy_to_device", lru_cache(normalisation._copy_to_device.__wrapped__)),
-            (replayed_steps, "_run_on_own_stream", lambda step, *batch: step(*batch)),
-            (replayed_steps, "_StepGraph", EagerGraph),
+            (gpu_training, "_run_on_own_stream", lambda step, *batch: step(*batch)),
+            (gpu_training, "_StepGraph", EagerGraph),
         ):
             stack.enter_context(patch.object(place, name, instead))
         for mode in (torch.no_grad(), FakeTensorMode(), gpu):

@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degraded_images import DegradedImages, StreamedImages
 from roarbench.compute.map_ranking import rank_to_bit_planes
+from roarbench.compute.ranking import Layout, find_removed_bits
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Order, Split, Unit
 from roarbench.common.job_interface import Job, JobOutcome, perform_job
-from roarbench.compute.bit_planes import find_removed_bits
+from roarbench.compute.ranking import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator

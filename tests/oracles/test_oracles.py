@@ -12,11 +12,11 @@ from captum import attr
 from torch import nn
 
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.bit_planes import Layout, find_removed_bits
 from roarbench.compute.degrade import interpolate_removed_values
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.compute.prediction import predict_logits
+from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.perturbation import number_grid_squares
 from roarbench.estimators.map_input import MapInput

@@ -5,9 +5,9 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from roarbench.compute import templates_and_classifier_of_controls
+from roarbench.compute import class_images
+from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.compute.templates_and_classifier_of_controls import compute_class_templates_and_classifier
 from roarbench.estimators.map_input import Batch
 from tests.helpers.tiny_suite import make_work
 
@@ -20,7 +20,7 @@ def images(tmp_path):
 def test_class_templates_and_classifier_match_means_and_sklearn_ridge(images):
     """The reference: class means, and sklearn's ridge on thumbnails and their mirror images."""
     train, norm = images.train, Normalisation.of(images)
-    class_images, classes = compute_class_templates_and_classifier(images), images.record.classes
+    class_images, classes = compute_class_images(images), images.record.classes
     means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
     expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
     np.testing.assert_allclose(class_images.means, expected, rtol=1e-4, atol=1e-6)
@@ -34,12 +34,12 @@ def test_class_templates_and_classifier_match_means_and_sklearn_ridge(images):
 
 def test_class_templates_are_sent_to_device_once(images, monkeypatch):
     device = torch.device("meta")
-    monkeypatch.setattr(templates_and_classifier_of_controls, "choose_device", lambda: device)
-    compute_class_templates_and_classifier.cache_clear()
+    monkeypatch.setattr(class_images, "choose_device", lambda: device)
+    compute_class_images.cache_clear()
     try:
-        templates = compute_class_templates_and_classifier(images)
+        templates = compute_class_images(images)
     finally:
-        compute_class_templates_and_classifier.cache_clear()
+        compute_class_images.cache_clear()
     assert {tensor.device for tensor in templates} == {device}
     numbers = torch.arange(2)
     batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, class_images=templates).to(device)

@@ -6,10 +6,9 @@ import torch
 from numpy.testing import assert_array_equal
 
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
-from roarbench.compute.bit_planes import Layout, find_removed_bits, read_bin_codes
 from roarbench.compute.degrade import compute_removal_magnitudes
-from roarbench.compute.magnitude_matched_masks import assign_strata, make_other_image_masks
-from roarbench.compute.mask_smoothness import compute_smoothness_vs_random
+from roarbench.compute.masks import assign_strata, compute_smoothness_vs_random, make_other_image_masks
+from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.estimators.map_input import blur
 from tests.helpers.streamed import encoded
 

@@ -1,8 +1,9 @@
-"""Replayed training steps change weights as steps without a graph do; most tests need a GPU."""
+"""Replayed training steps change weights as steps without a graph do; networks are compiled once per image size."""
 
 import gc
 import weakref
 from dataclasses import replace
+from functools import partial
 from itertools import chain, repeat
 from unittest.mock import DEFAULT, Mock
 
@@ -12,9 +13,9 @@ from torch import nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.process_settings import use_exact_float32
+from roarbench.compute.gpu_training import VARIANTS, ReplayedSteps, compile_network, is_replayable
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Optimiser
-from roarbench.compute.replayed_steps import ReplayedSteps, is_replayable
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
 from tests.helpers.eager_graph import stand_in_for_graphs
@@ -184,7 +185,7 @@ def test_replayed_steps_give_weights_of_eager_steps(precision, optimiser, sides,
 
 @pytest.mark.gpu
 def test_step_that_waits_for_gpu_runs_without_graph(caplog, monkeypatch):
-    monkeypatch.setattr("roarbench.compute.replayed_steps._CAPTURE_FAILURES", [])
+    monkeypatch.setattr("roarbench.compute.gpu_training._CAPTURE_FAILURES", [])
     weights = torch.zeros(2, device=GPU)
 
     def wait_and_add(images, labels):
@@ -195,3 +196,31 @@ def test_step_that_waits_for_gpu_runs_without_graph(caplog, monkeypatch):
     sums = [steps.run_or_replay(wait_and_add, images, labels).item() for _ in range(6)]
     assert sums == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
     assert "launched kernel by kernel" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+@pytest.mark.slow
+def test_compile_network_compiles_each_image_size_once(monkeypatch):
+    """After eight variants of a class of networks torch stops compiling, and only its log says so."""
+    graphs = []
+
+    def count_graph(graph, examples):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count_graph))
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # torch's default; restored after the test
+    torch.compiler.reset()
+    for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
+        forward = compile_network(build_network("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
+        forward(torch.zeros(2, 3, side, side))
+    assert len(graphs) == 9 < VARIANTS
+    torch.compiler.reset()
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+def test_compile_network_switches_off_slow_option_of_compiler():
+    import torch._inductor.config as inductor
+
+    compile_network(torch.nn.Linear(3, 2))
+    assert not getattr(inductor, "loop_reindexing_after_fusion", False)
