@@ -2,8 +2,8 @@
 
 import importlib
 import linecache
-import types
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -41,6 +41,11 @@ def call_despite_missing_operators(function: Callable[[], T]) -> T:
     return function()
 
 
+def import_torchvision_models() -> ModuleType:
+    """Import torchvision's package of classification networks, which takes seconds."""
+    return call_despite_missing_operators(lambda: importlib.import_module("torchvision.models"))
+
+
 def make_user_or_library_network(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
     """Make a network with weights from torch's global generator; raise CallerError if the network cannot be made."""
     if source:
@@ -53,8 +58,6 @@ def make_user_or_library_network(name: str, source: str, classes: int, channels:
 
 
 def _make_torchvision_network(name: str, classes: int, channels: int, size: int) -> nn.Module:
-    from roarbench.compute.torchvision_networks import import_torchvision_models  # the import takes seconds
-
     models = import_torchvision_models()
     known = models.list_models(module=models)
     if name not in known:
@@ -98,7 +101,7 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     file = f"{stem}.py"
     # tracebacks show source lines from this cache
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    module = types.ModuleType(stem)
+    module = ModuleType(stem)
     try:
         with convert_exit_to_error():
             code = compile(source, file, "exec")

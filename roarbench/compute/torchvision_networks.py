@@ -5,23 +5,19 @@ neither. Layers and weights have the same names as in torchvision, so torchvisio
 """
 
 import importlib
-from types import ModuleType
 from typing import Any
 
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError, UnknownName
-from roarbench.compute.external_networks import call_despite_missing_operators
+from roarbench.compute.external_networks import call_despite_missing_operators, import_torchvision_models
 
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # width, layers and heads of the transformer
 _SIDE = 8  # maximum patches per side of the transformer
 
 
-def _import_despite_missing_operators(name: str) -> ModuleType:
-    return call_despite_missing_operators(lambda: importlib.import_module(name))
-
-
-resnet = _import_despite_missing_operators("torchvision.models.resnet")
+# importing `resnet` alone is faster than importing all of `torchvision.models`
+resnet = call_despite_missing_operators(lambda: importlib.import_module("torchvision.models.resnet"))
 
 
 def find_torchvision_weights(network: str, weights: str) -> Any:
@@ -34,11 +30,6 @@ def find_torchvision_weights(network: str, weights: str) -> Any:
     if weights not in known.__members__:
         raise UnknownName(f"weights of torchvision:{network}", weights, known.__members__)
     return known[weights]
-
-
-def import_torchvision_models() -> ModuleType:
-    """Import torchvision's package of classification networks, which takes longer than importing `resnet` alone."""
-    return _import_despite_missing_operators("torchvision.models")
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]
