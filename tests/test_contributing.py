@@ -6,11 +6,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.helpers.elsewhere import ROOT, call_in_new_process, run_python
-from tests.helpers.tiny_set import png, write_split
+from tests.helpers.elsewhere import ROOT, run_python
 
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -43,16 +41,6 @@ def list_touched(prefix):
     return [name for patch in PATCHES for name in re.findall(rf"(?m)^{prefix}(\S+)$", patch.read_text())]
 
 
-@pytest.fixture(scope="module")
-def digits(tmp_path_factory):
-    """Images of noise in the hub's layout, of the size of digits: 60 and 30 of ten classes."""
-    folder, generator = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
-    for split, count in (("train", 60), ("test", 30)):
-        images = [png(generator.integers(0, 256, (28, 28), np.uint8)) for _ in range(count)]
-        write_split(folder, split, images, [i % 10 for i in range(count)], ("image", "label"))
-    return folder
-
-
 def test_contributing_page_names_existing_files():
     assert re.findall(r"\]\((docs/contributing/\S+?)\)", PAGE) == [str(patch.relative_to(ROOT)) for patch in PATCHES]
     found = re.findall(r"`([\w./-]*/[\w./-]*)`", PAGE)
@@ -70,33 +58,6 @@ def test_patches_apply_after_other_additions_to_same_tables(tmp_path):
         (tmp_path / name).write_text(re.sub(r"(?m)^(.*[,({])$", r"\1\n    # another,", text))
     subprocess.run(["git", "apply", "--whitespace=error", *PATCHES], cwd=tmp_path, check=True)
     assert '"mnist"' in (tmp_path / changed[0]).read_text()
-
-
-def test_patched_estimator_ranks_unlike_all_others(extended):
-    program = """
-import torch
-from roarbench.estimators.catalogue import ESTIMATORS
-from tests.helpers.networks import make_smooth_images, importance, make_residual_network
-model, batch = make_residual_network(torch.float64), make_smooth_images(1, torch.float64)
-names = [name for name, row in ESTIMATORS.items() if row.has_own_map and not row.control and not row.most_features]
-orders = {name: importance(name, model, batch).flatten().argsort(stable=True) for name in names}
-new = orders.pop("grad-max")
-print(len(orders) > 20, *(name for name, order in orders.items() if torch.equal(order, new)))
-"""
-    assert run_program(extended, program) == "True\n"
-
-
-def test_patched_suite_plans_and_patched_data_set_trains(extended, digits, tmp_path):
-    suite = ("--suite", "mnist-brief", "--format", "json")
-    run = ("run", *suite, "--data", digits, "--max-images", "20", "--store", tmp_path, "--estimators", "random")
-    commands = (("estimators",), ("plan", *suite), (*run, "--seeds", "1"))
-    answers = call_in_new_process([(words, {"COLUMNS": "200"}) for words in commands], extended)
-    assert "grad-max " in answers[0][1]
-    # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
-    assert json.loads(answers[1][1])["runs"] == 2 + 4 * 2 * 2 + 3 * 2
-    (random,) = (row for row in json.loads(answers[2][1])["rows"] if row["estimator"] == "random")
-    assert random["curve"].keys() == {"0.0", "0.5", "0.9"}
-    assert all(0 <= accuracy <= 1 for accuracy in random["curve"].values())
 
 
 def test_tests_changed_by_patches_pass(extended):

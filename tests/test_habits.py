@@ -1,4 +1,4 @@
-"""Rules for tests and the Makefile: imports between test modules, quiet installs, registered markers."""
+"""Rules for tests and the Makefile: imports between test modules, registered markers."""
 
 import re
 import tomllib
@@ -10,12 +10,6 @@ def test_test_modules_import_no_other_test_module():
     wrong = re.compile(r"(?m)^ *(?:from|import) +(?:tests\b(?!\.helpers)|.*\b(?:test_|conftest\b)).*")
     tests = (ROOT / "tests").rglob("*.py")
     assert {str(path): found for path in tests if (found := wrong.findall(path.read_text()))} == {}
-
-
-def test_makefile_installs_print_only_errors():
-    """With -q pip warns about every index and folder in the machine's settings that is missing."""
-    installs = re.findall(r"pip install (\S+)", (ROOT / "Makefile").read_text())
-    assert len(installs) == 5 and {*installs} == {"-qq"}
 
 
 def test_makefile_targets_cover_registered_markers():

@@ -123,26 +123,6 @@ def test_results_page_table_equals_published_rows(published, call):
 
 
 @pytest.mark.slow
-def test_quick_gains_in_documents_equal_published_rows(published, call):
-    rows = read_rows(call, "table", "--suite", QUICK_2, "--protocol", "roar", "--store", published)
-    gains = {name: format_interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
-    pages = {
-        "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
-        "studies/small_networks/README.md": ("var-grad", "sgsq-grad"),
-    }
-    for page, names in pages.items():
-        text = (ROOT / page).read_text("utf-8")
-        assert [name for name in names if gains[name] not in text] == [], page
-    printed = call("diagnose", "--suite", QUICK_2, "--store", published).out
-    results = (DOCS / "results.md").read_text("utf-8")
-    for name in ("sgsq-grad", "var-grad"):
-        marks, masks, *_ = re.findall(rf"(?m)^ {name} +(.*)$", printed)
-        value, low, high = re.match(r"(\d+)% \[(\d+)%, (\d+)%\] strong", marks).groups()
-        assert f"{value} % [{low}, {high}]" in results
-        assert masks.split()[0] in results
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "suite"),
     [

@@ -56,14 +56,6 @@ def test_tag_text_is_changelog_section_and_release_has_one_version_and_date(tmp_
             release.write_tag_text(root, release.read_common_version(root), [])
 
 
-def test_release_refuses_uncommitted_changes(tmp_path):
-    release.run_program(["git", "init", "--quiet"], tmp_path)
-    release.refuse_uncommitted_changes(tmp_path)
-    (tmp_path / "new.py").touch()
-    with pytest.raises(release.ReleaseError, match=r"\?\? new\.py is not committed"):
-        release.refuse_uncommitted_changes(tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.process
 def test_site_build_has_all_commands_and_stops_at_broken_link(tmp_path):
