@@ -2,13 +2,12 @@
 
 import base64
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
@@ -32,7 +31,6 @@ from roarbench.report.combined_table import (
 from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
-from roarbench.stats.board_records import Board
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -164,7 +162,7 @@ class SuiteResult:
             names = [started.name for started in self.stored.list_started_protocols()]
             if protocol not in names:
                 seen = f"no {protocol} results of {self.plan.title} are published"
-                raise CallerError(f"{seen}; write {' or '.join(f'protocol={name!r}' for name in names)}")
+                raise CallerError(f"{seen}, only: {', '.join(names)}")
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
@@ -208,17 +206,10 @@ class SuiteResult:
             return TwoDifferences(
                 _compare_within_table(table.roar, names), _compare_within_table(table.own_network, names)
             )
-        return _compare_within_table(table, names) or self._raise_for_missing_rows(table.board, names)
-
-    def _raise_for_missing_rows(self, board: Board, names: Mapping[str, str]) -> NoReturn:
-        on_board = {row.estimator for row in board.rows}
-        lacking = [name for row, name in names.items() if row not in on_board]
-        rows_by_protocol = defaultdict[str, set[str]](set)
-        for block in self.stored.suite.blocks:
-            rows_by_protocol[block.protocol.name] |= {*block.estimators}
-        usable = ", ".join(protocol for protocol, rows in rows_by_protocol.items() if names.keys() <= rows)
-        seen = f"{board.protocol.name} is not run for {', '.join(lacking)}"
-        raise CallerError(f"{seen}; protocols that compare both rows: {usable or 'none of the suite'}")
+        found = _compare_within_table(table, names)
+        if found is None:
+            raise CallerError(f"{table.board.protocol.name} is not run for both {first} and {second}")
+        return found
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""

@@ -57,7 +57,6 @@ class SandboxAnswer(NamedTuple):
     refusal: Refusal | None  # because of the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
-    memory: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part
     ended: SandboxExit
 
 
@@ -124,14 +123,11 @@ def _make_answer(
         maps = tuple(_read_maps(task, header, numbers))
         refusal = find_refusal_of_nonfinite_maps(maps) if maps else _UNREADABLE
     reported = header or {}
-    memory = reported.get("memory")
-    peaks = memory if isinstance(memory, list) and len(memory) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
         maps=maps if refusal is None else (),
         refusal=refusal,
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
-        memory=tuple(map(_read_number, peaks)),
         ended=ended,
     )
 

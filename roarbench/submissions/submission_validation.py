@@ -1,6 +1,6 @@
 """Validate a submission: compute maps of a few images in fresh sandboxes, compare them, and estimate the cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.common.text import format_bytes, format_duration
+from roarbench.common.text import format_duration
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
@@ -22,7 +22,6 @@ from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, Submi
 from roarbench.submissions.run_in_sandbox import (
     SandboxAnswer,
     SandboxTask,
-    count_images_per_call,
     count_images_per_sandbox,
     derive_image_seeds,
     run_submission,
@@ -33,21 +32,13 @@ from roarbench.submissions.submission_file import Submission
 _NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
-_LARGE_BATCH = 24  # images in the batch that shows how memory grows
+_LARGE_BATCH = 24  # images in a batch with targets of all classes
 # The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
 # differences are far below this share of the map's norm; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
 STAGES = 4  # number of calls of `report_stage`
 DEFAULT_SUITE = "quick"  # suite whose cost `validate` estimates by default
 _SHADES = " ░▒▓█"
-
-
-class SuiteCost(NamedTuple):
-    """Cost of all maps that a submission computes for a suite."""
-
-    maps: int  # number of maps over all explained networks, including untrained twins if the suite has them
-    seconds: float  # core-seconds of all maps
-    memory: float  # bytes
 
 
 class SubmissionPace(NamedTuple):
@@ -74,7 +65,6 @@ class AcceptedSubmission:
     pace: SubmissionPace
     suite: SuiteSpec
     limit: int | None  # images per split that the cost assumes; None for all
-    cost: SuiteCost  # cost of the suite's maps
     warnings: tuple[ValidationFinding, ...]
 
     def format_report(self, with_picture: bool = False) -> str:
@@ -87,10 +77,10 @@ class AcceptedSubmission:
         values = ",".join(f"{name}={format_value(value)}" for name, value in parameters.items())
         others = f"other values make a separate row: --submission 'FILE({values})'"
         lines += [f"parameters: ({values}); {others}"] if values else []
-        time = f"about {format_duration(self.cost.seconds)} of one core"
-        cost = f"{self.cost.maps:,}, {time}, {format_bytes(self.cost.memory)} of memory"
+        maps = count_maps_of_run(self.suite, submission.id, self.limit)
+        time = f"about {format_duration(maps * self.pace.estimate_seconds_per_map(self.suite))} of one core"
         images = f" --max-images {self.limit}" if self.limit else ""
-        lines += [f"maps of {self.suite.name_in_commands}{images}: {cost}", f"images: {batching}"]
+        lines += [f"maps of {self.suite.name_in_commands}{images}: {maps:,}, {time}", f"images: {batching}"]
         return "\n".join([*lines, *(f"warning: {finding.description}" for finding in self.warnings)])
 
 
@@ -111,7 +101,7 @@ def validate_submission(
     report_stage("computing the maps of a few images")
     first = _run_sandbox(submission, case)
     report_stage("computing these maps again in another order, and maps of another model")
-    variants = _vary_target_model_and_count(case)
+    variants = _vary_target_model_and_batch(case)
     again = _run_sandbox(submission, case.reverse_images(_OTHER_BATCH), case, *variants)
     (maps,), (reordered, repeated, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
@@ -125,8 +115,7 @@ def validate_submission(
     summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
     warnings = _find_warnings(maps, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
-    cost = _estimate_cost(suite, count_maps_of_run(suite, submission.id, limit), first.drew, pace, again.memory)
-    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, cost, tuple(warnings))
+    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, tuple(warnings))
 
 
 def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
@@ -157,7 +146,7 @@ def _build_model(seed: int) -> nn.Module:
     return set_batch_norm_scales_to_one(model).eval()
 
 
-def _vary_target_model_and_count(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
+def _vary_target_model_and_batch(case: ExplainedPart) -> tuple[ExplainedPart, ExplainedPart, ExplainedPart]:
     """Return variants of a part: with the next class as target, with another model, and with more images.
 
     The targets of the third variant include all classes, because maps of a single class may be unusable.
@@ -227,18 +216,6 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
     made = {(spec.estimator.job_group, spec.reference, spec.split) for spec in ranked}
     counts = suite.dataset_record.image_counts
     return sum(min(counts[split], limit or counts[split]) for *_, split in made)
-
-
-def _estimate_cost(
-    suite: SuiteSpec, maps: int, one_by_one: bool, pace: SubmissionPace, peaks: Sequence[float]
-) -> SuiteCost:
-    """Estimate the cost for a suite's network: scale the small network's time by operations, and memory by outputs."""
-    small, network = count_network_cost(*_NETWORK), suite.find_network()
-    grown = max(0, peaks[-1] - peaks[-2]) / (_LARGE_BATCH - _BATCH)  # bytes per additional image of a batch
-    large = count_network_cost(*network)
-    together = 1 if one_by_one else count_images_per_call(network)
-    memory = peaks[-2] + together * grown * large.activations / small.activations
-    return SuiteCost(maps, maps * pace.estimate_seconds_per_map(suite), memory)
 
 
 def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
