@@ -14,12 +14,8 @@ def explain_inconsistency(results: Collection[RunResult], usual_weights: str) ->
     rankings = {result.rankings for result in results} - {""}
     if len(weights - {""}) > 1:
         reason = f"made from {len(weights - {''})} different references"
-    elif "" in weights - {usual_weights}:
-        reason = "results lack the checksum of the explained weights, which the other rows have"
-    elif weights - {usual_weights} and not usual_weights:
-        reason = "results have a checksum of the explained weights, which most rows lack"
     elif weights - {usual_weights}:
-        reason = "made from a different reference than the other rows"
+        reason = "made from a different reference than the other rows, or one without a recorded checksum"
     elif len(rankings) > 1:
         reason = f"made from {len(rankings)} different rankings"
     else:

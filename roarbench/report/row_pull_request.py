@@ -78,12 +78,8 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     stored = load_from_open_store(store, find_suite_in_open_store(suite, store), ResultsQuery(folder))
     title, row = stored.suite.title, map_row_names_to_ids(stored.suite.estimators).get(row, row)
     if row not in stored.by_estimator:
-        rows = ", ".join(sorted(name for name in stored.by_estimator if name != CLEAN and "~" not in name)) or "none"
-        others = "" if stored.has_rows else ", ".join(other.title for other in stored.others)
-        unpublished = f" (only others, which are not published: {others})" if others else ""
-        missing = f"the store has no runs of {row} in {title}{unpublished}; its rows: {rows}"
-        built_in = EstimatorId.parse(row).name in ESTIMATORS
-        file = () if built_in else ("--submission", "FILE")
+        missing = f"the store has no runs of {row} in {title}"
+        file = () if EstimatorId.parse(row).name in ESTIMATORS else ("--submission", "FILE")
         raise CallerError(missing, Hint("; `{}` adds rows", "run", ("--suite", suite, *file)))
     names = [name for name in stored.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     own_keys = frozenset(result.run.key for name in names for _, result in stored.by_estimator[name])

@@ -1,6 +1,5 @@
 """Describe suites and estimators from their definitions and submissions, without importing torch, SciPy or SQL."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import wrap
@@ -22,7 +21,6 @@ from roarbench.plan.suites import SUITES
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.submissions.submission_file import Submission
 
 _LONGEST = 300  # maximum characters of a line from a submission
 
@@ -114,7 +112,7 @@ class PapersAndSettings:
     source: str
     settings: tuple[str, ...] = ()  # one line each
     papers: tuple[str, ...] = ()  # papers on the estimator's base and form
-    bibtex: tuple[str, ...] = ()  # entries of these papers
+    bibtex: tuple[str, ...] = ()  # entries of these papers; empty for a submission
     # only of submissions, with control characters replaced by spaces
     authors: str = ""
     claim: str = ""
@@ -134,7 +132,6 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
                 for name, value in {**submission.parameters, **dict(submission.values)}.items()
             ),
             papers=(fit_on_one_line(submission.paper, _LONGEST),) if submission.paper else (),
-            bibtex=(_write_bibtex_of_submission(submission),) if submission.paper else (),
             authors=fit_on_one_line(submission.authors, _LONGEST),
             claim=fit_on_one_line(submission.claim, _LONGEST),
             code="\n".join(map(blank_control_characters, code.splitlines())),
@@ -152,15 +149,3 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
         papers=tuple(paper.text for paper in papers),
         bibtex=tuple(paper.bibtex for paper in papers),
     )
-
-
-def _write_bibtex_of_submission(submission: "Submission") -> str:
-    """Write a BibTeX entry with the texts of a submission's file; LaTeX prints its special characters."""
-    texts = {"title": submission.name, "author": submission.authors, "howpublished": submission.paper}
-    escaped = {
-        name: re.sub(r"([&%$#_])", r"\\\1", re.sub(r"[\\{}~^]", " ", fit_on_one_line(text, _LONGEST)))
-        for name, text in texts.items()
-        if text
-    }
-    lines = ",\n".join(f"  {name:13} = {{{{{text}}}}}" for name, text in escaped.items())
-    return f"@misc{{{submission.id_without_parameters.replace('@', '-')},\n{lines}\n}}"

@@ -21,7 +21,7 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName
-from roarbench.common.text import format_decimals, format_percent_number
+from roarbench.common.text import format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
@@ -157,10 +157,9 @@ class SuiteTable:
         """Explain the columns of the predicted class's probability; empty if there are no such columns."""
         if not self.board.protocol.stores_predicted_probability:
             return ""
-        p_0 = next((f" ({format_decimals(drop.untouched.value, 3)})" for drop in self.probability_drops.values()), "")
         return self.suite_results.adapt_text(
-            f"p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched "
-            f"images{p_0}; AOPC: mean of p_0 - p over levels, with an interval over test images."
+            "p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched images; "
+            "AOPC: mean of p_0 - p over levels, with an interval over test images."
         )
 
     @property

@@ -101,9 +101,7 @@ class Board:
         gains = dict(zip(self.levels, self._orient(row.differences), strict=True))
         above = [at for at, gain in gains.items() if gain.low is not None and gain.low > 0]
         below = [at for at, gain in gains.items() if gain.high is not None and gain.high < 0]
-        if not (above and below):
-            return {}
-        chosen = max(above, key=lambda at: gains[at]), min(below, key=lambda at: gains[at])
+        chosen = {max(above, key=lambda at: gains[at]), min(below, key=lambda at: gains[at])} if above and below else ()
         return {at: gains[at] for at in sorted(chosen)}
 
     def _orient(self, differences: tuple[Estimate, ...]) -> tuple[Estimate, ...]:

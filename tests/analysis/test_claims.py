@@ -69,31 +69,23 @@ def test_claims_fail_on_contradicting_handmade_tables():
     assert claim.test(AccuracyTables({"birdsnap": ensembles}, {})).verdict is ClaimOutcome.NO
     del ensembles["sg-ig"]  # all nine are needed
     assert claim.test(AccuracyTables({"imagenet": ensembles}, {})).verdict is ClaimOutcome.UNKNOWN
-    # the paper's table has the released code's Sobel; ours may have that, the magnitude, or both
-    below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
-    rows = {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}
-    worse, par = check_claim("sobel-worse-than-random", rows), check_claim("grad-not-better-than-sobel", rows)
-    assert (worse.agree, worse.cells) == (1, 1)
-    assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
-    assert check_claim("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is ClaimOutcome.UNKNOWN
 
 
-def test_claim_verdict_requires_significant_cells():
-    """GRAD is worse than Random at t = .5, as the claim says, and better at t = .9."""
-    rows = {"random": {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.55}}
-    claim, agreeing = CLAIM["grad-worse-than-random"], {**rows, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.65}}
-    for_it, against = (ComparedPair("grad", "random", t) for t in (0.5, 0.9))
-    for curves, significant, verdict in (
-        (rows, {for_it}, ClaimOutcome.OPEN),
-        (rows, {for_it, against}, ClaimOutcome.NO),
-        (agreeing, set(), ClaimOutcome.OPEN),
-        (agreeing, {for_it}, ClaimOutcome.YES),
-    ):
-        found = claim.test(AccuracyTables({"imagenette64": curves}, {}), significant)
-        assert found.verdict is verdict and str(found).startswith(f"{verdict}")
-    best = next(iter(CLAIM["best-ensemble-base"].checks(AccuracyTables({"imagenet": PUBLISHED.roar["imagenet"]}, {}))))
-    (pair,) = best.pairs
-    assert pair.estimator.endswith("-grad") and not pair.control.endswith("-grad") and pair.t == 0
+@pytest.mark.parametrize(
+    ("end", "significant", "verdict"),
+    [
+        (0.55, {0.5}, ClaimOutcome.OPEN),
+        (0.55, {0.5, 0.9}, ClaimOutcome.NO),
+        (0.65, set(), ClaimOutcome.OPEN),
+        (0.65, {0.5}, ClaimOutcome.YES),
+    ],
+)
+def test_claim_verdict_requires_significant_cells(end, significant, verdict):
+    """GRAD is worse than Random at t = .5, as the claim says, and better or worse at t = .9."""
+    rows = {"random": {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: end}}
+    pairs = {ComparedPair("grad", "random", t) for t in significant}
+    found = CLAIM["grad-worse-than-random"].test(AccuracyTables({"imagenette64": rows}, {}), pairs)
+    assert found.verdict is verdict and str(found).startswith(f"{verdict}")
 
 
 @pytest.mark.parametrize(
@@ -111,10 +103,6 @@ def test_retraining_claim_requires_both_accuracies_clear_of_half(retrained, unre
     """Random's accuracy at t = .9, with and without retraining, is compared with .4, half of .8."""
     tables = ({"planted": {"random": {0.0: 0.8, 0.9: value}}} for value in (retrained, unretrained))
     assert CLAIM["retraining-matters"].test(AccuracyTables(*tables), set(clear)).verdict is verdict
-
-
-def test_claims_stay_open_without_significant_differences():
-    assert {claim.test(PUBLISHED, set()).verdict for claim in CLAIMS} <= {ClaimOutcome.OPEN, ClaimOutcome.UNKNOWN}
 
 
 @pytest.mark.parametrize("order", Order)

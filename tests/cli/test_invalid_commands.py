@@ -51,8 +51,7 @@ BAD = [  # commands as they are typed, with a part of the message
     (f"rankings import none {AT} --store new", "there is no none/index.json; name a folder of `roarben"),
     (
         "submit grad --suite planted --results none --about me",
-        "no runs of grad in planted v1 (only others, which are not published: small version: 8 images per split); its "
-        "rows: none; `roarbench run --suite planted --store ",
+        "no runs of grad in planted v1; `roarbench run --suite planted --store ",
     ),
     ("results check none", "there is no none/index.json; name a folder of published results, such as results"),
     (f"results check {__file__}", "test_invalid_commands.py is a file; name a folder of published results"),

@@ -10,11 +10,9 @@ import pytest
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
-from roarbench.plan.suites import SUITES
 from roarbench.report.combined_table import (
     format_html,
     format_text,
-    has_combined_table,
     make_combined_table,
     render,
 )
@@ -98,20 +96,10 @@ def test_plot_gains_draws_interval_of_measured_zero_gain():
 def test_combined_table_notes_state_interval_scope(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
     assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
+    assert len(both.summarize_notes()) == 3 and max(map(len, both.summarize_notes())) <= 80
     unrun = replace(once, roar=replace(once.roar, board=replace(once.roar.board, rows=())))
     assert unrun.summarize_notes()[-1].startswith("95% intervals")
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
-
-
-def test_combined_table_notes_fit_into_80_columns(both):
-    assert len(both.summarize_notes()) == 3
-    assert max(map(len, both.summarize_notes())) <= 80
-
-
-def test_has_combined_table_selects_suites_with_both_protocols():
-    both = [name for name, suite in SUITES.items() if has_combined_table(suite)]
-    assert both[:2] == ["quick", "quick-full"]
-    assert both[2:] == [name for name in SUITES if name.startswith("benchmark-")] and len(both) == 7
 
 
 def test_make_combined_table_rejects_unknown_rows():

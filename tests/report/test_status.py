@@ -8,7 +8,6 @@ import pytest
 
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
-from roarbench.common.text import format_duration
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs, make_reference_spec
 from roarbench.plan.protocols import ROAR
@@ -119,8 +118,3 @@ def test_suite_list_shows_cost_of_every_suite():
     planted = SUITES["planted"]
     assert len(list_planned_runs(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
     assert count_suite_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
-
-
-def test_format_duration_chooses_unit():
-    spoken = {0.2: "0 s", 89.4: "89 s", 90: "2 min", 5399: "90 min", 12600: "3.5 h", 36e6: "10,000 h"}
-    assert {seconds: format_duration(seconds) for seconds in spoken} == spoken

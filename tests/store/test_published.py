@@ -197,7 +197,7 @@ def test_published_file_is_prepared_written_and_described_in_comment(store, publ
     told = format_pull_request_comment(folder, published)
     assert "| `quick-matched/3/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "| ig(baseline=mean) | +2" in told
-    with pytest.raises(CallerError, match="no runs of gard in .*; its rows: colour-deviation, .*, grad, "):
+    with pytest.raises(CallerError, match="no runs of gard in "):
         plan_pull_request(store, "quick-matched@3", "gard", folder, "A. Author")
 
 
