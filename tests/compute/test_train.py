@@ -3,7 +3,6 @@
 import copy
 import math
 import signal
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +36,7 @@ def test_fit_raises_diverged_at_first_nonfinite_loss():
 
 
 def test_predict_logits_is_independent_of_number_of_images():
+    assert [choose_scoring_batch_size(size) for size in (64, 65)] == [128, 32]  # of published rows
     inputs, _ = pictures(11)
     model = network()
     logits = predict_logits(model, inputs, NORM, batch=4)
@@ -45,22 +45,6 @@ def test_predict_logits_is_independent_of_number_of_images():
     for n in (1, 4, 9):
         first = replace(inputs, pixels=inputs.pixels[:n], removed=inputs.removed[:n])
         torch.testing.assert_close(predict_logits(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
-def test_predict_logits_equals_network_on_normalised_batches(drawing):
-    """Reading fixed images in parts changes no bit; the draws of redrawn images depend on the batches.
-
-    Published networks were scored with 128 images per batch, or 32 large ones: other sizes may round differently.
-    """
-    assert [choose_scoring_batch_size(size) for size in (64, 65)] == [128, 32]
-    fixed, _ = pictures(300)
-    one, other = (fixed, fixed) if drawing == "fixed" else (redraw_masks(fixed), redraw_masks(fixed))
-    model = network().to(memory_format=torch.channels_last).eval()
-    found = predict_logits(model, one, NORM, batch=128)
-    with torch.inference_mode():
-        for index in torch.arange(256).split(128):
-            torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)
 
 
 def fit_with_plain_loop(model, inputs, labels, recipe, seed):
@@ -112,22 +96,6 @@ def test_fit_equals_plain_training_loop(drawing, recipe):
     loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), fit_with_plain_loop(plain, other, labels, recipe, 3)
     torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
     assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
-
-
-def test_fit_sets_cudnn_kernel_choice_once_per_training(monkeypatch):
-    """On a GPU, cuDNN would choose its kernels again after each change of the flag."""
-    seen, model = [], network()
-
-    @contextmanager
-    def choosing():
-        seen.append("begin")
-        yield
-        seen.append("end")
-
-    monkeypatch.setattr(train, "use_fastest_exact_kernels", choosing)
-    model.register_forward_pre_hook(lambda module, images: seen.append("step"))
-    fit(model, *pictures(16), NORM, replace(RECIPE, epochs=2), 0)
-    assert seen == ["begin", *4 * ["step"], "end"]
 
 
 def test_micro_batches_count_as_one_step():

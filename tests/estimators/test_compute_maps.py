@@ -1,7 +1,5 @@
 """The paper's 18 estimators match captum; passes, lack of memory, shared noise, and parameters of names."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,7 @@ from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.common.errors import MachineError
 from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import Layout, read_bin_codes
-from roarbench.estimators import compute_maps, shared_pass
+from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, find_estimator
 from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
@@ -172,33 +170,6 @@ def test_maps_raise_errors_that_smaller_batches_cannot_avoid(tiny, batch):
     model[0].train()
     with pytest.raises(ValueError, match=r"model\.eval\(\)"):
         importance("grad", model, batch)
-
-
-def test_maps_disable_tf32_and_restore_cudnn_flags(tiny, batch):
-    """The test reads cuDNN flags, which PyTorch keeps on a CPU, too."""
-    seen, flags, looking = [], torch.backends.cudnn, nn.Sequential(tiny).eval()
-    looking.register_forward_pre_hook(lambda *rest: seen.append((flags.allow_tf32, flags.deterministic)))
-    looking(batch.images)
-    importance("grad", looking, batch)
-    looking(batch.images)
-    before, within, after = seen
-    assert within == (False, True)
-    assert after == before
-
-
-def test_compilation_resumes_when_last_exact_eager_block_exits():
-    """Blocks of threads overlap in any order; torch alone would restore the stance when the first block exits."""
-    import torch._dynamo
-
-    graphs, blocks = [], [compute_maps.use_exact_eager_mode() for _ in range(2)]
-    compiled = torch.compile(nn.Linear(3, 2), backend=lambda graph, examples: graphs.append(graph) or graph.forward)
-    for step in (blocks[0].__enter__, blocks[1].__enter__, partial(blocks[0].__exit__, None, None, None)):
-        step()
-        compiled(torch.zeros(1, 3))
-    assert graphs == []
-    blocks[1].__exit__(None, None, None)
-    compiled(torch.zeros(1, 3))
-    assert len(graphs) == 1
 
 
 @pytest.mark.gpu

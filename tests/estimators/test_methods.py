@@ -15,7 +15,7 @@ from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.families.cam import compute_layer_output_and_logits, find_blocks, resize_maps_to_images
+from roarbench.estimators.families.cam import compute_layer_output_and_logits, find_blocks
 from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import (
@@ -24,7 +24,6 @@ from roarbench.estimators.random_draws import (
     draw_rise_mask_cells,
     make_noisy_copies,
 )
-from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
@@ -127,15 +126,12 @@ def make_classifier(*parts, features=4):
 POOL, ONE_POSITION = nn.AdaptiveAvgPool2d, nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))
 LAST_LAYERS = {  # networks, with the module that layer=last selects on images of 4 x 4
     "block": (make_classifier(make_convolutions(), POOL(1)), "0"),
-    "no block, final pool": (make_classifier(*make_convolutions(), nn.MaxPool2d(2), features=16), "3"),
     "pool inside block": (make_classifier(make_convolutions(POOL(1))), "0.3"),
     "one position, repeated by pool": (make_classifier(make_convolutions(stride=4), POOL(2), features=16), "0.1"),
     "one position in last block": (make_classifier(make_convolutions(), ONE_POSITION), "0"),
     "gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
     "gate per position": (Gated(Gate(), lambda x, gate: gate * x), "features"),
-    "expanded gate": (Gated(Gate(POOL(1)), lambda x, gate: x * (1 + gate).expand_as(x)), "features"),
     "gate inside": (make_classifier(make_convolutions(), SqueezeExcitation(), POOL(1)), "1"),
-    "sigmoid without gate": (make_classifier(make_convolutions(nn.Sigmoid()), POOL(1)), "0"),
 }
 
 
@@ -169,14 +165,6 @@ def test_maps_of_compiled_network_equal_maps_of_eager_network(model, batch):
         torch.testing.assert_close(importance(name, compiled, batch), importance(name, model, batch), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("side", [5, 32, 224])
-@pytest.mark.parametrize("places", [(1, 1), (2, 3)])
-def test_resize_maps_to_images_keeps_constant_map(side, places):
-    values = torch.rand(50, 1, 1, 1, generator=seeded(0))
-    found = resize_maps_to_images(values.expand(50, 1, *places), torch.zeros(50, 3, side, side))
-    torch.testing.assert_close(found, values.expand(50, 1, side, side), rtol=0, atol=0)
-
-
 def test_grid_squares_match_hand_made_numbering():
     assert number_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],
@@ -196,23 +184,6 @@ def test_kernel_shap_is_exact_for_additive_network(batch, black):
     numbers = number_grid_squares(batch.images, 3)
     expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
-
-
-@pytest.mark.parametrize("patches", [4, 16])
-def test_occlusion_moves_along_a_signal(patches, batch, black):
-    """The drop of a linear network is the sum of weight times value over the occluded part of the signal."""
-    signals = torch.randn(2, 1, 1, 16, generator=seeded(0), dtype=torch.float64)
-    linear = nn.Sequential(nn.Flatten(), nn.Linear(16, 5).double()).eval()
-    targets, stride = batch.targets[:2], 16 // patches
-    with torch.no_grad():
-        parts = linear[1].weight[targets] * signals[:, 0, 0]
-        total, count = torch.zeros(2, 16), torch.zeros(16)
-        for start in range(0, 16 - stride, stride):
-            total[:, start : start + 2 * stride] += parts[:, start : start + 2 * stride].sum(1, keepdim=True)
-            count[start : start + 2 * stride] += 1
-        images = batch._replace(images=signals, ids=batch.ids[:2], targets=targets)
-        found = importance(f"occlusion(patches={patches})", linear, images, black[:1])
-    torch.testing.assert_close(found[:, 0, 0], (total / count).to(found), rtol=1e-5, atol=1e-6)
 
 
 def test_coalition_sizes_follow_shapley_kernel():
@@ -271,12 +242,6 @@ def test_estimator_rejects_network_that_lacks_required_layers(name, words, model
     assert "\n" not in str(caught.value)
 
 
-def test_gradcam_says_how_to_write_a_network_with_one_dimensional_convolutions(batch, black):
-    flat = nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 4, 3), nn.Conv1d(4, 4, 3), nn.AdaptiveMaxPool1d(1), nn.Flatten())
-    with pytest.raises(RunError, match="the network has one-dimensional convolutions; write them as nn.Conv2d"):
-        importance("gradcam", flat.double().eval(), batch, black)
-
-
 @pytest.mark.parametrize(("name", "start"), [("shapley", 0.0), ("shapley(baseline=black)", -2.0)])
 @torch.no_grad()
 def test_shapley_values_equal_mean_contribution_over_all_orders(name, start):
@@ -300,9 +265,3 @@ def test_shapley_values_of_several_batches_add_up_in_float32():
     gap = (model(images) - model(torch.zeros_like(images))).gather(1, targets[:, None])[:, 0]
     found = importance("shapley", model, Batch(images, targets, torch.arange(3)))
     torch.testing.assert_close(found.flatten(1).sum(1), gap, rtol=0, atol=1e-5)
-
-
-def test_explain_inapplicable_names_feature_limit_of_shapley():
-    assert find_builtin_suite("breast-cancer-10").explain_inapplicable("shapley") == ""
-    said = "it supports at most 16 features, but an image here has 12,288"
-    assert find_builtin_suite("quick").explain_inapplicable("shapley~blurred") == said

@@ -85,16 +85,11 @@ class Stepwise(nn.Module):
 RELU = nn.ReLU()
 # Steps, each with an equivalent step and the padding of the second convolution that equals a padding step
 EQUIVALENT_STEPS = {
-    "ReLU6": (nn.ReLU6(), RELU, 0),  # no number is above 6
     "relu6": (lambda x: F.relu6(x, inplace=True), RELU, 0),
     "Hardtanh": (nn.Hardtanh(0, 9), RELU, 0),
-    "relu_": (torch.relu_, RELU, 0),
     "ZeroPad2d": (nn.Sequential(RELU, nn.ZeroPad2d(1)), RELU, 1),
-    "ConstantPad2d": (nn.Sequential(RELU, nn.ConstantPad2d(1, 0.0)), RELU, 1),
     "pad": (lambda x: F.pad(x.relu(), (1, 1, 1, 1)), RELU, 1),
     "max_pool2d": (lambda x: F.max_pool2d(x, 2, stride=2).relu(), nn.Sequential(nn.MaxPool2d(2), RELU), 0),
-    "AdaptiveMaxPool2d": (nn.Sequential(nn.AdaptiveMaxPool2d(6), RELU), nn.Sequential(nn.MaxPool2d(2), RELU), 0),
-    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2).relu(), nn.Sequential(nn.AvgPool2d(2), RELU), 0),
     "adaptive_avg_pool2d": (
         lambda x: F.adaptive_avg_pool2d(x, (6, 6)).relu(),
         nn.Sequential(nn.AdaptiveAvgPool2d(6), RELU),

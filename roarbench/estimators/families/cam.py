@@ -142,9 +142,6 @@ def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, 
         raise RunError(f"layer {layer} {problem}; use layer=last")
     if outputs and count_convolutions(model) > 1:
         return outputs[-1][1]
-    if any(isinstance(part, nn.Conv1d) for part in model.modules()):
-        remedy = "write them as nn.Conv2d with kernels and inputs of height 1"
-        raise RunError(f"no layer is suitable: the network has one-dimensional convolutions; {remedy}")
     raise RunError(
         "no layer is suitable: expected two convolutions, and a layer with several positions that is not a gate"
     )
