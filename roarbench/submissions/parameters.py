@@ -15,7 +15,8 @@ from roarbench.estimators.ids import Parameter, Value
 ENTRY_POINTS = ("estimate", "estimator", "explain_func")  # a submission defines exactly one of these names
 _MAX_MAGNITUDE = 1e9  # maximum absolute value of a numeric parameter
 _PARAMETER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
-_NUMBER = re.compile(r"[-+]?[0-9.]{1,20}(e[-+]?[0-9]{1,3})?", re.IGNORECASE)
+_INTEGER = re.compile("[-+]?[0-9]{1,10}")
+_FLOAT = re.compile(r"[-+]?[0-9.]{1,20}(e[-+]?[0-9]{1,3})?", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9._+-]{1,100}")
 
 
@@ -101,30 +102,23 @@ def _read_literal_value(node: ast.expr) -> Value | None:
 def make_parameter(default: Value) -> Parameter:
     """Return the parameter with this default; its values have the default's type."""
     about = f"the file sets it to {default!r}"
-    match default:
-        case bool():
-            return Parameter(about, "True or False", {"true": True, "false": False}.get)
-        case int():
-            expected = f"a whole number from {-_MAX_MAGNITUDE:.0f} to {_MAX_MAGNITUDE:.0f}"
-            return Parameter(about, expected, _parse_integer)
-        case float():
-            expected = f"a number from {-_MAX_MAGNITUDE:g} to {_MAX_MAGNITUDE:g}"
-            return Parameter(about, expected, lambda text: _parse_number(text, default))
-    expected = "1 to 100 letters, digits and . _ + -"
-    return Parameter(about, expected, lambda text: text if _WORD.fullmatch(text) else None)
+    if isinstance(default, bool):
+        return Parameter(about, "True or False", {"true": True, "false": False}.get)
+    if isinstance(default, str):
+        expected = "1 to 100 letters, digits and . _ + -"
+        return Parameter(about, expected, lambda text: text if _WORD.fullmatch(text) else None)
+    kind = "whole number" if isinstance(default, int) else "number"
+    expected = f"a {kind} from -{_MAX_MAGNITUDE:g} to {_MAX_MAGNITUDE:g}"
+    return Parameter(about, expected, lambda text: _parse_number(text, default))
 
 
-def _parse_integer(text: str) -> int | None:
-    value = int(text) if re.fullmatch("[-+]?[0-9]{1,10}", text) else None
-    return value if value is not None and abs(value) <= _MAX_MAGNITUDE else None
-
-
-def _parse_number(text: str, default: float) -> float | None:
+def _parse_number(text: str, default: int | float) -> int | float | None:
+    pattern = _INTEGER if isinstance(default, int) else _FLOAT
     try:
-        value = float(text) if _NUMBER.fullmatch(text) else math.nan
+        value = type(default)(text) if pattern.fullmatch(text) else math.nan
     except ValueError:  # for example "1.2.3"
         return None
-    if value == default:
-        return default
-    # rounded to the precision of names; + 0.0 turns -0 into 0
-    return float(f"{value:g}") + 0.0 if abs(value) <= _MAX_MAGNITUDE else None
+    if not abs(value) <= _MAX_MAGNITUDE:
+        return None
+    # floats are rounded to the precision of names, unless they are the default; + 0.0 turns -0 into 0
+    return value if isinstance(value, int) or value == default else float(f"{value:g}") + 0.0

@@ -186,11 +186,3 @@ def test_suite_result_raises_without_stored_rows(suite, result, tmp_path):
         replace(suite, store=tmp_path / "none").result()
     with pytest.raises(roarbench.CallerError, match=r"has no results of grad; roarbench.evaluate\(suite\) computes"):
         suite.result(["grad"])
-
-
-def test_result_table_selects_fill(result):
-    blocks = result.stored.suite.blocks
-    both = (*blocks, *(replace(block, fill="linear") for block in blocks))
-    filled = replace(result, stored=replace(result.stored, suite=replace(result.stored.suite, blocks=both)))
-    assert (filled.table("roar").fill, filled.table("roar", fill="linear").fill) == ("mean", "linear")
-    assert filled.to_dataframe("roar", fill="linear")["gain"].isna().all(), "no run has this fill"

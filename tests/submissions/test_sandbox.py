@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -88,13 +87,6 @@ assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministi
     assert run_submission(make_task(outside + GRADIENT), CHECK_LIMITS).refusal.kind is SubmissionFault.IMPORT
 
 
-def test_sandbox_stops_idle_submission_before_wall_limit():
-    waits = "import time\ntime.sleep(3000)\n"
-    answer = run_submission(make_task(waits + GRADIENT), Limits(cpu=300, wall=3000, idle=1))
-    assert answer.refusal.kind is SubmissionFault.CLOCK
-    assert "do not wait for anything" in str(answer.refusal)
-
-
 def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
     """The test runs if control groups can be created, even if they limit nothing."""
     if not (sandbox_process._MOUNT / "cgroup.procs").exists():
@@ -117,22 +109,6 @@ def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
     refusal = run_submission(make_task(takes + GRADIENT), Limits(cpu=20, wall=60, memory=600 * 2**20)).refusal
     assert refusal.kind is SubmissionFault.MEMORY
-
-
-def test_shared_memory_counts_once():
-    """Twelve processes that share 200 MiB with their parent do not count as 2.4 GiB."""
-    family = """
-import os, time
-kept = bytearray(200 * 2**20)
-for _ in range(11):
-    if os.fork() == 0:
-        time.sleep(3)
-        os._exit(0)
-time.sleep(2)
-"""
-    answer = run_submission(make_task(family + GRADIENT), replace(CHECK_LIMITS, memory=2**30))
-    assert answer.refusal is None
-    assert answer.ended.peak < 2**30
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
