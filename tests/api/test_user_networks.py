@@ -59,42 +59,29 @@ class WithLogitsObject(nn.Module):
         return SimpleNamespace(logits=self.body[1:](features), features=features if output_features else None)
 
 
-def sum_gradients(model, inputs, targets, call):
+def compute_gradient(model, inputs, targets):
     inputs = inputs.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(call(model, inputs).gather(1, targets[:, None]).sum(), inputs)
+    (gradient,) = torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)
     return gradient
-
-
-CALLS = {
-    "tensor": lambda model, inputs: model(inputs),
-    "logits": lambda model, inputs: model(inputs).logits,
-    "keyword": lambda model, inputs: model(pixel_values=inputs).logits,
-    "options": lambda model, inputs: model.body[1:](model(inputs, output_features=True).features),
-    "layers": lambda model, inputs: model.body(inputs),
-}
 
 
 @pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU activations")
 @pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps of captum")
-@pytest.mark.parametrize("call", CALLS)
-def test_functions_get_own_network_that_returns_logits_object(networks, call):
+def test_functions_get_own_network_that_returns_logits_object(networks):
     def mine(model, inputs, targets):
         assert type(model) is WithLogitsObject
-        return sum_gradients(model, inputs, targets, CALLS[call])
+        logits = model.body(inputs)
+        assert torch.equal(model(inputs), logits) and torch.equal(model(inputs).logits, logits)
+        assert torch.equal(model(pixel_values=inputs).logits, logits)
+        assert torch.equal(model.body[1:](model(inputs, output_features=True).features), logits)
+        return compute_gradient(model, inputs, targets)
 
     given = list(map(WithLogitsObject, networks))
     found = rb.own_network_gain(
         given, IMAGES, {"mine": mine, "captum": lambda model: GuidedGradCam(model, model.body[0])}
     )
-    expected = rb.own_network_gain(
-        networks,
-        IMAGES,
-        {
-            "mine": lambda model, inputs, targets: sum_gradients(model, inputs, targets, CALLS["tensor"]),
-            "captum": lambda model: GuidedGradCam(model, model[0]),
-        },
-    )
-    assert repr(found) == repr(expected) and found.gain("mine").value != 0
+    plain = {"mine": compute_gradient, "captum": lambda model: GuidedGradCam(model, model[0])}
+    assert repr(found) == repr(rb.own_network_gain(networks, IMAGES, plain)) and found.gain("mine").value != 0
     assert not any(module._forward_hooks for model in given for module in model.modules())
     assert isinstance(given[0](IMAGES), SimpleNamespace)
 
@@ -105,7 +92,7 @@ def test_functions_get_own_network_with_one_logit(networks, change):
         assert type(model) is WithChangedOutput and model(inputs).shape == (len(inputs), 2)
         z = model.model(inputs)[:, 0]
         torch.testing.assert_close(model(inputs), torch.stack([-z / 2, z / 2], 1))
-        return sum_gradients(model, inputs, targets, CALLS["tensor"])
+        return compute_gradient(model, inputs, targets)
 
     given = [WithChangedOutput(model, change) for model in networks]
     found = rb.check(given[0], IMAGES, LABELS, {"mine": mine, "captum": Saliency, "grad": "grad"}, given[1:])
@@ -177,15 +164,16 @@ def test_api_functions_restore_networks_or_random_generators(networks, mine, wra
     assert all(map(torch.equal, models[0].parameters(), weights))
 
 
-def test_check_reseeds_global_generators_for_each_call(networks):
-    def draw(model, images, targets):
-        return torch.rand(images.shape)
-
-    once = rb.check(networks[0], IMAGES, LABELS, {"mine": draw, "grad": "grad"}, networks[1:], levels=(0.3,))
+def test_check_gives_functions_same_noise_for_each_call_and_network(networks):
+    estimators = {
+        "global": lambda model, images, targets: torch.rand(images.shape),
+        "own": lambda model, images, targets, generator: torch.rand(images.shape, generator=generator),
+    }
+    once = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], levels=(0.3,))
     torch.rand(3)
-    again = rb.check(networks[0], IMAGES, LABELS, {"mine": draw, "grad": "grad"}, networks[1:], levels=(0.3,))
+    again = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], levels=(0.3,))
     assert once.to_dataframe().equals(again.to_dataframe())
-    assert once.own_network.gains["mine"] is None  # 0 by construction
+    assert not any(once.own_network.gains[name] for name in estimators)  # 0 by construction
 
 
 def replace_parameter(model):
