@@ -199,12 +199,12 @@ def patch_forward(model):
         lambda model: model.set_submodule("1", nn.Tanh()),
         lambda model: model.append(nn.Identity()),
         lambda model: nn.utils.parametrizations.weight_norm(model[0]),
-        lambda model: model.sparse.mul_(0),  # `torch.equal` does not support sparse tensors
+        lambda model: model[-1].sparse.mul_(0),  # `torch.equal` does not support sparse tensors
     ],
 )
 def test_changes_of_network_are_refused_and_undone(networks, change):
     model = copy.deepcopy(networks[0]).eval()
-    model.register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
+    model[-1].register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
     with refuse_changes_of_network(model, "mine"):
         logits = model(IMAGES)
     before, layers = {name: value.clone() for name, value in model.state_dict().items()}, list(model)
