@@ -81,9 +81,7 @@ def wait_until_idle(engine, count):
 def test_ray_worker_survives_job_errors(start_engine):
     engine = start_engine(1, 1)
     pid = check_outcomes(engine)
-    assert do(engine, torch.get_num_threads).value == 1
     assert do(engine, os.getcwd).value == str(Path.cwd())
-    assert do(engine, os.getenv, SHARING).value is None
     seen = do(engine, threading.Lock).error  # cannot be sent
     assert (type(seen), "pickle" in str(seen)) == (RunError, True)
     assert do(engine, os.getpid).value == pid

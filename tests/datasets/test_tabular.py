@@ -92,5 +92,5 @@ def test_table_fingerprint_is_independent_of_path(tmp_path):
     elsewhere = tmp_path / "copy.parquet"
     elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
     assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint
-    with pytest.raises(DataError, match=r"gone.csv is not a file; add --data FILE, or use a suite's file"):
+    with pytest.raises(DataError, match=r"gone.csv is not a file; name its file with --data"):
         decode_dataset(CELLS, tmp_path, tmp_path / "gone.csv")
