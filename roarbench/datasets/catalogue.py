@@ -43,37 +43,28 @@ class DatasetRecord:
     test_images: int
     channels: int  # channels, size: shape of the decoded images, (channels, size, size)
     size: int
-    # folder under `roarbench/datasets/bundled`, empty for data sets of the hub. The splits take `train_images` and
-    # `test_images` of its images: the first images of each class, as balanced as possible
+    # folder under `roarbench/datasets/bundled`; the splits are the first images of each class, as balanced as possible
     bundled: str = ""
     gated: bool = False  # the hub asks for an accepted licence and a token
     terms: str = ""  # licence or terms of use
     crop: float = 1.0  # side of the centred square that is kept, as a share of the image's short side
     seed: int = 0  # seed of generated data, and of the draw of test images (`holdout`, `share`)
     holdout: int = 0  # number of test images per class drawn from the hub's only split; 0 if the hub has a test split
-    # if above 1, only every n-th class of the hub is kept, and the kept classes are renumbered. The splits take
-    # `train_images` and `test_images` images: the first images of each class, as balanced as possible
+    # if above 1, only the first images of every n-th class of the hub are kept, and the kept classes are renumbered
     class_step: int = 1
-    # if above 0, each split takes the first images of each class, `train_images` and `test_images` in total, and its
-    # files are read or downloaded only until each class has this many images
+    # if above 0, only the first images of each class are kept, and files are read until each class has this many
     of_each: int = 0
     # storage of a user's images: `FOLDERS`, `PARQUET` or `TABLE`; empty for data sets of the catalogue
     own: str = ""
-    # share of each class's images, at least one image, that is drawn from the only split for testing; 0 if there is a
-    # test split
-    share: float = 0.0
+    share: float = 0.0  # share of each class that is drawn from the only split for testing; 0 if there is a test split
     folder: str = ""  # folder of a user's images on this machine, or file of a table; not part of the identity
-    # number of bits that values stored with 16 bits use, at least 8; 0 means 16
-    depth: int = 0
+    depth: int = 0  # number of bits that values stored with 16 bits use, at least 8; 0 means 16
     columns: tuple[str, ...] = ()  # feature columns of a table, in order; empty for all columns except the label
-    # True if labels or folder names are numbers of a network's outputs; some outputs may then have no image
-    numbered: bool = False
-    # pixels of the short side after an image is scaled with Pillow's filter `interpolation` and before its centre is
-    # cropped; if 0, the image is cropped first and then scaled
+    numbered: bool = False  # labels are numbers of a network's outputs, some of which may have no image
+    # pixels of the short side to which the filter `interpolation` scales an image before the crop; 0: crop, then scale
     resize: int = 0
     interpolation: str = ""
-    # mean, std: normalisation of a given network, per channel in [0, 255]; empty if the training images determine it
-    mean: tuple[float, ...] = ()
+    mean: tuple[float, ...] = ()  # mean, std: a given network's normalisation in [0, 255]; empty for that of the images
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:

@@ -52,7 +52,7 @@ def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     if data is None and not record.own:
         return BUNDLED / record.bundled if record.bundled else find_system_package_folder(record)
     folder = data or Path(record.folder)
-    if folder == Path() or not folder.is_dir():
+    if not (data or record.folder) or not folder.is_dir():
         raise _make_location_error(record, folder, "folder")
     return folder
 

@@ -85,11 +85,9 @@ class RowGroupPart(NamedTuple):
 def decode_splits(
     folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report_progress: ReportProgress
 ) -> dict[Split, DecodingTally]:
-    """Decode the missing pixels of these splits into a folder.
+    """Decode the missing pixels of these splits into a folder; call `report_progress` after every part.
 
-    Small data sets are decoded in this process, without workers. `report_progress` is called after every part. Raises
-    DataError if files cannot be read, or too many images are damaged, and StoreError if there is not enough space on
-    the disk.
+    Raises DataError if files cannot be read, or too many images are damaged, and StoreError if the disk is too small.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal is useless without the file of pixels
@@ -203,7 +201,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
-        for contents in _read_undecoded_images(part):
+        for contents in _read_images(part):
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
@@ -217,7 +215,7 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
     return tally
 
 
-def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
+def _read_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
         yield from read_image_files(part.group, part.rows)
         return

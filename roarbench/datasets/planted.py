@@ -37,9 +37,8 @@ def generate_stripe_split(
     The strength is largest near a random point in the middle half of the image. This point does not depend on the
     class, so the positions of removed features say nothing about the class.
 
-    Returns:
-        Pixels, uint8 (n, c, h, w); labels, int64 (n,), balanced; and the true importance, float32 (n, c, h, w), which
-            is the strength and differs between all features of an image.
+    The function returns pixels, uint8 (n, c, h, w); balanced labels, int64 (n,); and the true importance, float32
+    (n, c, h, w), which is the strength and differs between all features of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     labels = generator.permutation(np.arange(record.image_counts[split]) % record.classes)

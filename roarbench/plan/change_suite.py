@@ -29,9 +29,8 @@ def apply_selection_options(
 ) -> SuiteSpec:
     """Select the part of a suite to run; controls, and `submissions` with their twins, are always selected.
 
-    `estimators` has the values of `--estimators`; None selects all estimators, and an empty list selects none. `seeds`
-    is the number of seeds for trained networks; None keeps the suite's number. `protocol` is the name of the only
-    protocol to run; an empty string selects all.
+    The values are those of the options `--estimators` (None for all, an empty list for none), `--seeds` and
+    `--protocol`.
     """
     networks = len(suite.given.split(","))
     if seeds is not None and seeds < networks:
