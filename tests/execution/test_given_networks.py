@@ -18,7 +18,6 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.compute.networks import build_network
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.execution import network_weights
 from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.network_weights import load_given_weights
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
@@ -181,18 +180,8 @@ def test_read_suite_rejects_invalid_networks(path, old, new, said):
     assert str(path) in str(refused.value)
 
 
-def test_load_given_weights_returns_library_weights_and_normalisation(tmp_path, monkeypatch):
-    path = tmp_path / "known.pt"
-    weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
-    torch.save(weights, path)
-    monkeypatch.setattr(network_weights, "_fetch_torchvision_file", lambda file: path)
-    monkeypatch.setattr(network_weights, "_find_torchvision_file_name", lambda name, weights: f"{name} {weights}")
-    model = nn.Linear(3, 2)
-    norm = load_given_weights("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
-    assert norm.mean == pytest.approx([123.675, 116.28, 103.53])
-    torch.testing.assert_close(model.weight.detach(), weights["weight"])
-
-    published = nn.Linear(3, 2)
+def test_load_given_weights_returns_timm_weights_and_normalisation(monkeypatch):
+    model, published = nn.Linear(3, 2), nn.Linear(3, 2)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(create_model=lambda name, pretrained: published, get_pretrained_cfg=lambda name: about)
     monkeypatch.setitem(sys.modules, "timm", timm)

@@ -82,23 +82,6 @@ def test_importing_own_rankings_leaves_results_verified(tmp_path):
         assert read_annotations(store.database, AnnotationKind.IMPORTED, made) == {}
 
 
-def test_exported_references_only_reproduce_results_in_new_store(shipped, tmp_path):
-    folder, answers = shipped
-    work, engine = make_work(tmp_path / "a", PART), InlineEngine()
-    with ResultsStore.open(make_default_url(tmp_path / "a")) as store:
-        import_rankings(work, store, folder)
-    assert export_rankings(work, tmp_path / "networks", "the project, two cores", references_only=True) == []
-    assert {path.name for path in (tmp_path / "networks").iterdir()} == {"index.json", "references"}
-    work = make_work(tmp_path / "b", PART)
-    with ResultsStore.open(make_default_url(tmp_path / "b")) as store:
-        assert import_rankings(work, store, tmp_path / "networks") == []
-        assert {step.kind for step in build_job_graph(work, make_runs(work, PART))} == {"rank", "run", "seal"}
-        events = run_missing(work, make_runs(work, PART), store, engine)
-        assert [event.failure for event in events if event.failure] == []
-        found = store.read_results(store.list_result_keys(""))
-    assert {key: found[key].bits for key in answers} == answers
-
-
 def edit_index(folder, **values):
     (folder / "index.json").write_text(json.dumps(json.loads((folder / "index.json").read_text()) | values))
 
