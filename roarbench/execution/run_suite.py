@@ -54,7 +54,7 @@ from roarbench.store.user_files import read_image_sources, read_sources_of_decod
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 
-PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
+_PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
 # default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
 # each worker is assumed to need about 0.5 GB of the GPU
 _PER_GPU = 8
@@ -75,9 +75,9 @@ def count_workers(requested: int | None, image_side: int | None = None) -> int:
     """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
     if requested is None:
         return count_default_workers(image_side)
-    most = PER_CORE * count_cores()
+    most = _PER_CORE * count_cores()
     if not 1 <= requested <= most:
-        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {PER_CORE} per core")
+        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {_PER_CORE} per core")
     return requested
 
 
@@ -285,7 +285,7 @@ def do_runs_on_workers(
 def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
     start, record = time.monotonic(), request.suite.dataset_record
     # the CPUs of this machine decode photographs, even if remote workers do the other jobs
-    workers = count_cores() if list_gpu_ids() else min(request.workers, PER_CORE * count_cores())
+    workers = count_cores() if list_gpu_ids() else min(request.workers, _PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
         images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)
     lines = []
