@@ -270,7 +270,7 @@ class _Runner:
         return FinishedStep(step, reason)
 
     def _start_step(self, step: Step, lease_number: int) -> Iterator[FinishedStep]:
-        """Start a leased step; yield an event if its output exists already, or if a failure blocks it."""
+        """Start a leased step, or record its output if that exists; yield an event only if a failure blocks it."""
         self._heartbeat.start_renewing(step.keys, lease_number)
         self._lease_numbers[step.job.name] = lease_number
         self._check_interval = _MIN_CHECK_INTERVAL
@@ -279,7 +279,7 @@ class _Runner:
         elif step.is_made():
             self._record_checksums_and_release_leases(step)
             self._remove_running(step)
-            yield self._record_done_elsewhere(step)
+            self._record_done_elsewhere(step)
         else:
             # raises before hours of training if a network made in another folder is recorded
             if step.kind in ("reference", "network", "tune"):
