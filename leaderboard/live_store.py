@@ -14,9 +14,9 @@ from roarbench.analysis.collect_results import (
     collect_results_of_all_versions,
     drop_unrun_submissions,
 )
-from roarbench.analysis.image_and_network_versions import list_image_sources
-from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.load_results import has_only_results_of_other_suites, matches_selection
+from roarbench.analysis.result_versions import list_image_sources
+from roarbench.analysis.shared_levels import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError
 from roarbench.plan.protocols import MATCHED

@@ -9,7 +9,7 @@ from leaderboard.page.submit_and_cite import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
-from roarbench.analysis.image_and_network_versions import shorten_reference
+from roarbench.analysis.result_versions import shorten_reference
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file

@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from roarbench.analysis.faithfulness_scores import list_score_specs
-from roarbench.analysis.image_and_network_versions import Version, Versions, list_versions
 from roarbench.analysis.networks_at_chance import compute_largest_class_share
+from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator

@@ -10,7 +10,7 @@ from roarbench.analysis.collect_results import (
     collect_results,
     drop_unrun_submissions,
 )
-from roarbench.analysis.image_and_network_versions import list_image_sources
+from roarbench.analysis.result_versions import list_image_sources
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import (
     CallerError,

@@ -192,7 +192,7 @@ def _format_name(table: SuiteTable, row: Row) -> str:
 
 def _format_beats_every_control(row: Row) -> str:
     if row.beating:
-        return row.beating.text
+        return row.beating.verdict_text
     return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
 
 

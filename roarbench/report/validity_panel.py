@@ -100,7 +100,7 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
     title = [Text(panel.suite_draws.suite_results.title)] if sections else []
     tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
-    lines = [*_write_legend(panel), "", *format_agreements(panel), *doubts] if sections else doubts[-1:]
+    lines = [*_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
@@ -199,7 +199,7 @@ def _write_legend(panel: ValidityPanel) -> list[str]:
     return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
-def format_agreements(panel: ValidityPanel) -> list[str]:
+def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.suite_draws.main_protocol.title
     return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]

@@ -159,6 +159,6 @@ class ControlComparison(NamedTuple):
         return self.against[self.hardest_control].verdict is Verdict.WORSE
 
     @property
-    def text(self) -> str:
+    def verdict_text(self) -> str:
         """Return the verdict in words: `yes`, or the control that the row was not shown to beat."""
         return "yes" if self.beats_all else f"{'<' if self.loses_to_a_control else SAME} {self.hardest_control}"

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
 from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
+from roarbench.analysis.shared_levels import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table

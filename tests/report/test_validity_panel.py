@@ -18,7 +18,7 @@ from roarbench.report.replication_comparison import (
     format_replication,
     make_replication_record,
 )
-from roarbench.report.validity_panel import compute_validity_panel, format_agreements, format_text, list_sections
+from roarbench.report.validity_panel import compute_validity_panel, describe_rank_agreements, format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge
 from roarbench.store.results import ResultsStore, make_default_url
@@ -115,7 +115,7 @@ def test_rank_agreements_have_sign_of_true_order():
         assert alike.tau.low <= tau <= alike.tau.high
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
     short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
-    assert {*short.agreements.values()} == {None} and "fewer than 3 rows" in format_agreements(short)[0]
+    assert {*short.agreements.values()} == {None} and "fewer than 3 rows" in describe_rank_agreements(short)[0]
 
 
 def test_compare_replication_counts_equal_verdicts():

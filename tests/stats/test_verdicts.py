@@ -93,7 +93,7 @@ def test_control_comparison_beats_all_only_if_better_than_each(words):
     verdict, nearest, held = BESIDE[words]
     made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
     found = ControlComparison(made)
-    assert (found.text, found.beats_all, found.hardest_control) == (words, verdict, nearest)
+    assert (found.verdict_text, found.beats_all, found.hardest_control) == (words, verdict, nearest)
     assert found.margin_over_hardest == made[nearest].difference
     assert found.loses_to_a_control is words.startswith("<")
 

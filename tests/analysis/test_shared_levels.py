@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.levels_of_partly_run_protocols import keep_most_shared_levels
+from roarbench.analysis.shared_levels import keep_most_shared_levels
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
