@@ -7,7 +7,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple
 
-from roarbench.analysis.correctness_of_results import ByPoint, CorrectnessByPoint, subtract_counterparts
+import numpy as np
+from numpy.typing import NDArray
+
 from roarbench.analysis.networks_at_chance import describe_at_chance, describe_chance, describe_reference_accuracy
 from roarbench.analysis.row_consistency import (
     UnrankedRow,
@@ -22,12 +24,14 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import select_variance_components
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
 
+ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
 VOID = "tests the installation only"  # title of a board whose networks are at chance
 
 
@@ -215,10 +219,11 @@ class SuiteResults:
         alike = {name for name, _ in curves} - differing
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
-        scores = replace(empty, correct=CorrectnessByPoint(used), references=references)
+        correct = {at: np.stack([result.correctness for result in results]) for at, results in used.items()}
+        scores = replace(empty, correct=correct, references=references)
         if not protocol.has_gain_at_each_level:
             return scores
-        return replace(scores, differences=subtract_counterparts(scores, own, other, protocol))
+        return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
 
     def make_empty_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
         """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
@@ -348,3 +353,25 @@ class SuiteResults:
         return select_variance_components(
             protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
         )
+
+
+def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
+    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
+
+    The counterpart is the result of the same network on the same images, but with masks taken from other images or from
+    Random. For a protocol derived from two others, the counterpart is the same row's result under the second protocol.
+    """
+    correct: dict[Point, NDArray[np.int8]] = {}
+    references: dict[Point, tuple[str, ...]] = {}
+    mixed = set(scores.inconsistent)
+    for name, t in scores.correct:
+        other_row = protocol.make_paired_twin_id(name) if protocol.compares_with_other_image else RANDOM
+        against = name if t == 0 or protocol.computed_from else other_row
+        mixed |= {name} if against in scores.inconsistent else set()
+        own, other = by_own[name, t], by_other.get((against, t), {})
+        if seeds := [seed for seed in own if seed in other]:
+            pairs = [(own[seed].correctness.astype(np.int8), other[seed].correctness) for seed in seeds]
+            correct[name, t] = np.stack([one - two for one, two in pairs])
+            explained = tuple(own[seed].run.reference for seed in seeds)
+            references |= {(name, t): explained} if (name, t) in scores.references else {}
+    return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))

@@ -74,7 +74,6 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_make_estimate_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
-        "limit": table.suite_results.limit,
         **_make_curves(table, row),
         **_make_optional_fields(table, row),
     }

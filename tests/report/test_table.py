@@ -88,7 +88,7 @@ ROW = """{
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
     "delta_nearest_control_high": null, "better_than": null,
-    "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "prediction_stability": null, "limit": null,
+    "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "prediction_stability": null,
     "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034},
     "delta_twins": {"other-image": 2.5, "other-image_low": 1.0, "other-image_high": 4.0,
