@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.roar_and_own_network_board import Answer, CombinedBoard, NamedRow
+from leaderboard.combined_board import Answer, CombinedBoard, NamedRow
 from roarbench.stats.bootstrap_intervals import Estimate
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from leaderboard.board_contents import Axis, make_gain_axis, make_linear_axis
-from leaderboard.roar_and_own_network_board import CombinedBoard
+from leaderboard.combined_board import CombinedBoard
 from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable

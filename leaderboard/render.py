@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri
 from leaderboard.live_store import ShownStore, find_live_store
-from leaderboard.page import board, compare, estimator, images, submit_and_cite, trust_and_claims, verdicts_by_suite
+from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import Views
 from roarbench.common.errors import CallerError, StoreError
@@ -33,7 +33,7 @@ ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     # from a page's name in addresses to its label in the navigation and the function that makes the template's fields,
     # in the order of the navigation
-    "suites": ("Overview", verdicts_by_suite.build_context),
+    "suites": ("Overview", overview.build_context),
     "board": ("Board", board.build_context),
     "claims": ("Claims", trust_and_claims.build_claims_context),
     "estimator": ("", estimator.build_context),

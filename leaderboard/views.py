@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from leaderboard.board_contents import CONTROL, UNJUDGED, BoardContents
 from leaderboard.build_board_contents import make_board_contents
+from leaderboard.combined_board import CombinedBoard, make_board_without_roar, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
-from leaderboard.roar_and_own_network_board import CombinedBoard, make_board_without_roar, make_combined_board
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.suite_results import SuiteResults

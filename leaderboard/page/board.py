@@ -6,9 +6,9 @@ from typing import Any
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BoardContents
+from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
-from leaderboard.roar_and_own_network_board import CombinedBoard
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.common.enums import Unit

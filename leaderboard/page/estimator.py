@@ -7,12 +7,12 @@ from math import prod
 from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
+from leaderboard.combined_board import Answer, CombinedBoard
 from leaderboard.figures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.pictures import Pictures
-from leaderboard.roar_and_own_network_board import Answer, CombinedBoard
 from leaderboard.text_helpers import format_day, shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs

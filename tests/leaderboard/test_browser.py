@@ -9,11 +9,9 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from importlib.resources import files
-from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
-import time_board
 from screenshots import run_server, start_browser, wait_until_drawn
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, TimeoutException
@@ -22,9 +20,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard.render import export_site
-from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.plan.suites import SUITES
 from roarbench.report.plain_table_rows import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import open_views, results
@@ -228,21 +225,6 @@ def test_board_search_and_sorting_change_rows_and_address(driver, views, request
     shown, address = list_row_ids(driver), driver.current_url
     load_page(driver, address)
     wait_for_value(driver, list_row_ids, shown)
-
-
-def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path, monkeypatch):
-    for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
-        monkeypatch.setattr(time_board, name, value)
-    with patch.dict(SUITES), patch.dict(SUITE_VERSIONS), patch.dict(ESTIMATORS):
-        time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
-        with open_views(tmp_path) as made:
-            export_site(made, site := tmp_path / "site")
-    assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
-    assert len(list(site.iterdir())) <= 485 // 2
-    for page in ("suites", "index"):
-        load_page(driver, (site / f"{page}.html").as_uri())
-        check_every_width(driver)
-    assert len(list_row_ids(driver)) == 40 and find_violations(driver) == []
 
 
 @pytest.fixture(scope="module")

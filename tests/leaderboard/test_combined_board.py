@@ -9,11 +9,11 @@ import pytest
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.combined_board import Answer, NamedRow, make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
 from leaderboard.render import list_addresses, render_page
-from leaderboard.roar_and_own_network_board import Answer, NamedRow, make_combined_board
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -107,7 +107,7 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
 
 
 def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
-    for page in ("board", "verdicts_by_suite"):
+    for page in ("board", "overview"):
         monkeypatch.setattr(f"leaderboard.page.{page}.recommend_rows", lambda _: recommend_rows(combined_board))
     first = cut(render(views), "Which one should I use?", "</details>")
     answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
@@ -191,17 +191,6 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
     assert overview.title == "Overview" and 'class="brand" href="suites.html"' in overview.html
     columns = cut(overview.html, 'class="matrix"', "</thead>")
     assert "large v7" in columns and "small v7" not in columns
-
-
-def test_overview_prefers_complete_suite_to_larger_unfinished_suite(tmp_path, monkeypatch):
-    for name, rows, t in (("small", ("random", "grad"), 0.9), ("large", ("random", "grad", "ig"), 0.45)):
-        publish(monkeypatch, suite := make_suite(name, BOTH, rows, (t,)))
-        begun = [point for point in results(suite, 40) if point.cell.estimator == "grad"][:1]
-        make_store(tmp_path, suite, lambda point, name=name, begun=begun: name == "small" or point in begun, images=40)
-    with open_site(tmp_path) as (views, _):
-        overview = render(views, make_address("suites"))
-        assert [row.id for row in views["large-v7"].combined_board.rows] == ["grad"]
-    assert "small v7" in cut(overview, 'class="matrix"', "</thead>")
 
 
 def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
@@ -363,7 +352,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
         assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
         assert alone.board_for_advice.lerf_answers.keys() == {"random", "gb"}
         advice = recommend_rows(make_board_that_explains(both.combined_board, "grad"))
-        page = "leaderboard.page.verdicts_by_suite.recommend_rows"
+        page = "leaderboard.page.overview.recommend_rows"
         monkeypatch.setattr(page, lambda board: advice if board.slug == both.slug else none)
         none = recommend_rows(make_board_that_explains(alone.board_for_advice))
         overview = render(views, make_address("suites"))

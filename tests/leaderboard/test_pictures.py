@@ -2,14 +2,12 @@
 
 import io
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from leaderboard.page import estimator, images
 from leaderboard.pictures import PictureMaker, find_pictures_file, read_pictures, save_pictures
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
@@ -125,16 +123,6 @@ def test_pictured_images_have_most_lost_predictions():
     assert not len(choose_images_spread_by_lost_predictions(replace(found, results={}), ROAR, UNIT)[0])
 
 
-def test_correct_counts_ignore_levels_not_run_by_partial_protocol():
-    """Two networks run at one of three levels; at the other two, grad's masks would lose image 2."""
-    found = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1, 2], "random": [1, 2]})
-    left_out = set_correct_images(ROAR, {CLEAN: [1, 2], "grad": [1], "random": [1, 2]})
-    rows = {point: found.results[point] if point.cell.t in (0, 0.5) else one for point, one in left_out.results.items()}
-    part = replace(found, results=rows, included_levels={(ROAR, UNIT): (0.5,)})
-    assert count_correct_per_image_over_all_levels(part, ROAR, UNIT, "grad", [1, 2]) == ((2, 2), (), 2, "right")
-    assert choose_images_spread_by_lost_predictions(part, ROAR, UNIT, 2)[0].tolist() == [1, 2], "no image lost anything"
-
-
 def test_pictures_of_own_network_gain_include_map_of_next_network(tmp_path):
     """Networks keep images 0 and 1 under their own maps, and 1 and 2 under the next network's maps."""
     networks = replace(SUITE, blocks=(Block(OWN_NETWORK, ROWS, (0.1, 0.5), seeds=1),), references=3)
@@ -184,22 +172,3 @@ def test_read_pictures_names_damaged_rankings_and_shows_others(tmp_path):
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(make_results(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))
-
-
-def test_estimator_page_shows_each_data_set_once_from_suite_with_most_rows(monkeypatch):
-    def view(title, data, *rows):
-        pictures = SimpleNamespace(rows=rows, numbers=range(3), kinds=("map", "own"))
-        return SimpleNamespace(title=title, slug=title, pictures=pictures, results=SimpleNamespace(data=data))
-
-    monkeypatch.setattr(images, "add_sheet_of_row", lambda site, view, name: (f"{view.slug} {name}", ANSWERS))
-    monkeypatch.setattr(images, "add_sheet_of_originals", lambda site, view: view.slug)
-    views = [
-        view("few", "one", "grad", "ig"),
-        view("many", "one", "grad", "ig", "gb"),
-        view("other", "two", "grad"),
-        view("lacks it", "three", "gb"),
-        SimpleNamespace(title="bare", pictures=None),
-    ]
-    site = SimpleNamespace(get_page_link=lambda page, slug: f"{page} {slug}")
-    shown = [(title, drawn[2], link) for title, drawn, link in estimator.add_pictures_of_estimator(site, views, "grad")]
-    assert shown == [("many", ["many grad"], "images many"), ("other", ["other grad"], "images other")]

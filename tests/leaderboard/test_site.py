@@ -11,7 +11,7 @@ from PIL import Image
 
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.live_store import ShownStore, read_views
-from leaderboard.page import submit_and_cite, verdicts_by_suite
+from leaderboard.page import overview, submit_and_cite
 from leaderboard.page.trust_and_claims import TRUST, build_context
 from leaderboard.render import (
     PAGES,
@@ -243,7 +243,7 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         shown = {view.results.suite.versioned for view in views.values()}
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         site = Site(views, list_addresses(views))
-        counts = verdicts_by_suite.build_context(site, make_address("suites"))["counts"]
+        counts = overview.build_context(site, make_address("suites"))["counts"]
         assert counts == {"Images": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
         three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"

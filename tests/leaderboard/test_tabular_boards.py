@@ -9,7 +9,7 @@ import pytest
 from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_report import render_report
-from roarbench.plan.protocols import PROTOCOLS, SHOWN, adapt_text_to_data
+from roarbench.plan.protocols import PROTOCOLS, adapt_text_to_data
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.combined_table import make_combined_table
@@ -79,10 +79,3 @@ def test_ids_stay_in_texts_of_tabular_suites():
     words = "grad~other-image, image-net@v1 and image@1f2e of an image: more than images, their pixels and its image."
     adapted = "grad~other-image, image-net@v1 and image@1f2e of a data row: more than data rows, their columns and its "
     assert adapt_text_to_data(words, tabular=True) == f"{adapted}data row."
-
-
-def test_texts_of_other_suites_stay_unchanged():
-    for protocol in SHOWN.values():
-        assert adapt_text_to_data(protocol.dot_meaning, tabular=False) == protocol.dot_meaning
-    meaning = adapt_text_to_data(PROTOCOLS["matched"].dot_meaning, tabular=True)
-    assert meaning.endswith("0 = the map shows nothing about this data row beyond its distance from the fill.")

@@ -5,9 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.figures import make_estimator_curves
 from leaderboard.live_store import SELECTION_VARIABLE, LiveStore, ShownStore, find_live_store, read_views
-from leaderboard.page.estimator import list_curves
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
@@ -16,7 +14,6 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.table import make_table
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url, store_reproduction
 from roarbench.store.user_files import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from tests.helpers.board_store import make_store, open_views, results
@@ -129,16 +126,6 @@ def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_pat
     assert call("leaderboard", "--store", tmp_path, "--data", "07e4", "--export", out).code == 0
     assert "images of photos, 07e407e4" in (out / "index.html").read_text()
     assert not (out / "board-quick-v1.html").exists()
-
-
-def test_curve_title_names_single_level_and_curves_are_unique(views):
-    view = views["quick-v1"]
-    table = make_table(view.suite_draws, ROAR, view.results.suite.estimators_with_own_row, levels=(0.9,))
-    drawn = make_estimator_curves(table, "grad")
-    assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
-    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
-    once = list(list_curves([view], "grad"))
-    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
 
 
 @pytest.mark.slow

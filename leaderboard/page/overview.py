@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, OPEN
+from leaderboard.combined_board import Answer, Question, make_board_question
 from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
-from leaderboard.roar_and_own_network_board import Answer, Question, make_board_question
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
