@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import move_to_model
-from roarbench.api.removal import compute_image_seeds, flatten_maps_of_images
+from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.threaded_networks import split_into_batches
 from roarbench.api.user_networks import refuse_changes_of_network, show_own_network
 from roarbench.common.errors import CallerError, RunError
@@ -99,7 +99,7 @@ class Explainers:
         ties = draw_tie_order(batch.ids.numpy(), math.prod(batch.images.shape[1:]))
         for name in self.names:
             maps = finished[name] if name in finished else maps_by_id[unfinished[name].id]
-            features = flatten_maps_of_images(batch.images, maps, f"the maps of {name}")
+            features = flatten_maps(maps, tuple(batch.images.shape), f"the maps of {name}")
             ranked = rank(features, ties)
             ordered = torch.from_numpy(np.take_along_axis(features, ranked, 1))
             yield RankedMaps(ranked, compute_largest_tie_shares(ordered).tolist())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers
 from roarbench.api.inputs import is_table, to_tensor
-from roarbench.api.removal import flatten_maps_of_images
+from roarbench.api.removal import flatten_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.common.errors import CallerError
 from roarbench.common.files import ARRAY_LOADERS
@@ -136,5 +136,5 @@ def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Expla
         raise CallerError(f"{seen}, expected {networks}: one for each network")
     maps_by_network = [to_tensor(array, f"maps of {name}") for array in listed]
     for maps in maps_by_network:
-        flatten_maps_of_images(images, maps, f"the maps of {name}")
+        flatten_maps(maps, tuple(images.shape), f"the maps of {name}")
     return lambda batch: maps_by_network[batch.number][batch.rows]

@@ -124,14 +124,17 @@ def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
 
 
 def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str = "maps") -> NDArray[np.float32]:
-    """Compute each feature's importance, float32 (n, d); the images' shape (c, h, w) is taken from the maps if None."""
+    """Compute each feature's importance, float32 (n, d), for images of this shape, (n, c, h, w) or (c, h, w).
+
+    The images' shape is taken from the maps if None.
+    """
     array = to_array(maps, subject)
-    if shape:
-        check_map_shape(subject, array.shape, (len(array) if array.ndim else 0, *shape))
+    if array.ndim and shape:
+        check_map_shape(subject, array.shape, shape if len(shape) == 4 else (len(array), *shape))
     elif array.ndim not in (3, 4) or not array.size:
         raise CallerError(f"maps have shape {array.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     array = drop_channel_axis(array)
-    c, h, w = shape or (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
+    c, h, w = shape[-3:] if shape else (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
     with _reraise_as_caller_error(f"{subject}: "):
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
         return flatten_importance(tensor, (c, h, w), Unit.SCALAR).numpy()
@@ -152,7 +155,7 @@ def rank_maps(pixels: Tensor, maps: Any) -> NDArray[np.int64]:
     The order of tied features is drawn from the image's content, so it does not depend on the image's position in the
     array. Maps in which most features are tied cause a warning.
     """
-    flat = flatten_maps_of_images(pixels, maps)
+    flat = flatten_maps(maps, tuple(pixels.shape))
     ties = ranking.draw_tie_order(compute_image_seeds(pixels).numpy(), flat.shape[1], seed=0)
     ranked = ranking.rank(flat, ties)
     warn_if_mostly_tied(flat, ranked)
@@ -170,14 +173,6 @@ def warn_of_ties(maps: str) -> None:
     """Warn that most features in `maps` are ranked at random."""
     subject = f"more than {TIED:.0%} of the features in {maps} have the same value in float32"
     warn_caller(f"{subject}; equal values are ranked at random")
-
-
-def flatten_maps_of_images(pixels: Tensor, maps: Any, subject: str = "maps") -> NDArray[np.float32]:
-    """Flatten maps as `flatten_maps` does; CallerError unless there is one for each image."""
-    flat = flatten_maps(maps, tuple(pixels.shape[1:]), subject)
-    if len(flat) != len(pixels):
-        raise CallerError(f"{subject} are of {len(flat)} images, expected {len(pixels)}")
-    return flat
 
 
 def mark_removed(ranked: NDArray[np.int64], shape: tuple[int, ...], t: Any, order: str) -> Tensor:

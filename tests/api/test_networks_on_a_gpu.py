@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+import roarbench as rb
 from roarbench.api import explainers
-from roarbench.api.check import check, own_network_gain
 from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
-from roarbench.api.perturbation_curve import perturbation_curve
 from roarbench.api.read_explainers import read_explainers
 from roarbench.api.threaded_networks import compute_logits, split_into_batches
 from tests.helpers.fake_gpu import GPU, fake_gpu
@@ -68,11 +67,10 @@ class RecordsCudnnSettings(nn.Module):
 @pytest.mark.parametrize(
     "work",
     [
-        lambda models, images, labels: check(models[0], images, labels, ["grad"], models[1:]),
-        lambda models, images, labels: own_network_gain(models, images, ["grad"]),
-        lambda models, images, labels: perturbation_curve(models[0], images, labels, images),
+        lambda models, images, labels: rb.check(models[0], images, labels, ["grad"], models[1:]),
+        lambda models, images, labels: rb.own_network_gain(models, images, ["grad"]),
+        lambda models, images, labels: rb.perturbation_curve(models[0], images, labels, images),
     ],
-    ids=["check", "own-network gain", "curve"],
 )
 def test_api_functions_never_use_tf32(work):
     models, images = [RecordsCudnnSettings(seed) for seed in (0, 0, 0)], torch.randn(8, 3, 8, 8)

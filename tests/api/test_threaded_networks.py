@@ -1,6 +1,5 @@
 """Networks copied for threads: same tables as one thread, and no copy that changes logits or runs in two threads."""
 
-import copy
 import threading
 import time
 
@@ -33,21 +32,10 @@ class Net(nn.Module):
         return self.last(self.relu(x + self.branch(x)).mean((2, 3)))
 
 
-class Closure(Net):
-    """Has a closure as an attribute, which a copy would share."""
-
-    def __init__(self):
-        super().__init__()
-        self.begin = lambda x: self.first(x)
-
-    def forward(self, x):
-        return self.last(self.begin(x).mean((2, 3)))
-
-
-def make_network(kind, seed):
+def make_network(seed):
     """Return a network that predicts both classes; other seeds change its weights a little."""
     torch.manual_seed(0)
-    network = kind().eval()
+    network = Net().eval()
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in network.parameters():
@@ -58,7 +46,7 @@ def make_network(kind, seed):
 
 @pytest.fixture
 def networks():
-    return [make_network(Net, seed) for seed in range(3)]
+    return [make_network(seed) for seed in range(3)]
 
 
 @pytest.fixture(params=[1, 2])
@@ -151,8 +139,10 @@ def test_map_gives_each_thread_own_copies_and_takes_items_while_all_pause(networ
 def test_uncopyable_network_runs_in_calling_thread(networks, kind, threads):
     if kind == "hook":
         networks[1].first[1].register_forward_hook(lambda module, inputs, output: None)
+    elif kind == "closure":  # a copy would share it
+        networks[1].forward = lambda x: networks[1].last(networks[1].first(x).mean((2, 3)))
     else:
-        networks[1] = torch.jit.trace(networks[1], IMAGES[:2]) if kind == "script" else make_network(Closure, 1)
+        networks[1] = torch.jit.trace(networks[1], IMAGES[:2])
     team = ThreadedNetworks.copy_for_each_thread(networks, IMAGES)
     assert len(team.copies) == 1 and team.copies[0][1] is networks[1]
     assert list(team.map(lambda used, item: threading.current_thread(), [0, 1])) == [threading.main_thread()] * 2
@@ -160,8 +150,7 @@ def test_uncopyable_network_runs_in_calling_thread(networks, kind, threads):
 
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_user_functions_run_in_calling_thread_on_original_network(networks, threads, small_batches):
-    before, seen = [copy.deepcopy(network.state_dict()) for network in networks], set()
-    networks[0].train()
+    seen = set()
 
     def mine(model, images, targets):
         seen.add((model in networks, threading.current_thread(), torch.get_num_threads()))
@@ -169,8 +158,5 @@ def test_user_functions_run_in_calling_thread_on_original_network(networks, thre
 
     make_tables(networks, {"mine": mine, "grad": "grad", "lrp": "lrp"})
     assert seen == {(True, threading.main_thread(), threads)}
-    assert networks[0].training and not networks[1].training
-    for network, kept in zip(networks, before, strict=True):
-        assert all(torch.equal(kept[name], value) for name, value in network.state_dict().items())
-        parts = list(network.modules())
-        assert not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
+    parts = [part for network in networks for part in network.modules()]
+    assert not any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in parts)
