@@ -70,7 +70,7 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
     monkeypatch.setattr(training_and_scoring, "execute_run", fail_one_run)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
-    assert "failed: roar truth t=0.5 scalar seed 0: the loss went away" in answer.err.splitlines()
+    assert "failed: ROAR: truth t=0.5 seed 0: the loss went away" in answer.err.splitlines()
     assert "failed runs are repeated only after" in answer.err
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
