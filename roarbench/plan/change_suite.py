@@ -198,8 +198,7 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_ti
         matching = [title for title in known_titles if title.startswith(reference)] if "@" in reference else []
         given = matching[0] if len(matching) == 1 else make_weights_title(reference)
         if given in names:
-            same = "is named twice" if reference == names[given] else f"has the weights of {names[given]}"
-            raise CallerError(f"--reference {reference} {same}; name each network once")
+            raise CallerError(f"--reference {reference} has the weights of {names[given]}; name each network once")
         _check_weights_fit_suite(suite, given)
         names[given] = reference
     sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.scores_all_network_pairs]

@@ -130,10 +130,7 @@ def list_run_keys(suite: SuiteSpec, data: str, limit: int | None) -> Mapping[Pla
 
 
 def find_second_network_key(suite: SuiteSpec, planned: PlannedRun, data: str) -> str:
-    """Return the key of a run's common network, or of the scored network if it is not the one that the map explains.
-
-    The key is empty for all other runs.
-    """
+    """Return the key of a run's common network, or of a scored network that the map does not explain; else empty."""
     cell, number = planned.cell, suite.find_scored_number(planned.cell, planned.seed)
     if cell.retrain is ScoredNetwork.COMMON:
         return make_common_network_spec(suite, data, cell.order, cell.unit, planned.seed, cell.fill).key

@@ -166,10 +166,7 @@ class SuiteSpec:
         return _find_network_numbers_before_modulo(cell, seed)[1] % self.references
 
     def compute_reference_seed(self, number: int) -> int:
-        """Return the seed of an explained network; the network's untrained copy has the next seed.
-
-        All networks with given weights have the same seed.
-        """
+        """Return the seed of an explained network, one for all given weights; an untrained copy has the next seed."""
         return SEEDS_PER_REPLICATION * self.replication + FIRST_REFERENCE_SEED + (0 if self.given else 2 * number)
 
     def find_fill(self, protocol: Protocol) -> str:

@@ -43,10 +43,9 @@ _MAX_FILE_BYTES = 2**20  # of a Python file that defines a network
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
-    """Return the blocks of a file's `[[block]]` tables, or of the top-level settings if the file has no such table.
+    """Return the blocks of a file's `[[block]]` tables, which take missing settings from the file's top level.
 
-    Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
-    every block, unless the file has `add_controls = false`.
+    The usual controls of the data set come first in every block, unless the file has `add_controls = false`.
     """
     lists = _read_estimator_lists(top.read_section("lists"), dataset)
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
@@ -147,11 +146,9 @@ def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
 
 
 def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Read section `[network]`; the path of the network's file is relative to `base`.
+    """Return the name in section `[network]`, the source of a user's file, and torchvision's weights at the start.
 
-    Returns:
-        The network's name; the Python source of a user's file, empty for other networks; and torchvision's weights at
-            the start of training, such as `torchvision:NAME/IMAGENET1K_V1`, empty for random weights.
+    The path of the network's file is relative to `base`. Source and weights may be empty.
     """
     with section.check_in_block():
         name, weights = section.read_text("name"), section.read_text("weights", "")
@@ -258,10 +255,7 @@ def _refuse_unsuitable_network_count(blocks: tuple[Block, ...], references: int)
 
 def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
     training_protocol = next((block.protocol.name for block in blocks if block.protocol.trains), "")
-    alternative = "or protocols that train no network, such as"
-    if training_protocol and "networks" in top:
-        seen = f"networks lists given weights, but {training_protocol} trains networks"
-        raise CallerError(f'{seen}; write name = "…" under [network], {alternative} "own-network"')
-    if training_protocol and dataset.test_only:
-        seen = f"{training_protocol} trains networks, but [data] has only test images"
-        raise CallerError(f'{seen}; write train = "…" under [data], {alternative} "morf"')
+    if training_protocol and ("networks" in top or dataset.test_only):
+        seen = "networks lists given weights" if "networks" in top else "[data] has only test images"
+        remedy = 'use protocols that train no network, such as "own-network" or "morf"'
+        raise CallerError(f"{seen}, but {training_protocol} trains networks; {remedy}")

@@ -81,7 +81,7 @@ def test_run_rejects_unsuitable_or_repeated_references(call, two_weights, tmp_pa
     first = two_weights.asked[1]
     for names, said in (
         (["torchvision:resnet50-v1"], "torchvision:resnet50-v1 is a resnet50 with 1,000 classes, but suite"),
-        ([first, first], f"--reference {first} is named twice; name each network once"),
+        ([first, first], f"--reference {first} has the weights of {first}; name each"),
         ([first, copied], f"--reference {copied} has the weights of {first}; name each"),
     ):
         words = [word for name in names for word in ("--reference", name)]

@@ -241,7 +241,7 @@ WRONG = (
     ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected one line of at most 1000"),
     (SHARE, "", ', [data]: has no split; write train = "…" and test = "…", two different splits, or test_share = 0.2'),
     (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write "),
-    (SHARE, 'test = "."', 'roar trains networks, but [data] has only test images; write train = "…" under [data], or '),
+    (SHARE, 'test = "."', "[data] has only test images, but roar trains networks; use protocols that train no network"),
     (IMAGES, 'images = "nowhere"', "nowhere, which is not a folder; write the path of a folder, relative to the suite"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
     (
