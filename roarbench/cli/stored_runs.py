@@ -73,17 +73,12 @@ def status(
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show and redraw a suite's state until it is complete or Ctrl-C."""
-    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
-    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
-        _redraw_progress(_poll_progress(results, suite, query))
-
-
-def _redraw_progress(states: Iterator["ProgressState"]) -> None:
+    """Show and redraw a suite's state until it is complete or Ctrl-C, the normal end, which loses no work."""
     from roarbench.report.status import format_lines_below_status_table, render_progress
 
-    with Live(console=out, auto_refresh=False) as live:
-        for suite_results, status in states:
+    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
+    with suppress(KeyboardInterrupt), Live(console=out, auto_refresh=False) as live:
+        for suite_results, status in _poll_progress(results, suite, query):
             lines = format_lines_below_status_table(status, suite_results.inconsistent_rows)
             live.update(render_progress(status, map(append_proposed_command, lines)), refresh=True)
 

@@ -37,6 +37,7 @@ from roarbench.store.schema import UtcDateTime, failures, leases, results, stopp
 
 MAX_SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after so long without a heartbeat
 HEARTBEAT_INTERVAL = 30.0  # seconds
+MAX_REASON_LENGTH = 500  # maximum characters of a failure's reason
 
 
 @dataclass(frozen=True)
@@ -222,9 +223,6 @@ def make_clock_expression(connection: Connection) -> ColumnElement[Any]:
     if connection.dialect.name == "postgresql":
         return type_coerce(func.timezone("utc", func.statement_timestamp()), UtcDateTime)
     return type_coerce(func.strftime("%Y-%m-%d %H:%M:%f000", "now"), UtcDateTime)
-
-
-MAX_REASON_LENGTH = 500  # maximum characters of a failure's reason
 
 
 class Failures:
