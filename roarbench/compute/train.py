@@ -7,7 +7,6 @@ the protocol requires. The result is the network after the last epoch; no test i
 import math
 import time
 from collections import deque
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -80,7 +79,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     check_every = 1 if find_device(model).type == "cpu" else _CHECK_LOSS_EVERY
-    with defer_sigterm_until_checked(), use_fastest_exact_kernels():
+    with defer_sigterm_until_checked(), use_exact_float32(benchmark=True):  # all batches have one shape
         saved = time.monotonic()
         while training.step < training.steps:
             training.do_optimiser_step()
@@ -97,11 +96,6 @@ def fit(
                 raise SystemExit(ENDED)
     model.zero_grad()  # gradients would keep the memory of a CUDA graph allocated
     return torch.stack(list(training.losses)).double().mean().item()
-
-
-def use_fastest_exact_kernels() -> AbstractContextManager[None]:
-    """Let cuDNN time its kernels and use the fastest, because all batches have one shape; TF32 is not used."""
-    return use_exact_float32(benchmark=True)
 
 
 class Training:

@@ -21,7 +21,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
-from roarbench.common.process_settings import keep_freed_cpu_memory
+from roarbench.common.process_settings import keep_freed_cpu_memory, use_exact_float32
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.map_ranking import rank_to_bit_planes
@@ -29,7 +29,7 @@ from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe
-from roarbench.compute.train import Training, fit, use_fastest_exact_kernels
+from roarbench.compute.train import Training, fit
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
@@ -163,7 +163,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     inputs, seconds = _draw_random_degraded_images(record.shape, images, device), 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_processor_or_gpu_clock(device)
-    with use_fastest_exact_kernels():
+    with use_exact_float32(benchmark=True):
         for _ in range(sizes):
             for _ in range(half):
                 training.do_optimiser_step()

@@ -5,10 +5,8 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from roarbench.compute import class_images
 from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.estimators.map_input import Batch
 from tests.helpers.tiny_suite import make_work
 
 
@@ -30,17 +28,3 @@ def test_class_templates_and_classifier_match_means_and_sklearn_ridge(images):
     weights = torch.from_numpy(ridge.coef_).view(-1, *small.shape[1:])
     weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
     np.testing.assert_allclose(class_images.weights, weights, rtol=1e-3, atol=1e-5)
-
-
-def test_class_templates_are_sent_to_device_once(images, monkeypatch):
-    device = torch.device("meta")
-    monkeypatch.setattr(class_images, "choose_device", lambda: device)
-    compute_class_images.cache_clear()
-    try:
-        templates = compute_class_images(images)
-    finally:
-        compute_class_images.cache_clear()
-    assert {tensor.device for tensor in templates} == {device}
-    numbers = torch.arange(2)
-    batch = Batch(torch.zeros(2, 3, 8, 8), numbers, numbers, class_images=templates).to(device)
-    assert batch.select_rows(slice(1)).class_images.means is templates.means

@@ -102,18 +102,3 @@ def test_fill_uses_mean_where_no_feature_of_channel_remains(fill, images):
     found = apply_non_mean_fill(images, gone, fill, MEAN, IDS).float()
     assert (found[1, 0] - 120).abs().mean() < 4
     assert (found[0, 1] - float(images[0, 1, 5, 5])).abs().mean() < 4
-
-
-@pytest.mark.parametrize("fill", ["linear", "neighbours"])
-def test_fill_disables_tf32_convolutions(fill, images, removed, monkeypatch):
-    """The test reads the cuDNN setting, which PyTorch keeps on a CPU, too."""
-    seen, convolve = set(), torch.nn.functional.conv2d
-
-    def look(*arguments, **options):
-        seen.add(torch.backends.cudnn.allow_tf32)
-        return convolve(*arguments, **options)
-
-    monkeypatch.setattr(torch.nn.functional, "conv2d", look)
-    apply_non_mean_fill(images, removed, fill, MEAN, IDS)
-    assert seen == {False}
-    assert torch.backends.cudnn.allow_tf32

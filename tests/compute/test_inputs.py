@@ -1,6 +1,5 @@
 """Input images of networks: degraded, redrawn, with masks of other images, and streamed from files."""
 
-import threading
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -10,10 +9,8 @@ import pytest
 import torch
 
 from roarbench.common.enums import Order, Split, Unit
-from roarbench.compute import degraded_images
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
-    PREFETCHED_PARTS,
     DegradedImages,
     ImagesWithExchangedMasks,
     RandomlyDegradedImages,
@@ -169,23 +166,6 @@ def test_streamed_changing_images_read_ahead_without_drawing_ahead(fill, tmp_pat
         torch.testing.assert_close(streamed.batch(batches[0]), held.batch(batches[0]), rtol=0, atol=0)
 
 
-def test_streamed_images_read_each_batch_once_in_background_threads(monkeypatch):
-    streamed, _ = both()
-    read, real = [], degraded_images._copy_rows
-
-    def noted(source, rows, target):
-        read.append((rows.tolist(), threading.get_ident()))
-        real(source, rows, target)
-
-    monkeypatch.setattr(degraded_images, "_copy_rows", noted)
-    begun = []
-    parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
-    for number, _ in enumerate(streamed.read(parts)):
-        assert len(begun) == min(10, number + PREFETCHED_PARTS + 1), "number of batches begun beyond the delivered one"
-    assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
-    assert threading.get_ident() not in {thread for _, thread in read}
-
-
 class Data(dict):
     """A data set of the same images as training and test split."""
 
@@ -217,14 +197,3 @@ def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
     swapped = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
     for drawn, read, device in (redrawn, swapped):
         assert drawn.pixels.data_ptr() == pixels.ctypes.data and read is pixels and device.type == "cuda"
-
-
-@pytest.mark.parametrize("fits_at_first", [True, False])
-def test_streaming_choice_holds_when_free_memory_changes(fits_at_first, monkeypatch):
-    """Workers share a GPU, so a second query could return another amount of free memory."""
-    images, free = Data(np.zeros((4, 3, 8, 8), np.uint8)), iter([fits_at_first, not fits_at_first])
-    monkeypatch.setattr(inputs, "choose_device", lambda: torch.device("meta"))
-    monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: 1e9 * next(free))
-    monkeypatch.setattr(inputs, "get_device_mean", lambda images: FILL)
-    made = inputs.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1, "mean")
-    assert isinstance(made, ImagesWithExchangedMasks if fits_at_first else StreamedChangingImages)

@@ -5,7 +5,6 @@ import sys
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from roarbench.common.errors import CallerError
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
@@ -41,9 +40,7 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
             make_network(lambda x: x.mul_(0.5).add_(0.1)),
             "modifies its input images in place.*; begin its forward with x = x",
         ),
-        (nn.Sequential(nn.ReLU(inplace=True), make_network()).eval(), "modifies its input images"),
         (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
-        (make_network(F.dropout), "different logits for the same images when called again"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
         (NO_STATISTICS, "an image different logits alone than in a batch"),
         (MIXED_LOGITS, r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
@@ -54,7 +51,6 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
         (make_network(lambda x: sys.exit(0)), r"does not accept images .* \(RuntimeError: sys.exit\(0\) was called"),
         (make_network(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
         (make_network(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
-        (make_network(lambda x: x, lambda y: y.argmax(1)), r"returned int64 of shape \(3,\)"),
         (make_network(lambda x: x, lambda y: y / 0), "returned logits that are NaN or infinite"),
     ],
 )
@@ -73,7 +69,7 @@ def test_check_network_outputs_rejects_unusable_networks(network, said):
         (lambda y: y.softmax(1) - 0.5, []),  # adds up to a constant, but is no probability
     ],
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_check_network_outputs_warns_of_probabilities(after, said, dtype):
     images, kept = IMAGES.to(dtype), IMAGES.to(dtype)
     found = check_network_outputs(make_network(lambda x: x, after).to(dtype), images, "net")
