@@ -6,11 +6,11 @@ finished pictures instead.
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 from zipfile import ZipFile
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.text_helpers import make_slug
-from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_lost_predictions, find_pictured_protocol
+from roarbench.analysis.pictured_images import choose_images_spread_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
@@ -85,7 +85,6 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
 def _read_pictures_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
         about = json.loads(file.read("about.json"))
-    about.pop("seconds", None)  # older files have the time of the maps
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
 
     def sheet(name: str) -> bytes:
@@ -96,64 +95,37 @@ def _read_pictures_file(path: Path) -> Pictures:
 
 
 def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures | None:
-    workspace = Workspace(folder)
-    chosen = choose_pictured_images(results, workspace)
-    if chosen is None:
-        return None
-    ranked, damaged = _open_rankings_and_find_damaged(results, chosen, workspace)
-    if not (ranked or damaged):
-        return None
-    siblings = (
-        _open_rankings_and_find_damaged(results, chosen, workspace, number=1)[0]
-        if chosen.protocol.scores_all_network_pairs
-        else {}
-    )
-    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged)
-
-
-class PicturedImages(NamedTuple):
-    """The test images that pictures show, the protocol of the masks, and the rule by which the images were chosen."""
-
-    images: ImageData
-    protocol: Protocol
-    unit: Unit
-    numbers: NDArray[np.int64]
-    rule: str
-
-
-def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: int = IMAGES) -> PicturedImages | None:
-    """Choose at most `count` test images; None for tables, without stored images, or for a fill other than `mean`."""
-    images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
-    # a table has no pictures, and this module fills removed features only with the mean
+    """Make pictures of rows with rankings; None for tables, without stored images, and for a fill other than `mean`."""
+    workspace, protocol = Workspace(folder), find_pictured_protocol(results)
+    images = _open_images(results, workspace)
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
-    numbers, rule = choose_images_spread_by_lost_predictions(results, protocol, unit, count)
-    return PicturedImages(images, protocol, unit, numbers, rule) if len(numbers) else None
-
-
-def make_pictures(
-    results: SuiteResults, chosen: PicturedImages, ranked: Mapping[str, Rankings], siblings: Mapping[str, Rankings]
-) -> Pictures:
-    """Make the pictures of rows from their rankings for the first explained network and, `siblings`, for the second."""
-    images, protocol, unit, numbers, rule = chosen
-    levels = results.list_included_levels(protocol, unit)
+    numbers, rule = choose_images_spread_by_lost_predictions(results, protocol, unit)
+    ranked, damaged = _open_rankings_and_find_damaged(results, images, unit, workspace)
+    if not len(numbers) or not (ranked or damaged):
+        return None
     kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.compares_with_other_image else ())]
-    kinds += ["sibling"] if protocol.scores_all_network_pairs and siblings.keys() >= ranked.keys() else []
+    siblings: dict[str, Rankings] = {}
+    if protocol.scores_all_network_pairs:
+        siblings, _ = _open_rankings_and_find_damaged(results, images, unit, workspace, number=1)
+        kinds += ["sibling"] if siblings.keys() >= ranked.keys() else []
+    levels = results.list_included_levels(protocol, unit)
     level = levels[len(levels) // 2]
     maker = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # the app renders an open page repeatedly
     def sheet(name: str) -> bytes:
-        rgb = maker.convert_to_channels_last_rgb
-        lines = (
-            [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds] if name else [rgb(maker.pixels)]
-        )
+        if name:
+            lines = [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds]
+        else:
+            lines = [maker.convert_to_channels_last_rgb(maker.pixels)]
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    return Pictures(tuple(numbers.tolist()), rule, level, tuple(kinds), images.record.size, tuple(ranked), (), sheet)
+    side = images.record.size
+    return Pictures(tuple(numbers.tolist()), rule, level, tuple(kinds), side, tuple(ranked), damaged, sheet)
 
 
 class PictureMaker:
@@ -230,14 +202,12 @@ def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | Non
 
 
 def _open_rankings_and_find_damaged(
-    results: SuiteResults, chosen: PicturedImages, workspace: Workspace, number: int = 0
+    results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return a dict from rows to their rankings for an explained network, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.estimators_with_own_row:
-        spec = make_ranking_spec(
-            results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
-        )
+        spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
         for wanted_spec in filter(store.has_finished, (spec, both)):
             try:
