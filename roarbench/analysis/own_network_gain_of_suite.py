@@ -54,7 +54,8 @@ def make_own_network_board(
         return None
     scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
     predictions = _find_kept_by_row(results, protocol, unit, scores)
-    gains = _compute_gains(predictions, protocol, bootstrap)
+    kept = {name: row.kept for name, row in predictions.items()}
+    gains = compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
     areas = {name: own_gain.gain for name, own_gain in gains.items()}
     draws = draw_resamples(scores, bootstrap, None)
     judge = Judge(scores, protocol, bootstrap, None, draws, areas, IntervalScope.NETWORKS)
@@ -116,13 +117,7 @@ def compute_own_network_gains(
     results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
 ) -> dict[str, OwnNetworkGain]:
     """Compute the own-network gain of each complete row, with paired draws."""
-    return _compute_gains(load_kept_predictions(results, protocol, unit)[1], protocol, bootstrap)
-
-
-def _compute_gains(
-    predictions: Mapping[str, KeptPredictions], protocol: Protocol, bootstrap: Bootstrap
-) -> dict[str, OwnNetworkGain]:
-    kept = {name: row.kept for name, row in predictions.items()}
+    kept = {name: row.kept for name, row in load_kept_predictions(results, protocol, unit)[1].items()}
     return compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
 
 

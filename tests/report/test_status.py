@@ -1,15 +1,13 @@
 """States and pace of runs, messages of `import`, and costs of suites."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs, make_reference_spec
+from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -44,20 +42,11 @@ def test_find_run_states_gives_each_run_one_state(store):
     assert record["failures"] == [{"run": describe_run(failed), "estimator": CLEAN, "reason": "loss nan at step 3"}]
 
 
-def test_status_shows_preparation_before_first_result(store, tmp_path):
-    def status(limit=None):
-        record = make_status_record(load_from_open_store(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
-        return record["preparing"], record["running"]
-
-    folder = tmp_path / "data" / "planted-x"
-    folder.mkdir(parents=True)
-    manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert status() == (False, 0)
-    request = LeaseRequest((make_reference_spec(SUITE, DATA).key,), "reference", DATA)
-    store.claim_leases([request], Owner.of_this_process(), 1)
+def test_status_shows_preparation_before_first_result(store):
+    store.claim_leases([LeaseRequest(("reference",), "reference", DATA)], Owner.of_this_process(), 1)
     lease(store, [make_run(list_planned_runs(SUITE)[0]).key], Owner.of_this_process())
-    assert status() == (True, 1) and status(limit=40) == (False, 0)
+    for data, preparing in ((DATA, True), ("0ther", False)):
+        assert make_status_record(collect_results(SUITE, store, data=data), store)["preparing"] is preparing
 
 
 def test_measure_workers_and_pace_uses_pace_of_last_hour(store):

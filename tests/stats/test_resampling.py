@@ -35,7 +35,6 @@ KNOWN = ReferenceVariance(
     freedom=1e9,
     own_freedom=10**9,
     prior=np.eye(len(PRIOR_FREEDOMS))[-1],
-    rows=9,
     digest=bytes(16),
 )
 
@@ -217,7 +216,7 @@ def test_network_variance_matches_mean_squares(trainings):
     assert found.noise == pytest.approx((rest**2).sum() / (60 - 1) / 60 / 8, rel=1e-9)
     covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
     np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
-    assert (found.rows, found.own_freedom, found.levels) == (4, 6, LEVELS)
+    assert (found.own_freedom, found.levels) == (6, LEVELS)
     own = 3 / 4 * found.variance * (1 - found.shared)  # Satterthwaite's, of a sum of two mean squares
     common = found.variance - own
     assert 0 < found.shared < 1
@@ -276,7 +275,7 @@ def test_variance_components_use_available_cells_of_incomplete_row():
     del correct["e0", 0.9], references["e0", 0.9]  # a level
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
     found = estimate_variance_components([board]).references
-    assert found.rows == 3 and found.levels == LEVELS
+    assert found.levels == LEVELS
     between, known = (found.get_nearest_factor_column(t).tolist() for t in (0.8, 0.9))
     assert between == known
     alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
