@@ -72,6 +72,8 @@ class ProbabilityDrop(NamedTuple):
 
     untouched: Estimate  # mean probability on untouched images, p_0, in [0, 1]
     probabilities: tuple[Estimate, ...]  # mean probability per level, p_k
+    # mean of |p_0 - p_k| / p_0 per level, at least 0 (Khakzar et al. 2021, as in their code)
+    changes: tuple[Estimate, ...]
     # mean of p_0 - p_k over images and levels above 0, in [-1, 1] (Samek et al. 2017); missing if a level is missing
     aopc: Estimate
 
@@ -87,7 +89,7 @@ def compute_probability_drops(
         return {}
     probabilities = _collect_probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.explain_inconsistent_rows(protocol, unit), probabilities.get(UNTOUCHED)
-    if untouched is None:
+    if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in probabilities if name != CLEAN and name not in mixed)
     return {name: compute_probability_drop(untouched, [probabilities.get((name, t)) for t in levels]) for name in names}
@@ -105,15 +107,20 @@ def _collect_probabilities(suite_results: SuiteResults, protocol: Protocol, unit
 
 
 def compute_probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
-    """Compute the mean probabilities and AOPC of one estimator and order.
+    """Compute the mean probabilities, relative changes and AOPC of one estimator and order.
 
     Args:
-        untouched: Probability p_0 of every image, in [0, 1], shape (images,).
+        untouched: Probability p_0 of every image, in (0, 1], shape (images,).
         degraded: Probability p_k of every image at each level, in [0, 1], shape (images,); None for a missing level.
     """
-    drops = [untouched - row for row in degraded if row is not None]
-    aopc = _estimate_mean(np.mean(drops, axis=0) if len(drops) == len(degraded) else None)
-    return ProbabilityDrop(_estimate_mean(untouched), tuple(map(_estimate_mean, degraded)), aopc)
+    drops = [None if row is None else untouched - row for row in degraded]
+    whole = [drop for drop in drops if drop is not None]
+    return ProbabilityDrop(
+        _estimate_mean(untouched),
+        tuple(map(_estimate_mean, degraded)),
+        tuple(_estimate_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
+        _estimate_mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
+    )
 
 
 def _estimate_mean(values: Floats | None) -> Estimate:

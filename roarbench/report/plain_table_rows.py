@@ -127,10 +127,11 @@ def _make_optional_fields(table: SuiteTable, row: Row) -> dict[str, Any]:
     if twins:
         fields["delta_twins"] = twins
     if protocol.stores_predicted_probability:
-        missing = ProbabilityDrop(Estimate(), (Estimate(),) * len(table.board.levels), Estimate())
-        drop = table.probability_drops.get(row.estimator, missing)
-        curve = zip((0.0, *table.board.levels), (drop.untouched, *drop.probabilities), strict=True)
+        levels, missing = table.board.levels, (Estimate(),) * len(table.board.levels)
+        drop = table.probability_drops.get(row.estimator, ProbabilityDrop(Estimate(), missing, missing, Estimate()))
+        curve = zip((0.0, *levels), (drop.untouched, *drop.probabilities), strict=True)
         fields |= _make_estimate_fields("aopc", drop.aopc) | _make_curve_fields("probability", dict(curve))
+        fields |= _make_curve_fields("relative_change", dict(zip(levels, drop.changes, strict=True)))
     if protocol.scores_all_network_pairs:
         fields["permutation_p"] = row.network and row.network.permutation
     if table.metrics:

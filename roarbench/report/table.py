@@ -159,7 +159,7 @@ class SuiteTable:
             return ""
         return self.suite_results.adapt_text(
             "p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched images; "
-            "AOPC: mean of p_0 - p over levels, with an interval over test images."
+            "AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of |p_0 - p| / p_0."
         )
 
     @property

@@ -166,6 +166,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         for i, t in enumerate(board.levels):
             probabilities = (format_decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
             add(f"p at {t:g}", probabilities, 1.5 + t / 10)
+            changes = (format_decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
+            add(f"change at {t:g}", changes, 1.2 + t / 10)
     for metric in () if own_network else table.metrics:  # these columns need scores from `run --with quantus`
         add(metric.heading, (format_decimals(table.get_quantus_scores(row)[metric.id], 3) for row in rows))
     return columns

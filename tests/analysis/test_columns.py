@@ -75,6 +75,7 @@ def test_table_shows_probabilities_without_retraining():
     row = parse_rows(shown)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
+    assert list(row["relative_change"].values()) == [each.value for each in fall.changes]
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in render(shown, "markdown")
 
 
@@ -85,6 +86,7 @@ def test_probability_drop_matches_manual_computation():
     assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
     assert drop.aopc.high == pytest.approx(0.175 + 1.96 * 0.225, rel=1e-4)  # of means of 0.4 and -0.05
     assert [one.value for one in drop.probabilities] == pytest.approx([0.55, 0.4])
+    assert [one.value for one in drop.changes] == pytest.approx([0.25 / 2, (0.75 + 0.2) / 2])
     assert compute_probability_drop(untouched[:1], degraded[:, :1]).aopc.low is None
 
 
