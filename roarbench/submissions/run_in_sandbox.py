@@ -57,6 +57,7 @@ class SandboxAnswer(NamedTuple):
     refusal: Refusal | None  # because of the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
+    peaks: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part; zeros after a fault
     ended: SandboxExit
 
 
@@ -123,11 +124,14 @@ def _make_answer(
         maps = tuple(_read_maps(task, header, numbers))
         refusal = find_refusal_of_nonfinite_maps(maps) if maps else _UNREADABLE
     reported = header or {}
+    peaks = reported.get("peaks")
+    known = peaks if isinstance(peaks, list) and len(peaks) == len(task.parts) else [0] * len(task.parts)
     return SandboxAnswer(
         maps=maps if refusal is None else (),
         refusal=refusal,
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
+        peaks=tuple(map(_read_number, known)),
         ended=ended,
     )
 

@@ -79,7 +79,7 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
 
 def _explain_parts(estimate: EstimateFunction, parts: list[ExplainedPart], device: str, answer: int) -> dict[str, Any]:
     """Explain the images of all parts batch by batch, and write the maps in order; return the answer's header."""
-    start, written, dims, any_drew = time.process_time(), 0, 0, False
+    start, written, dims, any_drew, peaks = time.process_time(), 0, 0, False, []
     for part in parts:
         for importance, drew in compute_map_batches(estimate, part, device):
             if dims not in (0, importance.ndim):
@@ -88,7 +88,8 @@ def _explain_parts(estimate: EstimateFunction, parts: list[ExplainedPart], devic
             dims, any_drew = importance.ndim, any_drew or drew
             sealed_memory_messages.write_map(answer, written, importance.numpy())
             written += importance.numel()
-    return {"dims": dims, "drew": any_drew, "seconds": time.process_time() - start}
+        peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return {"dims": dims, "drew": any_drew, "seconds": time.process_time() - start, "peaks": peaks}
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.common.text import format_duration
+from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
@@ -22,6 +22,7 @@ from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, Submi
 from roarbench.submissions.run_in_sandbox import (
     SandboxAnswer,
     SandboxTask,
+    count_images_per_call,
     count_images_per_sandbox,
     derive_image_seeds,
     run_submission,
@@ -32,7 +33,7 @@ from roarbench.submissions.submission_file import Submission
 _NETWORK = NetworkSpec("resnet-quick", classes=10, channels=3, size=64)
 _IMAGES = 6  # tested in batches of 4 and 2, then reversed in batches of 3 and 3
 _BATCH, _OTHER_BATCH = 4, 3
-_LARGE_BATCH = 24  # images in a batch with targets of all classes
+_LARGE_BATCH = 24  # images in a batch with targets of all classes, which shows how memory grows
 # The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
 # differences are far below this share of the map's norm; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
@@ -65,6 +66,7 @@ class AcceptedSubmission:
     pace: SubmissionPace
     suite: SuiteSpec
     limit: int | None  # images per split that the cost assumes; None for all
+    memory: float  # estimated peak bytes of a sandbox that explains the suite's network
     warnings: tuple[ValidationFinding, ...]
 
     def format_report(self, with_picture: bool = False) -> str:
@@ -80,7 +82,10 @@ class AcceptedSubmission:
         maps = count_maps_of_run(self.suite, submission.id, self.limit)
         time = f"about {format_duration(maps * self.pace.estimate_seconds_per_map(self.suite))} of one core"
         images = f" --max-images {self.limit}" if self.limit else ""
-        lines += [f"maps of {self.suite.name_in_commands}{images}: {maps:,}, {time}", f"images: {batching}"]
+        lines += [
+            f"maps of {self.suite.name_in_commands}{images}: {maps:,}, {time}, {format_bytes(self.memory)} of memory"
+        ]
+        lines.append(f"images: {batching}")
         return "\n".join([*lines, *(f"warning: {finding.description}" for finding in self.warnings)])
 
 
@@ -115,7 +120,19 @@ def validate_submission(
     summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
     warnings = _find_warnings(maps, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
-    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, tuple(warnings))
+    memory = _estimate_memory(suite, first.drew, *again.peaks[-2:])
+    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
+
+
+def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, large_peak: float) -> float:
+    """Estimate a sandbox's peak bytes for a suite's network from the peaks of a small and a large batch.
+
+    Bytes per additional image are proportional to the number of activations of a network.
+    """
+    network = suite.find_network()
+    activations = count_network_cost(*network).activations / count_network_cost(*_NETWORK).activations
+    bytes_per_image = max(0.0, large_peak - small_peak) / (_LARGE_BATCH - _BATCH) * activations
+    return small_peak + (1 if one_by_one else count_images_per_call(network)) * bytes_per_image
 
 
 def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:

@@ -97,6 +97,7 @@ def test_submission_row_is_shown_exported_imported_and_reproduced(call, one_sand
     answer = call("run", *PART, "--store", "there", "--submission", file)
     assert (answer.code, " turned(sign=-1) (added) " in answer.out) == (0, True), answer.err
     assert "accepted: turned@" in answer.err and "\nmaps of planted --max-images 8: " in answer.err
+    assert re.search(r" of one core, [1-9]\d* MB of memory\n", answer.err)
     own = record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
     assert [row["estimator"] for row in own["rows"]] == [name]
     answer = call("table", *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm"))
