@@ -31,13 +31,24 @@ def is_compilation_on(in_recipe: bool) -> bool:
     return (in_recipe or COMPILING in os.environ) and not _FAILURES
 
 
-def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Return a compiled network; torch compiles it in the first forward and backward pass of each image size.
+def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Return a compiled network, or None if the compiler cannot start.
 
+    Torch compiles the network in the first forward and backward pass of each image size.
     By default, torch silently runs all networks of a class eagerly after eight compiled variants; a worker can need
     more variants, so this function raises the limit.
     """
     _announce_compilation()
+    try:
+        return _compile_with_settings(model)
+    except Exception as error:
+        if is_machine_failure(cause := unwrap_compiler_error(error)):
+            raise cause from None
+        record_compiler_failure(cause)
+        return None
+
+
+def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
     torch._dynamo.config.recompile_limit = VARIANTS
     import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
 

@@ -118,8 +118,8 @@ class Training:
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
-        self._compiles = self._gpu and is_compilation_on(recipe.compile)
-        self._forward = compile_network(model) if self._compiles else model
+        compiled = compile_network(model) if self._gpu and is_compilation_on(recipe.compile) else None
+        self._compiles, self._forward = compiled is not None, compiled or model
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._batches = TrainingBatches(inputs, labels, norm, recipe, seed, self._device)
         self.images_per_pass = min(recipe.micro_batch or self._batches.size, self._batches.size)
@@ -154,7 +154,9 @@ class Training:
             cause = unwrap_compiler_error(error) if compiling else error
             compiler_failed = compiling and not is_machine_failure(cause)
             if not (compiler_failed or (self._gpu and is_out_of_memory(cause))):
-                raise
+                if cause is error:
+                    raise
+                raise cause from None  # the machine caused it, whatever the compiler says
             failure = cause.with_traceback(None)  # the traceback's frames would keep the GPU memory
         else:
             self._compiled.add(side)
@@ -182,6 +184,7 @@ class Training:
             seen = f"a step of {self.images_per_pass} images takes more than {share} of GPU memory"
             raise NoRoom(f"{seen}, the share of each worker{reason}; use fewer --workers or a larger GPU")
         self.images_per_pass //= 2
+        self._compiled.clear()  # the compiler runs again for the smaller passes
 
     def _do_step(self) -> None:
         self._set_learning_rate()

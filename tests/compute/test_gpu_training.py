@@ -13,6 +13,7 @@ from torch import nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.process_settings import use_exact_float32
+from roarbench.compute import gpu_training
 from roarbench.compute.gpu_training import VARIANTS, ReplayedSteps, compile_network, is_replayable
 from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Optimiser
@@ -224,3 +225,11 @@ def test_compile_network_switches_off_slow_option_of_compiler():
 
     compile_network(torch.nn.Linear(3, 2))
     assert not getattr(inductor, "loop_reindexing_after_fusion", False)
+
+
+def test_compiler_that_cannot_start_is_recorded(monkeypatch):
+    """Torch rejects versions of Python that are newer than itself."""
+    monkeypatch.setattr(gpu_training, "_FAILURES", [])
+    monkeypatch.setattr(torch, "compile", Mock(side_effect=RuntimeError("not supported on Python 3.99+")))
+    assert compile_network(torch.nn.Linear(3, 2)) is None
+    assert "Python 3.99+" in gpu_training.describe_compilation_failure()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.common.device_settings import is_machine_failure
 from roarbench.common.errors import NoRoom
 from roarbench.compute import gpu_training, train
 from roarbench.compute.degraded_images import (
@@ -173,6 +174,35 @@ def test_compiler_that_runs_out_of_memory_keeps_compiling():
     with pytest.raises(NoRoom):
         training.do_optimiser_step()
     assert training._compiles and gpu_training.describe_compilation_failure() == ""
+
+
+@pytest.mark.usefixtures("nothing_compiled_yet")
+def test_smaller_passes_run_eagerly_when_compiler_fails_on_them():
+    training = make_limited_training(make_network_without_batch_norm(), 8)
+    model = training._model
+
+    def run_whole_batches(images):
+        if len(images) < RECIPE.batch:
+            raise ValueError("no kernel for so few images")
+        return model(images)
+
+    training._compiles, training._forward = True, run_whole_batches
+    training.do_optimiser_step()
+    model.limit = 7
+    assert_same_weights_as_without_limit(training)
+    assert "so few images" in gpu_training.describe_compilation_failure()
+
+
+@pytest.mark.usefixtures("nothing_compiled_yet")
+def test_machine_failure_inside_compiler_is_raised_as_such():
+    def lose_gpu(images):
+        raise ValueError("of the compiler") from RuntimeError("CUDA error: unspecified launch failure")
+
+    training = make_limited_training(make_network_without_batch_norm(), 8)
+    training._compiles, training._forward = True, lose_gpu
+    with pytest.raises(RuntimeError) as raised:
+        training.do_optimiser_step()
+    assert is_machine_failure(raised.value) and gpu_training.describe_compilation_failure() == ""
 
 
 def test_step_on_cpu_raises_out_of_memory_without_splitting():

@@ -79,6 +79,11 @@ def test_fit_compiles_network_on_gpu_if_option_or_recipe_requests(by_option, by_
     assert bool(models) is (by_option or by_recipe)
 
 
+def test_fit_trains_eagerly_when_compiler_cannot_start(monkeypatch):
+    monkeypatch.setattr(train, "compile_network", lambda model: None)
+    assert train_on_fake_gpu(replace(RECIPE, compile=True)).sent == train_on_fake_gpu(RECIPE).sent
+
+
 def test_exact_float32_uses_channels_first_on_gpu_and_last_on_cpu():
     formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
     assert {choose_fastest_float32_layout(where): where for where in formats.values()} == formats
