@@ -23,6 +23,7 @@ PUBLISHED = {  # of data that need a download: classes, training and test images
     "birdsnap": (500, 39_860 - 5 * 500, 5 * 500),
     "imagenet": (1000, 1_281_167, 50_000),
     "imagenet-100-64": (100, 100 * 732, 100 * 50),
+    "imagenet-10k": (1000, 1000 * 10, 1000 * 10),
 }
 
 

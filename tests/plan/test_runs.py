@@ -185,6 +185,7 @@ def test_run_keys_with_one_given_network_match_pinned_hashes():
     for suite, pinned in (
         (QUICK, "a6bce56e9ccb9e91d58f964dcebf72c4"),
         (find_builtin_suite("planted@1"), "203d3917f97e33ab45845f3a25a52a2c"),
+        (find_builtin_suite("imagenet-noretrain@2"), "c6a23f68ad33e08d930c36a6695359d5"),
     ):
         given = set_explained_weights(suite, FILE)
         assert hash_value(sorted(run.key for run in list_runs(given))) == pinned, suite.versioned
