@@ -33,6 +33,17 @@ _FORMS = {  # from a form to the ensemble's name and the operation that follows 
     "smoothed-square": ("SmoothGrad-Squared", ""),
     "variance": ("VarGrad", ""),
 }
+_OTHER_NAMES = {  # names in captum, zennit and Quantus that differ from our ids and titles
+    "saliency": "grad",
+    "vanillagradients": "grad",
+    "inputxgradient": "input-x-grad",
+    "gradientxinput": "input-x-grad",
+    "layergradcam": "gradcam",
+    "noisetunnel": "sg-grad",
+    "deepliftshap": "deeplift",
+    "shapleyvaluesampling": "shapley",
+    "epsilonplus": "lrp",
+}
 # default number of features per image in `count_passes`: that of breast-cancer-10, whose suites have Shapley values,
 # which take one pass per coalition of an image's features
 FEATURES = 10
@@ -95,11 +106,12 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
 
 
 def _find_id_by_title(name: str) -> str:
-    """Return the id of the estimator with this title; else an empty string."""
+    """Return the id of the estimator with this title, or with this name in another library; else an empty string."""
     ids: dict[str, str] = {}
     for row in ESTIMATORS.values():
         for known in (row.id, row.title, find_display_name(row.id).name):
             ids.setdefault(_reduce_to_lower_case_letters(known), row.id)
+    ids = _OTHER_NAMES | ids
     return ids.get(_reduce_to_lower_case_letters(name.rpartition(".")[2]), "")
 
 

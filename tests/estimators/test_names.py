@@ -110,6 +110,9 @@ def test_find_estimator_normalises_parameters(written, name):
         *((name, "did you mean 'ig'") for name in ("IntegratedGradients", "captum.attr.IntegratedGradients")),
         *((name, "did you mean 'sg-grad'") for name in ("SmoothGrad", "smoothgrad(samples=5)")),
         ("Grad-CAM", "did you mean 'gradcam'"),
+        ("Saliency", r"did you mean 'grad'\?$"),
+        ("captum.attr.InputXGradient", r"did you mean 'input-x-grad'\?$"),
+        ("LayerGradCam", r"did you mean 'gradcam'\?$"),
         ("saliency", r"did you mean 'saliency@1a2b3c4d'\?"),  # a row of the suite comes before a library's name
         ("var-grad~blured", "did you mean 'var-grad~blurred'"),
         ("turned", r"did you mean 'turned@1a2b3c4d\(sign=-1\)'\?"),
