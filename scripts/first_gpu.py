@@ -50,6 +50,7 @@ def run_step(step: Step, store: Path) -> tuple[str, float]:
     """Run a step in its own process; return its result or a description of its failure, and its seconds."""
     program = sys.executable if step.command is TESTS else str(Path(sys.executable).with_name("roarbench"))
     environment = os.environ | {"ROARBENCH_STORE": str(store), "ROARBENCH_DB": ""}  # the store's own database
+    environment["COLUMNS"] = "1000"  # tables are not wrapped, so that the report has whole lines
     start = time.monotonic()
     try:
         done = subprocess.run(
@@ -70,7 +71,7 @@ def run_step(step: Step, store: Path) -> tuple[str, float]:
 
 def describe_result(step: Step, code: int | None, output: str) -> str:
     """Describe a step's result from its exit code (None if it was stopped) and what it printed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["no output"]
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()] or ["no output"]
     shown = [line for line in lines if line.startswith(_SHOWN)]
     if code is None:
         return "; ".join([f"not done after {step.limit} s", *(shown or lines[-1:])])

@@ -40,6 +40,22 @@ def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
+def test_report_shows_findings_of_doctor_whole(tmp_path, monkeypatch):
+    """On a terminal of 80 columns, the table of `doctor` breaks its advice into several lines."""
+    whole = "! sandbox user namespaces are switched off on this machine, so no submission is run allow them with sysctl"
+    program = tmp_path / "doctor.py"
+    program.write_text(
+        "from rich.console import Console\n"
+        "from roarbench.cli.doctor import Diagnosis, make_findings_table\n"
+        "found = 'user namespaces are switched off on this machine, so no submission is run'\n"
+        "Console().print(make_findings_table([Diagnosis('sandbox', found, False, 'allow them with sysctl')]))\n"
+    )
+    step = Step("doctor", 60, (str(program),), "", "")
+    monkeypatch.setattr(first_gpu, "TESTS", step.command)  # run by Python
+    assert run_step(step, tmp_path)[0] == f"done; {whole}"
+
+
+@pytest.mark.process
 def test_report_shows_failed_and_finished_steps_with_expectation(tmp_path):
     fails = Step("fails", 60, ("no-such-command",), "done", "write another")
     doctor = Step("doctor", 60, ("doctor",), "no line that begins with !", "wait longer")
