@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +42,7 @@ from roarbench.submissions.submission_file import Submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial
+_TRYING = Lock()  # one trial at a time
 
 
 def evaluate(
@@ -108,18 +110,26 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
 
 
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
-    """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox."""
+    """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox.
+
+    Functions are tried one after another, because the adapters of submissions seed torch's global generator.
+    """
     generator = torch.Generator().manual_seed(0)
     model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
     images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
     part = ExplainedPart(model, images, torch.arange(_NOISE_IMAGES) % 2, torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
     try:
-        estimate = load_entry_point(submission.source)
-        maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
-        reordered = _compute_finite_maps(estimate, part.reverse_images(_NOISE_IMAGES - 1))
-        refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+        with _TRYING:
+            _refuse_unrepeatable_maps(submission, part)
     except Refusal as refusal:
         raise refusal.add_subject(submission.name) from None
+
+
+def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> None:
+    estimate = load_entry_point(submission.source)
+    maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
+    reordered = _compute_finite_maps(estimate, part.reverse_images(_NOISE_IMAGES - 1))
+    refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 class PlainConsole(Console):
     """A console that neutralises control sequences in text from stores and files."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._width = self._width or None  # COLUMNS=0 stands for an unknown width, as in `shutil.get_terminal_size`
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the printed segments, with blanks for control and format characters within lines."""
         for piece in super().render(renderable, options):

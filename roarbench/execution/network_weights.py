@@ -250,16 +250,20 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     states = {key: value for key, value in loaded.items() if _is_state_dict(value)} if isinstance(loaded, dict) else {}
     if not states:
         raise CallerError(f"{path} contains no state dict; {_SAVE_ADVICE}")
-    if len(states) > 1:
-        seen = f"{path} contains several state dicts, {list_some(sorted(map(repr, states)))}"
-        raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{max(states)!r}], OTHER)")
-    (state,) = states.values()
+    (key, state), *other_states = states.items()
+    if different := [other for other, value in other_states if not _have_equal_tensors(state, value)]:
+        seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
+        raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(state, _select_normalisation(loaded))
 
 
 def _is_state_dict(value: Any) -> bool:
     is_filled_dict = isinstance(value, dict) and bool(value)
     return is_filled_dict and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
+
+
+def _have_equal_tensors(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:

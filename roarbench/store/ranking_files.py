@@ -159,7 +159,7 @@ def find_single_value(parts_folder: Path, part_metadata: Iterable[Mapping[str, A
     Raises:
         StoreError: Parts record different values; maps from different kinds of devices could not be reproduced.
     """
-    values = {metadata[key] for metadata in part_metadata}
+    values = {metadata.get(key, "") for metadata in part_metadata}
     if len(values - {""}) > 1:
         seen = f"{parts_folder} has maps with different {key} ({' and '.join(sorted(values - {''}))})"
         raise StoreError(f"{seen}; {advise_to_delete(parts_folder)}")

@@ -254,7 +254,7 @@ class RankingsStore:
             for part, first in choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
                 part_metadata.pop("weights")
-                made.add((part_metadata.pop("precision"), part_metadata.pop("device")))
+                made.add((part_metadata.pop("precision", ""), part_metadata.pop("device", "")))
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
                 ties += part_metadata.pop("ties", [])[first - part.start :]
                 if part_metadata != metadata:

@@ -20,11 +20,14 @@ from sqlalchemy import Connection, delete, select
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.identity import Keyed, check_field_values, encode_canonically, hash_value
+from roarbench.common.text import fit_on_one_line
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images, suites
+
+_SHOWN_CHARACTERS = 160  # of the beginning of a network file
 
 
 def store_or_replace_suite(database: Database, suite: SuiteSpec) -> None:
@@ -88,10 +91,10 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
         if trusted_digest == digest or (_find_trusted_networks_folder() / f"{digest}.py").exists():
             continue
         path = _save_source(store / "imported-networks", source)
-        seen = f"{suite.name_in_commands} would run {suite.architecture_names} with your rights"
-        raise CallerError(
-            f"{seen}, a file that came with imported results; read {path}, then add --trust-network {digest}"
-        )
+        danger = f"{suite.architecture_names} with your rights, a file that came with imported results"
+        begin = fit_on_one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN_CHARACTERS)
+        seen = f"{suite.name_in_commands} would run {danger}: {begin}"
+        raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 
 def _list_network_sources(suite: SuiteSpec) -> list[str]:

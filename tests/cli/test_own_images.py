@@ -171,6 +171,7 @@ def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatc
         said = read_refusal(call, *words, *other, *data)
         assert not (tmp_path / "was-run").exists()
     digest = said.rpartition(" ")[2].strip()
+    assert " ¶ " in said  # the file's beginning is shown
     assert (tmp_path / "other" / "imported-networks" / f"{digest}.py").read_text() == network
     assert call(*words, *other, *data, "--trust-network", "0" * 64).code == 2
     assert not (tmp_path / "was-run").exists()

@@ -106,6 +106,13 @@ def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
 
 
+def test_load_given_weights_accepts_equal_weights_under_two_names(tmp_path, weights):
+    torch.save({"state_dict": weights, "state_dict_ema": dict(weights)}, tmp_path / "w.pt")
+    model = network()
+    load(tmp_path / "w.pt", model)
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+
+
 SAVE = "save weights with torch.save(model.state_dict(), FILE)"
 
 
@@ -124,7 +131,10 @@ def set_bias(values):
         (set_bias(torch.zeros(4).to_sparse()), "linear.bias is sparse;"),
         (set_bias(torch.zeros(4, dtype=torch.int8)), "linear.bias has type int8, expected float32;"),
         (set_bias(torch.zeros(4, device="meta")), "linear.bias has no values;"),
-        (lambda w: {"student": w, "teacher": w}, "several state dicts, 'student', 'teacher'; save one of them"),
+        (
+            lambda w: {"student": w, "teacher": {name: 2 * value for name, value in w.items()}},
+            "different weights under 'student', 'teacher'; save one of them",
+        ),
         (lambda w: [w], f"contains no state dict; {SAVE}"),
         (lambda w: network(), f"is never run; if you trust the file, load it and {SAVE}"),
         (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "1.]); expected 3 numbers each"),
