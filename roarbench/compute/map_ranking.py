@@ -16,8 +16,12 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import RunError
 from roarbench.compute.ranking import Layout, draw_tie_order, find_planes_changing_at_boundaries
+from roarbench.estimators.random_draws import call_with_each_row
 
 _IMAGES_PER_SORT = 32  # at 224 pixels, their keys take 39 MB and a sort takes several times as much
+
+
+DrawnTies = dict[tuple[int, int], NDArray[np.int32]]  # from an image's id and number of features to its tie order
 
 
 class RankedBatch(NamedTuple):
@@ -27,15 +31,19 @@ class RankedBatch(NamedTuple):
     tied: list[float]  # share of features that have the map's most frequent value, per map; 1 / d without ties
 
 
-def rank_to_bit_planes(importance: Tensor, ids: NDArray[np.int64], layout: Layout) -> RankedBatch:
+def rank_to_bit_planes(
+    importance: Tensor, ids: NDArray[np.int64], layout: Layout, drawn: DrawnTies | None = None
+) -> RankedBatch:
     """Rank a batch of maps, float (n, c, h, w) or (n, h, w), and encode the rankings as bit-planes.
 
-    `ids` has the number of each image in the data set, which determines the order of tied features. Raises RunError for
-    a map that has another shape or a value that is not finite.
+    `ids` has the number of each image in the data set, which determines the order of tied features. Calls for
+    several maps of the same images draw each tie order only once if they share the dict `drawn`. Raises RunError for a
+    map that has another shape or a value that is not finite.
     """
     features = flatten_importance(importance, layout.shape, layout.unit)
+    drawn = {} if drawn is None else drawn
     starts = range(0, len(features), _IMAGES_PER_SORT)
-    parts = [_encode(features[i : i + _IMAGES_PER_SORT], ids[i : i + _IMAGES_PER_SORT], layout) for i in starts]
+    parts = [_encode(features[i : i + _IMAGES_PER_SORT], ids[i : i + _IMAGES_PER_SORT], layout, drawn) for i in starts]
     planes, shares = zip(*parts, strict=True)
     return RankedBatch(torch.cat(planes).cpu().numpy(), torch.cat(shares).tolist())
 
@@ -74,7 +82,7 @@ def flatten_importance(importance: Tensor, shape: tuple[int, int, int], unit: Un
     return flat
 
 
-def _encode(features: Tensor, ids: NDArray[np.int64], layout: Layout) -> tuple[Tensor, Tensor]:
+def _encode(features: Tensor, ids: NDArray[np.int64], layout: Layout, drawn: DrawnTies) -> tuple[Tensor, Tensor]:
     """Encode features (n, d) as bit-planes; return them and each image's share of tied features."""
     bits = (features + 0.0).view(torch.int32)  # + 0.0 turns -0.0 into 0.0: both are equal and must tie
     # the bits of negative floats sort in reverse order, so all of them except the sign are inverted
@@ -88,10 +96,20 @@ def _encode(features: Tensor, ids: NDArray[np.int64], layout: Layout) -> tuple[T
         undecided |= ordered[:, before] == ordered[:, before - 1]
     if len(rows := undecided.nonzero()[:, 0].cpu()):
         on_device = send_to_device(rows, numbers.device)
-        ties = send_to_device(torch.from_numpy(draw_tie_order(ids[rows.numpy()], layout.features)), numbers.device)
+        orders = _draw_missing_tie_orders(ids[rows.numpy()], layout.features, drawn, gpu=numbers.is_cuda)
+        ties = send_to_device(torch.from_numpy(orders), numbers.device)
         keys = (numbers[on_device].long() << 32) | ties
         planes[on_device] = _encode_with_sorted_copy(keys, _sort(keys), layout)
     return planes, compute_largest_tie_shares(ordered)
+
+
+def _draw_missing_tie_orders(ids: NDArray[np.int64], d: int, drawn: DrawnTies, gpu: bool) -> NDArray[np.int32]:
+    def draw(image: int) -> None:
+        if (image, d) not in drawn:
+            drawn[image, d] = draw_tie_order(np.array([image]), d)[0]
+
+    call_with_each_row(draw, ids.tolist(), gpu=gpu)
+    return np.stack([drawn[image, d] for image in ids.tolist()])
 
 
 def _sort(keys: Tensor) -> Tensor:
@@ -103,24 +121,34 @@ def _encode_with_sorted_copy(keys: Tensor, ordered: Tensor, layout: Layout) -> T
     """Encode keys, given a sorted copy, as uint8 (n, planes, bytes); the most important feature has the largest key."""
     planes = torch.zeros((len(keys), layout.planes, layout.bytes_per_plane), dtype=torch.uint8, device=keys.device)
     for boundary, flipped in zip(layout.bin_boundaries, find_planes_changing_at_boundaries(layout), strict=True):
-        beyond = _pack_bits(keys < ordered[:, layout.features - boundary, None], layout.bytes_per_plane)
+        beyond = _pack_smaller(keys, ordered[:, layout.features - boundary, None], layout.bytes_per_plane)
         for plane in flipped:
             planes[:, plane] ^= beyond
     return planes
 
 
-def _pack_bits(bits: Tensor, width: int) -> Tensor:
-    """Pack bool (n, d) into uint8 (n, width), most significant bit first; unused bits are 0."""
-    if not bits.is_cuda:
-        return torch.from_numpy(np.packbits(bits.numpy(), axis=1))
-    filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
-    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)  # a copy of a list would wait for the GPU
-    return (filled.view(len(bits), width, 8) << shifts).sum(2, dtype=torch.uint8)
+def _pack_smaller(keys: Tensor, thresholds: Tensor, width: int) -> Tensor:
+    """Pack whether each key (n, d) is below the threshold of its row (n, 1).
+
+    The result is uint8 (n, width), most significant bit first; unused bits are 0. On a CPU, NumPy compares several
+    times as fast as torch.
+    """
+    if not keys.is_cuda:
+        return torch.from_numpy(np.packbits(keys.numpy() < thresholds.numpy(), axis=1))
+    filled = pad((keys < thresholds).byte(), (0, 8 * width - keys.shape[1]))
+    shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=keys.device)  # a copy of a list would wait for the GPU
+    return (filled.view(len(keys), width, 8) << shifts).sum(2, dtype=torch.uint8)
 
 
 def compute_largest_tie_shares(ordered: Tensor) -> Tensor:
     """Compute `RankedBatch.tied` from the sorted features of each map, (n, d), as float64 (n,)."""
-    positions = torch.arange(ordered.shape[1], device=ordered.device)
-    differs = pad(ordered[:, 1:] != ordered[:, :-1], (1, 0))
-    run_starts = torch.where(differs, positions, 0).cummax(1).values
-    return (positions - run_starts + 1).amax(1).double() / ordered.shape[1]
+    d = ordered.shape[1]
+    if not ordered.is_cuda:  # most maps have no equal features
+        values = ordered.numpy()
+        differs = values[:, 1:] != values[:, :-1]
+        longest = [1 if row.all() else np.diff(np.flatnonzero(row), prepend=-1, append=d - 1).max() for row in differs]
+        return torch.tensor(longest).double() / d
+    positions = torch.arange(d, device=ordered.device)
+    starts = pad(ordered[:, 1:] != ordered[:, :-1], (1, 0))
+    run_starts = torch.where(starts, positions, 0).cummax(1).values
+    return (positions - run_starts + 1).amax(1).double() / d

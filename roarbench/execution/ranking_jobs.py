@@ -20,7 +20,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.enums import MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.class_images import compute_class_images
-from roarbench.compute.map_ranking import rank_to_bit_planes
+from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
@@ -295,12 +295,13 @@ def rank_batch(
     keys = {spec: (work.find_network_of_ranking(spec), spec.name) for spec in specs}
     maps = make_maps_for_networks(keys.values(), split, start, stop)
     ids = make_image_ids(split, start, stop).numpy()
+    drawn: DrawnTies = {}  # shared by all estimators of the batch
     pieces: dict[RankingSpec, _Piece] = {}
     failed: dict[RankingSpec, FailureReason] = {}
     for spec, key in keys.items():
         importance, provenance = maps[key]
         try:
-            planes, tied = rank_to_bit_planes(importance, ids, spec.layout)
+            planes, tied = rank_to_bit_planes(importance, ids, spec.layout, drawn)
         except RunError as error:  # only this estimator failed; the other estimators of the pass continue
             failed[spec] = f"{split} images from number {start}: {error}"
         else:

@@ -121,6 +121,10 @@ def test_ties_are_drawn_only_for_images_with_ties_at_a_level(monkeypatch):
     for level, expected in ((0.5, []), (0.25, [[1]])):
         encoded(maps, Layout((3, 2, 2), Unit.SCALAR, (level,)))
         assert drawn == expected
+    rows, layout, shared = np.arange(3), Layout((3, 2, 2), Unit.SCALAR, (0.25,)), {}
+    for _ in range(2):  # two estimators of a batch
+        rank_to_bit_planes(torch.from_numpy(maps), rows, layout, shared)
+    assert drawn == [[1], [1]]
 
 
 @pytest.mark.gpu
