@@ -122,7 +122,10 @@ def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
         with _TRYING:
             _refuse_unrepeatable_maps(submission, part)
     except Refusal as refusal:
-        raise refusal.add_subject(submission.name) from None
+        error = refusal.__context__  # raised by the function
+        if isinstance(error, KeyboardInterrupt):
+            raise error from None
+        raise refusal.add_subject(submission.name) from error
 
 
 def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> None:

@@ -102,7 +102,7 @@ def read_real_number(number: Any, subject: str = "a removal fraction") -> float:
     """Convert a fraction; CallerError for anything that is not a number."""
     if not isinstance(number, str | bool):
         with suppress(TypeError, ValueError):
-            return float(number)
+            return float(str(number)) if isinstance(number, np.floating) else float(number)  # float32(0.3) is 0.3
     raise CallerError(f"{subject} is {number!r}, expected a number; 30 % is written 0.3")
 
 

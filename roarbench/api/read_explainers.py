@@ -1,6 +1,7 @@
 """Read a caller's estimators: ids of built-in estimators, functions, captum classes, and arrays of maps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
         if isinstance(estimator, str):
             built_in[name] = _find_estimator_usable_without_suite(estimator, is_table(images))
         elif callable(estimator) and not isinstance(estimator, nn.Module):
+            if networks > 1:
+                _refuse_layer_of_one_network(name, estimator)
             functions[name] = _wrap_function(name, estimator)
         else:
             functions[name] = _wrap_arrays(name, estimator, images, networks)
@@ -81,6 +84,15 @@ def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
     if tabular and row.uses_neighbours:
         raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
     return row
+
+
+def _refuse_layer_of_one_network(name: str, estimator: Callable[..., Any]) -> None:
+    """Raise CallerError for a captum class with a layer, which belongs to one of several networks."""
+    if not isinstance(estimator, partial) or not hasattr(estimator.func, "attribute"):
+        return
+    if any(isinstance(value, nn.Module) for value in (*estimator.args, *estimator.keywords.values())):
+        seen = f"{name} has a layer of one network, and there are several"
+        raise CallerError(f"{seen}; write lambda model: {estimator.func.__name__}(model, model.LAYER)")
 
 
 def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:

@@ -200,7 +200,7 @@ class WrittenStatements:
         in_source = executed[value.__name__]
         for name in sorted(vars(value).keys() | vars(in_source).keys()):
             if _describe_attribute(value, name) != _describe_attribute(in_source, name):
-                seen = f"'{value.__name__}.{name}' was changed after the class was defined"
+                seen = f"'{value.__name__}.{name}' was changed after the class was defined, or is computed there"
                 raise CallerError(f"{seen}; change the definition of the class")
 
     def _write_value(self, value: Any, name: str) -> str:

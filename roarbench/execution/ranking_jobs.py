@@ -17,7 +17,7 @@ from roarbench.common.device_settings import (
     count_available_gpu_bytes,
     name_device,
 )
-from roarbench.common.enums import MapNumerics, Precision, Split
+from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
@@ -142,7 +142,8 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
     n, size, seeds = len(ids), count_images_per_call(network), derive_image_seeds(ids)
     sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, seeds, size)
-    task = SandboxTask(code, network, (sandbox_part,), CUDA if CUDA in estimator.parsed_id.marks else "cpu")
+    device = CUDA if CUDA in estimator.parsed_id.marks else "cpu"
+    task = SandboxTask(code, network, (sandbox_part,), device, image_numbers=ids % TEST_IDS)
     limits = compute_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.refusal is not None:

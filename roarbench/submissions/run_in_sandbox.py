@@ -14,7 +14,7 @@ from torch import Tensor
 
 from roarbench.common.errors import SandboxError
 from roarbench.common.identity import hash_value
-from roarbench.common.text import fit_on_one_line
+from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
@@ -48,6 +48,7 @@ class SandboxTask(NamedTuple):
     network: NetworkSpec  # architecture of all models
     parts: tuple[ExplainedPart, ...]  # explained in this order
     device: str = "cpu"  # `cpu` or `cuda`
+    image_numbers: Tensor | None = None  # int64 (n,), numbers of the parts' images in messages; None for 0, 1, …
 
 
 class SandboxAnswer(NamedTuple):
@@ -122,7 +123,7 @@ def _make_answer(
     maps: tuple[Tensor, ...] = ()
     if refusal is None and header is not None:
         maps = tuple(_read_maps(task, header, numbers))
-        refusal = find_refusal_of_nonfinite_maps(maps) if maps else _UNREADABLE
+        refusal = find_refusal_of_nonfinite_maps(maps, task.image_numbers) if maps else _UNREADABLE
     reported = header or {}
     peaks = reported.get("peaks")
     known = peaks if isinstance(peaks, list) and len(peaks) == len(task.parts) else [0] * len(task.parts)
@@ -193,12 +194,14 @@ def _read_maps(task: SandboxTask, header: dict[str, Any], numbers: NDArray[np.fl
         first += count
 
 
-def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor]) -> Refusal | None:
-    """Return a fault if a map has values that are NaN or infinite."""
+def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor], image_numbers: Tensor | None = None) -> Refusal | None:
+    """Return a fault that names the images whose maps have values that are NaN or infinite; None if there are none."""
     finite = torch.cat([importance.flatten(1).isfinite().all(1) for importance in maps])
     if finite.all():
         return None
+    numbers = torch.arange(len(finite)) if image_numbers is None else image_numbers
     seen = f"{int((~finite).sum())} of {len(finite)} maps have values that are NaN or infinite"
+    seen += f" (images {list_some(numbers[~finite].tolist())})"
     return Refusal(SubmissionFault.NOT_FINITE, f"{seen}; every value must be finite")
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from roarbench.submissions.limits_and_faults import MAX_FILES, MAX_OUTPUT_BYTES, MAX_PROCESSES, Limits, SubmissionFault
 
 _MOUNT = Path("/sys/fs/cgroup")
+_MAX_EMPTY_SECONDS = 60  # an empty control group is removed afterwards
 _NEEDED_CONTROLLERS = {"memory", "pids"}
 _OWN_PROCESSES = 8  # maximum processes of bubblewrap itself
 _MAX_START_SECONDS = 300  # for the start of Python and torch on a busy machine
@@ -51,8 +52,17 @@ def find_parent_group() -> Path | None:
             if not folder.is_relative_to(_MOUNT):
                 break
             if _can_create_group(folder):
+                _remove_stale_groups(folder)
                 return folder
     return None
+
+
+def _remove_stale_groups(parent: Path) -> None:
+    """Remove empty control groups that killed processes left behind."""
+    for group in parent.glob("roarbench-*"):
+        with suppress(OSError):  # the group has processes, another process removed it, or this user may not
+            if time.time() - group.stat().st_mtime > _MAX_EMPTY_SECONDS:
+                group.rmdir()
 
 
 def _can_create_group(parent: Path) -> bool:

@@ -43,9 +43,17 @@ def main(request: int, answer: int, started: int) -> None:
     try:
         header |= _explain_parts(load_entry_point(source), parts, about["device"], answer)
     except Refusal as refusal:
-        header = {"fault": refusal.kind, "words": str(refusal), "trace": refusal.trace}
+        header = {"fault": refusal.kind, "words": f"{refusal}{_explain_limits(refusal)}", "trace": refusal.trace}
     sealed_memory_messages.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
+
+
+def _explain_limits(refusal: Refusal) -> str:
+    """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
+    outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
+    if outside or "name resolution" in str(refusal):
+        return "; the sandbox has installed packages only, and neither your files nor a network"
+    return ""
 
 
 def _read_part(number: int, about: dict[str, Any], arrays: sealed_memory_messages.Arrays) -> ExplainedPart:

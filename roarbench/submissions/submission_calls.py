@@ -18,7 +18,6 @@ from roarbench.submissions.network_changes import ADVICE, NetworkState
 
 _FILE = "submission.py"  # file name in tracebacks
 _MODULE = "roarbench_submission"
-_OUTSIDE = "; the sandbox has installed packages only, and neither your files nor a network"
 
 
 class ExplainedPart(NamedTuple):
@@ -126,9 +125,8 @@ def _refuse_exceptions(kind: SubmissionFault, verb: str) -> Iterator[None]:
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             message = f"estimate ran out of memory{where}; process fewer images or copies at once"
             raise Refusal(SubmissionFault.MEMORY, message) from None
-        outside = isinstance(error, ImportError | PermissionError | FileNotFoundError) or "name resolution" in seen
         text = "".join(traceback.format_list(frames)) + seen
-        raise Refusal(kind, f"{verb} {seen}{where}{_OUTSIDE if outside else ''}", text) from None
+        raise Refusal(kind, f"{verb} {seen}{where}", text) from None
 
 
 def _describe_exception(error: BaseException) -> str:

@@ -133,7 +133,8 @@ def compute_false_discovery_rate(rows):
     """Return the share of wrong verdicts among all "better" and "worse"; the wrong direction is also wrong."""
     gains, wrong = compute_true_gains(), []
     for row in rows:
-        for comparison, control in zip((row.vs_random, row.vs_sobel, row.vs_random_blurred), CONTROLS, strict=True):
+        for control in CONTROLS:
+            comparison = row.against.get(control)
             if comparison is not None and comparison.verdict is not Verdict.SAME:
                 difference = gains[row.estimator] - gains[control]
                 right = abs(difference) > 1e-9 and (difference > 0) == (comparison.verdict is Verdict.BETTER)
