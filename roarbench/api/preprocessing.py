@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, is_deep_grey
+from roarbench.datasets.decode_image import DAMAGED, decode_image
+from roarbench.datasets.high_depth_values import FEW_BITS, is_high_depth_grey
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 
@@ -58,8 +59,7 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        record = read_published_preprocessing(name)
-        return cls(record.resize, record.size, record.interpolation, mean=record.mean, std=record.std, range=255)
+        return cls(**read_published_preprocessing(name)._asdict(), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
         """Return prepared photographs, which are paths or Pillow images, as a NumPy array, float32 (n, c, crop, crop).
@@ -81,7 +81,7 @@ class Preprocessing:
         if not isinstance(photograph, str | Path | PIL.Image.Image):
             raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
         if isinstance(photograph, PIL.Image.Image):
-            if is_deep_grey(photograph.mode):
+            if is_high_depth_grey(photograph.mode):
                 raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
             return crop_to_pixels(photograph, record)
         try:

@@ -7,6 +7,7 @@ rejected submissions, is in `submissions.limits_and_faults`.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NamedTuple
 
 _HASH = re.compile("@[0-9a-f]{8}")  # hash of a submission's file, as in the submission's id
@@ -49,6 +50,14 @@ class UnknownName(CallerError):
         guess = [f"did you mean '{nearest}'?"] if nearest else []
         guess += [] if nearest and command else [f"known: {listed}"]
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
+
+
+def make_missing_suite_file_error(path: Path, advice: str) -> CallerError:
+    """Make the error for a suite's file that is missing; the message suggests a file of similar name, or `advice`."""
+    beside = [one.name for one in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
+    guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
+    return CallerError(f"there is no file '{path}'; {guess}")
 
 
 class DataError(CallerError):

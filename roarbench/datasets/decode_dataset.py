@@ -5,6 +5,7 @@ complete. Therefore, the next process continues the work of a killed process (`p
 never decode the same data set.
 """
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from roarbench.common import identity
 from roarbench.common.enums import Split
-from roarbench.common.errors import DataError
-from roarbench.common.files import compute_sha256, convert_write_errors, flush_to_disk, record_whole_read
+from roarbench.common.errors import DataError, StoreError
+from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_read
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
@@ -34,19 +35,29 @@ def decode_dataset(
     workers: int = 1,
     report_progress: ReportProgress = lambda progress: None,
 ) -> ImageData:
-    """Open a data set in the decoded store `folder`; decode the data set first if the store lacks it.
+    """Open a data set in the decoded store; decode the data set first if the store lacks it.
 
-    `data` is a local folder in the hub's layout, or with IDX files, that replaces the record's source. `limit` is the
-    number of images per split: the first images of each class, as balanced as possible. Raises DataError if the images
-    cannot be reached or read, or differ from the record, and StoreError if the folder cannot be written.
+    Args:
+        record: The data set.
+        folder: Folder of the decoded store.
+        data: Local folder in the hub's layout (or with IDX files) that replaces the record's source.
+        limit: Number of images per split, the first images of each class, as balanced as possible; None for all images.
+        workers: Number of processes that decode.
+        report_progress: Function that is called with the progress after each decoded part.
+
+    Raises:
+        DataError: The images cannot be reached or read, or differ from the record.
+        StoreError: The folder cannot be written, or the disk is full.
     """
     target = _find_decoded_folder(folder, record, data, limit)
     if not (target / MANIFEST).exists():
-        with convert_write_errors(target):
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have decoded the data set meanwhile
                     _decode_and_write_manifest(target, record, data, limit, workers, report_progress)
+        except OSError as error:
+            raise _make_store_error(error, record, folder) from error
     return open_decoded(target)
 
 
@@ -77,6 +88,14 @@ def _make_content_settings(record: DatasetRecord, source: dict[str, object], lim
     return {"format": FORMAT, "record": own_record, "source": source, "limit": limit}
 
 
+def _make_store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        size = sum(record.image_counts[split] for split in record.decoded_splits) * record.channels * record.size**2
+        needed = f"{record.name} takes {size / 2**20:.0f} MiB"
+        return StoreError(f"no space left in {folder}; {needed}; free disk space or use another --store")
+    return StoreError(f"cannot write to {folder} ({error.strerror or error}); use another --store")
+
+
 def _decode_and_write_manifest(
     target: Path, record: DatasetRecord, data: Path | None, limit: int | None, workers: int, report: ReportProgress
 ) -> None:
@@ -89,7 +108,9 @@ def _decode_and_write_manifest(
         tallies = _decode_each_image_once(partial, record, splits, workers, report)
         if _find_decoded_folder(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
-            raise DataError(f"{seen}; run again when no program changes them, with a --store outside the folder")
+            inside = data is not None and target.resolve().is_relative_to(data.resolve())
+            advice = "choose a --store outside --data" if inside else "run again when no program changes them"
+            raise DataError(f"{seen}; {advice}")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise

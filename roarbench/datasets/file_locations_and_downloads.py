@@ -43,23 +43,28 @@ def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
-        raise _make_location_error(record, path, "file")
+        seen = "its location on this machine is unknown" if path == Path() else f"{path} is not a file"
+        remedy = "add --data FILE, or use a suite's file that names the table"
+        raise DataError(f"the table of {record.name}: {seen}; {remedy}")
     return path
 
 
 def find_images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
     """Return the local folder of the images; None if they must be downloaded from the hub or generated."""
-    if data is None and not record.own:
+    if data is not None:
+        if not data.is_dir():
+            state = "a file" if data.exists() else "missing"
+            wanted = f"a folder with both splits of {record.name} in the layout of the hub"
+            raise DataError(f"--data {data} is {state}; expected {wanted}")
+        return data
+    if not record.own:
         return BUNDLED / record.bundled if record.bundled else find_system_package_folder(record)
-    folder = data or Path(record.folder)
-    if not (data or record.folder) or not folder.is_dir():
-        raise _make_location_error(record, folder, "folder")
+    folder = Path(record.folder)
+    if not record.folder or not folder.is_dir():
+        seen = f"{folder} is not a folder" if record.folder else "their location on this machine is unknown"
+        remedy = "add --data DIR, or use a suite's file that names the folder"
+        raise DataError(f"the images of {record.name}: {seen}; {remedy}")
     return folder
-
-
-def _make_location_error(record: DatasetRecord, path: Path, kind: str) -> DataError:
-    seen = f"{path} is not a {kind}" if path != Path() else "its location on this machine is unknown"
-    return DataError(f"{record.name}: {seen}; name its {kind} with --data, or use a suite's file that names it")
 
 
 def find_system_package_folder(record: DatasetRecord) -> Path | None:

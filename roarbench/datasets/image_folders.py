@@ -57,14 +57,13 @@ def list_class_names(folder: Path) -> list[str]:
 def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
     """Return the images of these classes in groups, and the class number of each image, int64 (n,), ascending.
 
-    The images of a class lie in the class's folder or its subfolders, and are sorted by path. Hidden files are left
-    out. Raises DataError if a class has no image, or a folder cannot be read.
+    The images of a class lie in the class's folder or its subfolders, and are sorted by path. Raises DataError if a
+    class has no image, or a folder cannot be read.
     """
     files: list[str] = []
     counts = []
     for name in classes:
-        below = (path.relative_to(folder) for path in list_all_files_below(folder / name) if has_image_suffix(path))
-        images = sorted(path.as_posix() for path in below if not any(part.startswith(".") for part in path.parts))
+        images = sorted(_list_image_names(folder, name))
         if not images:
             raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(IMAGE_SUFFIXES)}")
         files += images
@@ -74,16 +73,37 @@ def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[Fi
     return groups, np.repeat(np.arange(len(classes)), counts)
 
 
+def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
+    for path in list_all_files_below(folder / class_name):
+        if has_image_suffix(path) and not has_hidden_part(path.relative_to(folder)):
+            if not path.exists():
+                raise DataError(f"{path} is a link to a missing file; repair or remove the link")
+            yield path.relative_to(folder).as_posix()
+
+
 def has_image_suffix(file: Path) -> bool:
     """Return whether the name of a file has the suffix of an image format."""
     return file.suffix.lower() in IMAGE_SUFFIXES
 
 
+def has_hidden_part(path: Path) -> bool:
+    """Return whether a file or one of its folders is hidden (its name starts with a dot)."""
+    return any(part.startswith(".") for part in path.parts)
+
+
 def list_all_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder, also behind links; raise DataError if a folder cannot be read."""
+    """Yield the files below a folder; raise DataError if a folder cannot be read.
+
+    Links to folders are followed, except links that lead back to a parent folder.
+    """
+    parents = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
-        here = Path(parent).resolve()
-        folders[:] = [name for name in folders if not here.is_relative_to((here / name).resolve())]  # links in a loop
+        own_parents = parents.pop(Path(parent))
+        for name in list(folders):
+            target = (Path(parent) / name).resolve()
+            if target in own_parents:
+                folders.remove(name)
+            parents[Path(parent) / name] = (*own_parents, target)
         yield from (Path(parent) / name for name in files)
 
 
@@ -158,8 +178,10 @@ def _read_idx_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {error}") from error
+    if content[:4] != bytes((0, 0, 8, dimensions)):
+        raise DataError(f"{path} starts with {content[:4].hex(' ')}, expected an IDX file of {dimensions} dimension(s)")
     header = 4 + 4 * dimensions
-    shape = tuple(int(length) for length in np.frombuffer(content[4:header].ljust(header - 4, b"\0"), ">i4"))
-    if content[:4] != bytes((0, 0, 8, dimensions)) or len(content) - header != np.prod(shape):
-        raise DataError(f"{path} is not a complete IDX file of {dimensions} dimension(s); download it again")
+    shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))
+    if len(content) - header != np.prod(shape):
+        raise DataError(f"{path} has {len(content) - header} values, but its header says {shape}; download it again")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)

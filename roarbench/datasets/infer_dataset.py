@@ -2,48 +2,59 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from io import BytesIO
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from PIL import Image
 
-from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some, name_item
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import inspect_image, refuse_many_damaged_images, round_up_depth
+from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_many_damaged_images
+from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
+from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
-from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import (
+    CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
     TABLE_SUFFIXES,
-    count_repeated_test_rows,
-    describe_classes,
-    find_id_columns,
+    count_missing_by_feature,
+    describe_stray_text_by_column,
+    extract_features_and_labels,
     find_label_column,
-    find_unusable_columns,
-    read_features_and_labels,
+    find_row_number_columns,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import add_class_and_image_counts, make_read_error
+from roarbench.datasets.tabular_data_warnings import (
+    describe_alike_classes,
+    describe_classes,
+    describe_repeated_rows,
+    find_constant_columns,
+    find_id_columns,
+)
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, add_counts_of_table
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
-_MAX_INSPECTED = 1000  # images that are inspected for damage, size and colour
+_MAX_INSPECTED = 64  # images that are inspected for size and colour
+_MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 _USUAL_SIZES = (8, 16, 28, 32, 48, 64)
+_GREY_MODES = ("1", "L", "LA", "F")  # of Pillow
 
-Warn = Callable[[str], object]
 
-
-def infer_dataset(path: Path, warn: Warn) -> DatasetRecord:
+def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     """Infer the record of the images in a folder, or of a table; the record has the name of the folder or file.
 
     The image size is the largest of some usual sizes, at most 64 pixels, that the shorter side of half of the images
@@ -51,106 +62,155 @@ def infer_dataset(path: Path, warn: Warn) -> DatasetRecord:
     DataError if there are neither class folders nor parquet files with images and labels, there are too few images,
     images are damaged, or a file is not a table or has no column of classes.
     """
-    if path.is_file() and path.name.lower().endswith(TABLE_SUFFIXES):
-        record = _infer_from_table(path, warn)
-    elif path.is_dir():
+    if folder.is_file() and folder.name.lower().endswith(TABLE_SUFFIXES):
+        record = _infer_from_table(folder, warn)
+    elif folder.is_dir():
+        record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
+        files = list(image_folders.list_all_files_below(folder.resolve()))
+        tables = [file for file in files if file.suffix.lower() == ".parquet"]
+        has_image_files = any(map(image_folders.has_image_suffix, files))
+        if not tables and not has_image_files:
+            _refuse_arrays(files)
+        in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted later
-            record = add_class_and_image_counts(_infer_from_folder(path.resolve(), warn))
+            # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
+            warnings.simplefilter("ignore")
+            inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
+        record = add_class_and_image_counts(inferred)
     else:
-        state = "a file" if path.exists() else "missing"
-        ways = "name a folder of class folders or of parquet files, or a CSV file; rb.Suite.from_arrays takes arrays"
-        raise DataError(f"{path} is {state}; {ways}")
+        if folder.is_file():
+            _refuse_arrays([folder])
+        state = "a file" if folder.exists() else "missing"
+        raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
         seen = f"{record.train_images} {name_item(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 
 
-def _infer_from_table(path: Path, warn: Warn) -> DatasetRecord:
+def _refuse_arrays(files: Iterable[Path]) -> None:
+    if arrays := [file.name for file in files if file.suffix.lower() in (".npy", ".npz")]:
+        remedy = "in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md)"
+        raise DataError(f"{arrays[0]} is a file of arrays; {remedy}, or save images as PNG in a folder per class")
+
+
+def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
     table = read_table(path)
+    if path.name.lower().endswith(CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
+        listed = list_some([f"'{name}'" for name in table.column_names])
+        warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
-    warn(describe_classes(table, label))
-    unusable = find_unusable_columns(table, label)
-    columns = tuple(name for name in table.column_names if name != label and name not in unusable)
-    if unusable:
-        reasons = [f"'{name}' ({why})" for name, why in unusable.items()]
-        warn(f"columns left out: {list_some(reasons, 10)}")
-    for name in find_id_columns(table, columns):
-        remedy = "if these are ids, write columns = […] without it in the suite's file"
-        warn(f"warning: column '{name}' has a different whole number in every row; {remedy}")
-    record = replace(
-        make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1),
-        own=TABLE,
-        folder=str(path.resolve()),
-        label_column=label,
-        columns=columns if unusable else (),
-        share=TEST_SHARE,
-    )
-    if not columns:
-        raise DataError(f"{path.name} has no column of numbers that differ between rows beside its classes '{label}'")
-    record = add_class_and_image_counts(record)
-    values, labels = read_features_and_labels(path, record)
-    train, test = (select_rows_of_split(record, split, labels) for split in Split)
-    if repeated := count_repeated_test_rows(values, train, test):
-        seen = f"{repeated} of {len(test)} test rows have the same features as a training row"
-        warn(f"warning: {seen}; delete repeated rows")
-    return record
+    missing_counts = count_missing_by_feature(table, label)
+    complete = tuple(name for name, count in missing_counts.items() if not count)
+    gaps = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in missing_counts.items() if count]
+    missing = f"{path.name} has missing or infinite values: column {list_some(gaps)}"
+    if gaps and len(complete) < 2:
+        raise DataError(f"{missing}; fill them in or leave these rows out")
+    if gaps:
+        warn(f"warning: {missing}; these columns are left out")
+    constant = find_constant_columns(table, complete)
+    complete = tuple(name for name in complete if name not in constant)
+    if row_numbers := [f"'{name}'" for name in find_row_number_columns(table, label)]:
+        warn(f"columns left out, because their names are those of row numbers: {list_some(row_numbers)}")
+    if same_values := [f"'{name}'" for name in constant]:
+        warn(f"columns left out, because all rows have one value: {list_some(same_values)}")
+    for name in find_id_columns(table, complete):
+        seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
+        warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
+    for line in describe_classes(table, label):
+        warn(line)
+    stray_texts = describe_stray_text_by_column(table, label)
+    for name, stray in stray_texts.items():
+        if stray:
+            warn(f"warning: {path.name}: column '{name}' is left out: it holds {stray} and numbers in the other rows")
+    if text_columns := [f"'{name}'" for name, stray in stray_texts.items() if not stray]:
+        warn(f"columns left out, because they hold text: {list_some(text_columns)}")
+    if not complete:
+        lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
+        raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
+    columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
+    record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)
+    folder = str(path.resolve())
+    record = replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
+    values, labels = extract_features_and_labels(table, record, path)
+    if repeated := describe_repeated_rows(values, labels, record):
+        warn(f"warning: {path.name}: {repeated}; delete repeated rows")
+    return add_counts_of_table(record, values, labels)
 
 
-def _infer_from_folder(folder: Path, warn: Warn) -> DatasetRecord:
-    record = make_user_dataset_record(folder.name, channels=3, size=64)
-    files = list(image_folders.list_all_files_below(folder))
-    tables = [file for file in files if file.suffix.lower() == ".parquet"]
-    has_image_files = any(map(image_folders.has_image_suffix, files))
+def _is_number(text: str) -> bool:
     try:
-        if tables and not has_image_files or any(map(_has_image_column, tables)):
-            return _infer_from_parquet(record, folder, warn)
-    except DataError:
-        raise
-    except Exception as error:  # the library `datasets` raises many exception types, some private
-        raise make_read_error(error, str(folder), record) from error
-    return _infer_from_class_folders(record, folder, warn)
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
-def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Warn) -> DatasetRecord:
+def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
     folder = _find_innermost_folder(folder)
     train, test = _find_split_folders(folder, warn)
     if train and not test:
         folder, train = folder / train, ""
-    record = replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder))
-    files = []
-    for parent in (folder / name for name in dict.fromkeys(record.split_names.values())):
-        classes = image_folders.list_class_names(parent)
-        if not classes:
-            raise DataError(f"{parent} has no class folders; put the images of each class into a folder of their own")
-        groups, _ = image_folders.list_labelled_images(parent, classes)
-        files += [parent / file for group in groups for file in group.files]
-        below = image_folders.list_all_files_below(parent)
-        others = [file for file in below if not image_folders.has_image_suffix(file) and file.name[0] != "."]
-        if others:
-            kinds = [f"{count} {ending}" for ending, count in Counter(file.suffix for file in others).most_common()]
-            warn(f"warning: files without the ending of an image file are left out: {list_some(kinds)}")
-    inspected = files[:: -(-len(files) // _MAX_INSPECTED)]
-    names = [file.relative_to(folder).as_posix() for file in inspected]
-    return _inspect_images(record, names, (file.read_bytes() for file in inspected), warn)
+    return _inspect_image_files(replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder)), warn)
 
 
-def _find_split_folders(folder: Path, warn: Warn) -> tuple[str, str]:
+def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[str, str]:
     """Return the names of the folders of training and test images; an empty name if there is no such folder."""
     names = image_folders.list_class_names(folder)
-    for pair in find_split_pairs(names):
-        train, test = (_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair)
+    pairs = [
+        [_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair]
+        for pair in find_split_pairs(names)
+    ]
+    for train, test in pairs:
         if image_folders.list_class_names(folder / test):
             return train, test
-        warn(f"warning: {folder / test} has no class folders")
+        problem = f"{folder / test} has no class folders"
+    if pairs:
+        warn(f"warning: {problem}; test images are drawn from '{train}'")
+        return train, ""
     for name in filter(is_train_name, names):
         if image_folders.list_class_names(folder / name):
             return name, ""
     if split_named := [name for name in names if is_bare_split_name(name)]:
-        advice = f"name the split folders 'train' and 'test'; if '{split_named[0]}' is a class, write the file by hand"
-        raise DataError(f"{folder} has the folder '{split_named[0]}', named like a split, beside others; {advice}")
+        first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
+        advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
+        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {others}; {advice}")
     return "", ""
+
+
+def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -> DatasetRecord:
+    """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
+    folder = Path(record.folder)
+    parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
+    names = [name for parent in parents for name in image_folders.list_class_names(parent)]
+    for line in describe_alike_classes(names, "merge their folders"):
+        warn(line)
+    groups = chain.from_iterable(map(_list_images_of_class_folders, parents))
+    files = [group.folder / file for group in groups for file in group.files]
+    foreign = Counter(file.suffix.lower() for parent in parents for file in _list_other_files(parent))
+    if foreign:
+        kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
+        warn(f"warning: files without the ending of an image file are left out: {kinds}")
+    inspected = _select_evenly_spaced_files(files, _MAX_INSPECTED)
+    shaped = _add_image_shape(record, (file.read_bytes() for file in inspected), warn)
+    checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
+    with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
+        images = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
+    names = [file.relative_to(folder).as_posix() for file, image in zip(checked, images, strict=True) if image.damage]
+    refuse_many_damaged_images(names, len(checked), record.name, Counter(image.damage for image in images))
+    return _add_bit_depth(shaped, (image.bits for image in images))
+
+
+def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
+    max_bits = max(bits, default=0)
+    return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
+
+
+def _list_other_files(parent: Path) -> Iterator[Path]:
+    for name in image_folders.list_class_names(parent):
+        for file in image_folders.list_all_files_below(parent / name):
+            if not image_folders.has_image_suffix(file) and not image_folders.has_hidden_part(file.relative_to(parent)):
+                yield file
 
 
 def _find_innermost_folder(folder: Path) -> Path:
@@ -163,28 +223,44 @@ def _find_innermost_folder(folder: Path) -> Path:
     return folder
 
 
-def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Warn) -> DatasetRecord:
-    files = parquet_files.list_split_files(folder)
+def _list_images_of_class_folders(parent: Path) -> tuple[image_folders.FileGroup, ...]:
+    if classes := image_folders.list_class_names(parent):
+        return image_folders.list_labelled_images(parent, classes)[0]
+    _, loose = image_folders.list_labelled_images(parent.resolve().parent, [parent.resolve().name])
+    seen = f"{parent} has {format_count(len(loose), 'image')} and no class folders"
+    raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
+
+
+def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
+    try:
+        files = parquet_files.list_split_files(folder)
+    except DataError:
+        raise
+    except Exception as error:  # the library raises many exception types, some private
+        raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
     pairs = find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
     if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):
         seen = f"{folder} has the splits {', '.join(files)}, but no training split"
         raise DataError(f"{seen}; name training files train-*.parquet")
-    image, label = _find_image_and_label_columns(files[train][0])
-    record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-    if not _has_labelled_rows(files[train], label):
-        raise DataError(f"{folder}: the split '{train}' has no labels; expected images with labels to train on")
-    tests = [test for _, test in pairs if _has_labelled_rows(files[test], label)]
-    test = tests[0] if tests else ""
-    if pairs and test != pairs[0][1]:
-        used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-        warn(f"warning: the split '{pairs[0][1]}' has no labels; {used}")
-    for name in filter(None, (train, test)):
-        parquet_files.refuse_missing_shards(files[name])
-    group = parquet_files.list_row_groups(files[train])[0]
-    rows = np.arange(min(group.rows, _MAX_INSPECTED))
-    contents = chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows))
-    return _inspect_images(_add_split_names(record, train, test), [f"image {row}" for row in rows], contents, warn)
+    try:
+        image, label = _find_image_and_label_columns(files[train][0])
+        record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
+        test = next((test for _, test in pairs if not _describe_missing_rows_or_labels(files[test], label)), "")
+        if pairs and test != (first := pairs[0][1]):
+            used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
+            warn(f"warning: the split '{first}' has no {_describe_missing_rows_or_labels(files[first], label)}; {used}")
+        if missing := _describe_missing_rows_or_labels(files[train], label):
+            raise DataError(f"{folder}: the split '{train}' has no {missing}; expected images with labels to train on")
+        for name in filter(None, (train, test)):
+            parquet_files.refuse_missing_shards(files[name])
+        group = parquet_files.list_row_groups(files[train])[0]
+        rows = np.arange(min(group.rows, _MAX_INSPECTED))
+        contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
+    record = _add_image_shape(_add_split_names(record, train, test), contents, warn)
+    return _add_bit_depth(record, (find_image_damage_and_bits(content).bits for content in contents))
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
@@ -196,24 +272,18 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     return image, _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
 
 
-def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequence[str]) -> str:
-    """Return the column that has a usual name or, if no column has one, the only column."""
-    usual_columns = [name for name in usual if name in names]
-    if not usual_columns and len(names) != 1:
-        seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
-        raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
-    return usual_columns[0] if usual_columns else names[0]
-
-
-def _has_labelled_rows(files: list[Path], name: str) -> bool:
-    """Return whether a split has rows with labels; withheld labels are -1 or missing."""
+def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
+    """Return `rows` or `labels`, whichever a split lacks, or an empty string; withheld labels are -1 or missing."""
     columns = [parquet_files.read_column(file, name) for file in files]
-    withheld = [
-        column.null_count == len(column)
-        or bool(pa.types.is_signed_integer(column.type) and pc.min(column).as_py() == -1)
-        for column in columns
-    ]
-    return not all(withheld)
+    if not any(map(len, columns)):
+        return "rows"
+    return "labels" if all(map(_are_labels_withheld, columns)) else ""
+
+
+def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
+    if labels.null_count == len(labels):
+        return True
+    return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
 
 
 def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
@@ -224,7 +294,10 @@ def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRec
 
 
 def _has_image_column(file: Path) -> bool:
-    return any(_is_image_type(field.type) for field in parquet_files.read_schema(file))
+    try:
+        return any(_is_image_type(field.type) for field in parquet_files.read_schema(file))
+    except OSError:
+        return True  # the error is reported later, when the file is read
 
 
 def _is_image_type(kind: pa.DataType) -> bool:
@@ -232,19 +305,31 @@ def _is_image_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
 
 
-def _inspect_images(record: DatasetRecord, names: list[str], contents: Iterable[bytes], warn: Warn) -> DatasetRecord:
-    """Add the size, channels and depth of the images to the record; raise DataError if too many are damaged."""
-    images = list(map(inspect_image, contents))
-    damaged = [name for name, image in zip(names, images, strict=True) if image.damage]
-    refuse_many_damaged_images(damaged, len(images), record.name, Counter(image.damage for image in images))
-    whole = [image for image in images if not image.damage]
-    if oblong := sum(image.size[0] != image.size[1] for image in whole):
-        seen = f"{oblong} of {format_count(len(whole), 'inspected image')} are not square"
+def _choose_column(file: Path, content: str, names: Sequence[str], usual: Sequence[str]) -> str:
+    """Return the column that has a usual name or, if no column has one, the only column."""
+    usual_columns = [name for name in usual if name in names]
+    if not usual_columns and len(names) != 1:
+        seen = f"{len(names)} columns may hold {content}: {', '.join(names)}" if names else f"no column holds {content}"
+        raise DataError(f"{file.name}: {seen}; name the column '{usual[0]}', or write the suite's file by hand")
+    return usual_columns[0] if usual_columns else names[0]
+
+
+def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterator[Path]:
+    return islice(files, 0, None, -(-len(files) // max_files))
+
+
+def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
+    sides, grey, oblong = [], [], 0
+    for content in contents:
+        # damaged images are reported later, when they are decoded
+        with suppress(Exception), Image.open(BytesIO(content)) as image:
+            sides.append(min(image.size))
+            oblong += len({*image.size}) - 1
+            grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
+    if not sides:
+        raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
+    if oblong:
+        seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")
-    middle, bits = median(min(image.size) for image in whole), max(image.bits for image in whole)
-    return replace(
-        record,
-        size=max((size for size in _USUAL_SIZES if size <= middle), default=_USUAL_SIZES[0]),
-        channels=1 if all(image.grey for image in whole) else 3,
-        depth=round_up_depth(bits) if bits else 0,
-    )
+    size = max((size for size in _USUAL_SIZES if size <= median(sides)), default=_USUAL_SIZES[0])
+    return replace(record, size=size, channels=1 if all(grey) else 3)

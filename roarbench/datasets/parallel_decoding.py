@@ -28,7 +28,8 @@ from roarbench.common.files import convert_write_errors
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, check_depth, decode_image, refuse_many_damaged_images
+from roarbench.datasets.decode_image import DAMAGED, DecodedImage, decode_image, refuse_many_damaged_images
+from roarbench.datasets.high_depth_values import check_depth
 from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
@@ -85,9 +86,11 @@ class RowGroupPart(NamedTuple):
 def decode_splits(
     folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, report_progress: ReportProgress
 ) -> dict[Split, DecodingTally]:
-    """Decode the missing pixels of these splits into a folder; call `report_progress` after every part.
+    """Decode the missing pixels of these splits into a folder.
 
-    Raises DataError if files cannot be read, or too many images are damaged, and StoreError if the disk is too small.
+    Small data sets are decoded in this process, without workers. `report_progress` is called after every part. Raises
+    DataError if files cannot be read, or too many images are damaged, and StoreError if there is not enough space on
+    the disk.
     """
     files = {split: folder / f"{split}-pixels.bin" for split in splits}
     if not all(file.exists() for file in files.values()):  # a journal is useless without the file of pixels
@@ -201,21 +204,17 @@ def decode_part(part: RowGroupPart) -> DecodingTally:
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
-        for contents in _read_images(part):
+        for contents in _read_undecoded_images(part):
             decoded = [decode_image(content, record) for content in contents]
             pixels = np.stack([image.pixels for image in decoded])
             file.write(pixels.tobytes())
-            repairs = Counter(repair for image in decoded for repair in image.repairs)
-            first = part.start + tally.images
-            damaged = tuple(n for n, image in enumerate(decoded, first) if set(image.repairs) & set(DAMAGED))
-            bits = max(image.bits for image in decoded)
-            tally += DecodingTally(len(decoded), count_pixel_values(pixels), repairs, damaged, bits)
+            tally += _count_repairs_and_values(decoded, pixels, part.start + tally.images)
         file.flush()
         os.fsync(file.fileno())
     return tally
 
 
-def _read_images(part: RowGroupPart) -> Iterator[list[bytes]]:
+def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
         yield from read_image_files(part.group, part.rows)
         return
@@ -225,8 +224,16 @@ def _read_images(part: RowGroupPart) -> Iterator[list[bytes]]:
         raise make_read_error(error, str(part.group.file), part.record) from error
 
 
+def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
+    repairs = Counter(repair for image in decoded for repair in image.repairs)
+    damaged = (first + position for position, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
+    bits = max(image.bits for image in decoded)
+    return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
+
+
 def _refuse_damaged_split(record: DatasetRecord, split: Split, raw: RawSplit, tally: DecodingTally) -> None:
     files = [file for group in raw.groups if isinstance(group, FileGroup) for file in group.files]
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
-    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs)
+    advice = () if files else ("download their files again",)
+    refuse_many_damaged_images(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

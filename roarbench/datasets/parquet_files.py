@@ -64,12 +64,17 @@ def list_split_files(folder: Path) -> dict[str, list[Path]]:
 
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
+    if datasets.get_dataset_default_config_name(str(folder)) is None:
+        names = list_some(datasets.get_dataset_config_names(str(folder)))
+        remedy = "name the folder that holds the files of one configuration"
+        raise DataError(f"{folder} has several configurations: {names}; {remedy}")
     data_files = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in data_files.items()}
     return _divide_files_by_split_name(splits, folder.resolve()) if len(splits) == 1 else splits
 
 
 def _divide_files_by_split_name(single_split: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
+    """Divide the files of a single split into train and test by the names of files or folders, if these name splits."""
     (files,) = single_split.values()
     names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
     split_names = {name for pair in find_split_pairs(names.values()) for name in pair}
@@ -122,11 +127,20 @@ def has_text_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
 
 
-def read_parquet_labels(file: Path, name: str) -> NDArray[Any]:
+def read_parquet_labels(files: list[Path], name: str) -> NDArray[Any]:
     """Return the column of labels, (n,): strings as str; integers, whole floats and booleans as int64.
 
-    Raises DataError if the column has another type, or a row has no label.
+    Raises DataError if the column has another type, a row has no label, or the files have different types.
     """
+    parts = [_read_labels_of_file(file, name) for file in files]
+    kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
+    if len(kinds) > 1:
+        seen = f"'{name}' has strings in {kinds['U']} and numbers in {kinds['i']}"
+        raise DataError(f"{files[0].parent}: the label column {seen}; use the same type in all files")
+    return np.concatenate(parts)
+
+
+def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
     column = read_column(file, name)
     subject = f"{file}: the label column '{name}'"
     if column.null_count:

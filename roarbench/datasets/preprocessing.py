@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from roarbench.common.errors import CallerError
-from roarbench.common.text import fit_on_one_line
 from roarbench.datasets.catalogue import DatasetRecord
 
 _MAX_PIXEL = 255
@@ -22,11 +21,18 @@ INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source: str) -> Moments:
     """Return mean and standard deviation of each channel for images in [0, 255].
 
-    `largest` is the largest pixel value to which the numbers refer; None means 1 if no number exceeds 1, else 255.
-    Raises CallerError, which names the `source`, if the numbers are unsuitable, or suit both 1 and 255.
+    Args:
+        mean: A number per channel, for images in [0, `largest`].
+        std: A number per channel.
+        largest: Largest pixel value to which the numbers refer. None means 1 if no number exceeds 1, else 255.
+        channels: Number of channels of the images.
+        source: Name of the source of the numbers, for messages.
+
+    Raises:
+        CallerError: The numbers are unsuitable, or `largest` is None and the numbers suit both 1 and 255.
     """
     means, stds = _read_numbers_if_finite(mean), _read_numbers_if_finite(std)
-    seen = f"{source} has mean {fit_on_one_line(str(mean), 80)} and std {fit_on_one_line(str(std), 80)}"
+    seen = f"{source} has mean {_format_value(mean)} and std {_format_value(std)}"
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, with std above 0")
     if largest is None and not any(means) and set(stds) == {1.0}:
@@ -36,7 +42,8 @@ def parse_mean_and_std(mean: Any, std: Any, largest: Any, channels: int, source:
         largest = 1 if max(map(abs, (*means, *stds))) <= 1 else _MAX_PIXEL
     (top,) = _read_numbers_if_finite([largest]) or (0.0,)
     if top <= 0:
-        raise CallerError(f"{source} has range {largest}; expected the largest value of a pixel, 1 or 255")
+        seen = f"{source} has range {_format_value(largest)}"
+        raise CallerError(f"{seen}; expected the largest value of a pixel, 1 or 255")
     return tuple(number * (_MAX_PIXEL / top) for number in means), tuple(number * (_MAX_PIXEL / top) for number in stds)
 
 
@@ -48,6 +55,11 @@ def _read_numbers_if_finite(value: Any) -> Sequence[float]:
         return ()
     texts = isinstance(value, str) or any(isinstance(item, str | bool) for item in value)
     return () if texts or not all(map(math.isfinite, numbers)) else numbers
+
+
+def _format_value(value: Any) -> str:
+    text = " ".join(str(value.tolist() if hasattr(value, "tolist") else value).split())
+    return text if len(text) < 80 else f"{text[:80]}…"
 
 
 def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:

@@ -12,12 +12,16 @@ _MANY_CLASSES = 100  # a reduced data set may lack classes if the full data set 
 
 
 def check_image_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Raise DataError if `limit` images lack classes of a set of up to 100, or if `limit` exceeds the images."""
+    """Raise DataError if `limit` images would lack classes, or if `limit` exceeds the number of images.
+
+    If the data set has 100 classes or more, the reduced data set may lack classes, but needs two.
+    """
     if limit is None:
         return
     fewest = record.classes if record.classes < _MANY_CLASSES else 2
     if limit < fewest:
-        raise DataError(f"--max-images {limit} is below the number of classes of {record.name}; use {fewest} or more")
+        owner = f"of {record.name}" if fewest == record.classes else f"that {record.name} needs"
+        raise DataError(f"--max-images {limit} is below the {fewest} classes {owner}; use {fewest} or more")
     if limit > (most := max(record.image_counts.values())):
         seen = f"--max-images {limit} is more than the {most:,} images of the larger split of {record.name}"
         raise DataError(f"{seen}; use fewer images, or leave --max-images out to use all")

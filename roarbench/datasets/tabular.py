@@ -6,7 +6,6 @@ rows, and values outside of these percentiles are clipped. The fill `mean` is th
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -17,24 +16,24 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.common.errors import DataError, UnknownName
-from roarbench.common.text import format_count, format_percent_number, list_some
+from roarbench.common.text import format_count
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
-from roarbench.datasets.select_images import Labels
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv")
 TABLE_SUFFIXES = (".parquet", *CSV_SUFFIXES)
 # quantiles at which values are clipped; without clipping, one outlier would squeeze all other rows into a few steps
 _CLIP_QUANTILES = (0.01, 0.99)
 _SEPARATORS = (",", ";", "\t")
-_HEAD_BYTES = 2**20  # read to find the first line
+_HEAD_BYTES = 2**20  # read to find the first two lines
 _QUOTED = re.compile(rb'"[^"]*"')
-_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+_INTEGER_OR_DECIMAL_COMMA = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
+_INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _MIN_ROWS_PER_CLASS = 2  # one for training and one for testing
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
-_LISTED_CLASSES = 10
 _ROW_NUMBER_NAMES = ("", "id", "index", "unnamed: 0")  # names of columns of row numbers; pandas writes such columns
+_MAX_CLASSES = 100
 
 
 def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -42,7 +41,13 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray
 
     Raises DataError for an unsuitable table.
     """
-    table = read_table(path)
+    return extract_features_and_labels(read_table(path), record, path)
+
+
+def extract_features_and_labels(
+    table: pa.Table, record: DatasetRecord, path: Path
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return what `read_features_and_labels` returns, from a table that was read from the file."""
     names = list_feature_names(table, record.label_column, record.columns, path)
     labels = number_classes(table, record.label_column, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
@@ -52,7 +57,8 @@ def read_features_and_labels(path: Path, record: DatasetRecord) -> tuple[NDArray
 def read_table(path: Path) -> pa.Table:
     """Read a whole table from a parquet or CSV file.
 
-    Raises DataError if the file has another format, an unreadable or repeated column name, or no rows.
+    Raises DataError if the file has another format, an unclear separator, decimal commas, an unreadable or repeated
+    column name, or no rows.
     """
     name = path.name.lower()
     refuse_lfs_pointer(path)
@@ -60,28 +66,54 @@ def read_table(path: Path) -> pa.Table:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
         elif name.endswith(CSV_SUFFIXES):
-            options = pa.csv.ParseOptions(delimiter=_find_separator(path))
+            options = pa.csv.ParseOptions(delimiter="\t" if name.endswith(".tsv") else _find_separator(path))
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
             raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(TABLE_SUFFIXES)}")
-        names = Counter(table.column_names)
-    except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
-        raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
-    if doubled := [name for name, count in names.items() if count > 1]:
-        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
+    _check_column_names(table, path)
+    _check_decimal_points(table, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
     return table
 
 
 def _find_separator(path: Path) -> str:
-    """Return the most frequent of the separators `,`, `;` and tab in the first line of a CSV file."""
+    """Infer the separator of a CSV file, `,`, `;` or tab, from the first two lines."""
     with pa.input_stream(path, compression="detect") as file:
-        header = _QUOTED.sub(b"", file.read(_HEAD_BYTES).partition(b"\n")[0])
-    return max(_SEPARATORS, key=lambda mark: header.count(mark.encode()))
+        lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
+    if not lines:
+        return ","  # pyarrow reports the error of an empty file
+    possible = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
+    if len(possible) > 1:
+        possible = [mark for mark in possible if len({line.count(mark.encode()) for line in lines}) == 1]
+    if len(possible) != 1:
+        seen = "several of ',', ';' and tab are possible" if possible else "neither ',' nor ';' nor tab is possible"
+        raise DataError(f"cannot find the column separator of {path.name}: {seen}; save the file with one of them")
+    return possible[0]
+
+
+def _check_decimal_points(table: pa.Table, path: Path) -> None:
+    """Raise DataError for numbers with decimal commas, such as 1,5, which would be read as strings."""
+    texts = [name for name in table.column_names if has_text_type(table[name].type)]
+    for name in texts:
+        values = pc.cast(table[name], pa.string())
+        numbers = pc.all(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_COMMA)).as_py()
+        seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
+        if seen:
+            where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
+            raise DataError(f"{where}; save the file with decimal points (1.5)")
+
+
+def _check_column_names(table: pa.Table, path: Path) -> None:
+    try:
+        names = Counter(table.column_names)
+    except UnicodeDecodeError as error:  # pyarrow reads files with other encodings without an error
+        raise DataError(f"{path} is not UTF-8: a column name has other bytes; save the file as UTF-8") from error
+    if doubled := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"{path.name} has the column '{doubled[0]}' more than once")
 
 
 def list_feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
@@ -117,13 +149,14 @@ def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArr
 
 def number_classes(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the position of each row's class among the sorted classes, int64 (n,); raise DataError for bad labels."""
-    column, subject = table[name], f"{path.name}: the label column '{name}'"
+    column = table[name]
+    if pa.types.is_nested(column.type):
+        raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
     if column.null_count:
-        raise DataError(f"{subject} is empty in {column.null_count} of {len(column)} rows")
-    has_fractions = pa.types.is_floating(column.type) and not pc.all(pc.equal(column, pc.round(column))).as_py()
-    if has_fractions or pa.types.is_nested(column.type):
-        raise DataError(f"{subject} holds {column.type}; expected a class for each row")
+        raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} of {len(column)} rows")
     values = np.asarray(column.to_pylist())
+    if np.issubdtype(values.dtype, np.floating) and not np.equal(values, np.rint(values)).all():
+        raise DataError(f"{path.name}: the label column '{name}' has fractions; expected a class for each row")
     classes, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise DataError(f"{path.name}: all rows have the label '{classes[0]}'; expected two classes or more")
@@ -153,58 +186,56 @@ def quantize_features(values: NDArray[np.float64], train_rows: NDArray[np.int64]
 def find_label_column(table: pa.Table, path: Path) -> str:
     """Find the class column: a column with a usual name, else the only non-numeric column, else the last column.
 
-    Raises DataError if the column has fewer than two classes, a class with fewer than two rows, or empty rows.
+    Raises DataError if the class column has fewer than two classes, a class with fewer than two rows, or empty rows.
     """
     names: list[str] = table.column_names
     usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
     non_numeric = [name for name in names if not has_number_type(table[name].type)]
-    label = usual[0] if usual else non_numeric[0] if len(non_numeric) == 1 else names[-1]
-    try:
-        number_classes(table, label, path)
-    except DataError as error:
-        raise DataError(f"{error}; name the class column '{LABEL_COLUMN_NAMES[0]}' if it is another one") from None
-    return label
+    tried = usual or [*(non_numeric if len(non_numeric) == 1 else []), names[-1]]
+    candidates = [name for name in tried if _can_be_class_column(table[name])]
+    if usual and not candidates:
+        number_classes(table, usual[0], path)  # raises the reason why the column has no classes
+        return usual[0]
+    if not candidates:
+        seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
+        remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
+        raise DataError(f"{seen}, and the last column holds no classes; {remedy}")
+    return candidates[0]
 
 
-def find_unusable_columns(table: pa.Table, label: str) -> dict[str, str]:
-    """Return a dict from each column, except the class column, that cannot be a feature to the reason."""
-    reasons = {}
+def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
+    """Return a dict from each numeric column, except row numbers, to its number of missing or infinite values."""
+    return {
+        name: pc.sum(pc.invert(pc.is_finite(pc.cast(table[name], pa.float64(), safe=False)).fill_null(False))).as_py()
+        for name in table.column_names
+        if name != label and name.lower() not in _ROW_NUMBER_NAMES and has_number_type(table[name].type)
+    }
+
+
+def find_row_number_columns(table: pa.Table, label: str) -> list[str]:
+    """Return the columns of numbers, except the class column, that have a usual name of row numbers."""
+    named = [name for name in table.column_names if name != label and name.lower() in _ROW_NUMBER_NAMES]
+    return [name for name in named if has_number_type(table[name].type)]
+
+
+def describe_stray_text_by_column(table: pa.Table, label: str) -> dict[str, str]:
+    """Return a dict from each string column to a description of its stray text.
+
+    If more than half of a column's strings are numbers, the description has an example and the number of the other
+    strings; else the description is empty.
+    """
+    text_columns = {}
     for name in table.column_names:
-        column = table[name]
-        if name == label:
-            continue
-        if has_text_type(column.type):
-            values = pc.cast(column, pa.string())
-            others = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
-            reasons[name] = f"text such as '{others[0]}'" if len(others) else "text"
-        elif not has_number_type(column.type):
-            reasons[name] = f"{column.type}"
-        elif name.lower() in _ROW_NUMBER_NAMES:
-            reasons[name] = "row numbers"
-        else:
-            numbers = pc.cast(column, pa.float64(), safe=False)
-            if missing := len(numbers) - pc.sum(pc.is_finite(numbers).fill_null(False)).as_py():
-                reasons[name] = f"missing or infinite in {missing} of {len(numbers)} rows"
-            elif pc.count_distinct(numbers).as_py() == 1:
-                reasons[name] = "one value in all rows"
-    return reasons
+        if name != label and has_text_type(table[name].type):
+            values = pc.cast(table[name], pa.string())
+            non_numbers = values.filter(pc.invert(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_POINT)))
+            few = 0 < len(non_numbers) < len(values) / 2
+            text_columns[name] = f"'{non_numbers[0]}' in {len(non_numbers)} of {len(values)} rows" if few else ""
+    return text_columns
 
 
-def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
-    """Return the columns with a different whole number in every row."""
-    whole = [name for name in names if pa.types.is_integer(table[name].type)]
-    return [name for name in whole if pc.count_distinct(table[name]).as_py() == table.num_rows]
-
-
-def describe_classes(table: pa.Table, label: str) -> str:
-    """Return the classes of a column with their shares, the largest first."""
-    counts = pc.value_counts(pc.cast(table[label], pa.string())).to_pylist()
-    ordered = sorted(counts, key=lambda row: -row["counts"])
-    shares = [f"'{row['values']}' {format_percent_number(row['counts'] / table.num_rows)}%" for row in ordered]
-    return f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
-
-
-def count_repeated_test_rows(values: NDArray[np.float64], train_rows: Labels, test_rows: Labels) -> int:
-    """Return the number of test rows whose features, (n, d), equal those of a training row."""
-    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
-    return int(np.isin(numbers[test_rows], numbers[train_rows]).sum())
+def _can_be_class_column(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
+        return False
+    counts = pc.value_counts(column).field("counts").to_pylist()
+    return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= _MIN_ROWS_PER_CLASS

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,31 +53,26 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     If `allow_fewer` is True, a split may have fewer images than the record says. Raises DataError if the images cannot
     be reached or read, or differ from the record.
     """
+    idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
     elif record.generated and record.config == planted.CORNERS_CONFIG:
         splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
         splits = {split: _make_raw_split(record, *planted.generate_stripe_split(record, split)) for split in Split}
-    else:
-        splits = _open_image_files(record, data)
-    for split, count in record.image_counts.items():
-        _check_labels(splits[split].labels, count, record, split, allow_fewer)
-    return splits
-
-
-def _open_image_files(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
-    splits = {}
-    idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
-    if idx_folder and image_folders.has_idx_files(idx_folder):
+    elif idx_folder and image_folders.has_idx_files(idx_folder):
+        splits = {}
         for split in Split:
             pixels, labels = image_folders.read_idx(idx_folder, split)
             rows = select_rows_of_split(record, split, labels)
             splits[split] = _make_raw_split(record, pixels[rows], labels[rows])
     else:
+        splits = {}
         for split, (groups, labels) in list_images_and_labels(record, data).items():
             rows = select_rows_of_split(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
+    for split, count in record.image_counts.items():
+        _check_labels(splits[split].labels, count, record, split, allow_fewer)
     return splits
 
 
@@ -99,15 +93,21 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
 
 
 def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
-    """Add the number of classes and of images of each split, and of a table's columns, to a user's record.
+    """Add the number of classes and of images of each split to a user's record.
 
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
     if record.own == TABLE:
-        values, labels = read_features_and_labels(find_table_file(record, None), record)
-        record, all_labels = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
-    else:
-        all_labels = {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()}
+        return add_counts_of_table(record, *read_features_and_labels(find_table_file(record, None), record))
+    return _add_counts(record, {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()})
+
+
+def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labels: Labels) -> DatasetRecord:
+    """Add the number of features, classes and rows of each split to the record of a table with these rows."""
+    return _add_counts(replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels))
+
+
+def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> DatasetRecord:
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
@@ -119,12 +119,13 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     record = replace(record, train_images=len(chosen_labels[Split.TRAIN]), test_images=len(chosen_labels[Split.TEST]))
     if len(train) < (1 if record.numbered else max(2, classes)) or not len(test):
         seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
-        if len(train) < classes and record.own == FOLDERS:
-            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
-            seen += f", '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         remedy = "expected two or more classes with two or more images each"
-        numbering = "if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
-        raise DataError(f"{record.folder}: {seen}; {remedy}; {numbering}")
+        if len(train) > 1 and len(test) and record.own == FOLDERS:
+            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
+            remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
+        elif len(train) > 1 and len(test):
+            remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
+        raise DataError(f"{record.folder}: {seen}; {remedy}")
     if not record.numbered:
         return replace(record, classes=classes)
     for split in Split:
@@ -148,7 +149,8 @@ def _make_raw_split(
 ) -> RawSplit:
     expected = (len(labels), *record.shape)
     if pixels.shape != expected:
-        raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}")
+        seen = f"{record.name} has images of shape {pixels.shape}, expected {expected}"
+        raise DataError(f"{seen}; check that this is the data set")
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
@@ -167,9 +169,9 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_split = _find_or_download_parquet_files(record, folder, source)
     try:
-        taken = {split: _take_files_until_enough_per_class(record, by_split[split], source) for split in Split}
-        labels = _number_labels(record, {split: labels for split, (_, labels) in taken.items()}, source)
-        return {split: (parquet_files.list_row_groups(files), labels[split]) for split, (files, _) in taken.items()}
+        files = {split: _take_files_until_enough_per_class(record, by_split[split], source) for split in Split}
+        labels = _read_labels(record, files, source)
+        return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
 
@@ -230,34 +232,32 @@ def _find_or_download_parquet_files(
     return {split: by_name[name] for split, name in record.split_names.items()}
 
 
-def _take_files_until_enough_per_class(
-    record: DatasetRecord, files: Iterable[Path], source: str
-) -> tuple[list[Path], list[NDArray[Any]]]:
-    """Return the needed files of a split with their columns of labels."""
+def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Path], source: str) -> list[Path]:
     needed: list[Path] = []
-    labels: list[NDArray[Any]] = []
-    counts = np.zeros(record.classes, np.int64)
+    labels = np.empty(0, np.int64)
     for file in files:
-        columns = parquet_files.read_schema(file).names
-        if not {record.image_column, record.label_column} <= set(columns):
-            expected = f"'{record.image_column}' and '{record.label_column}'"
-            raise DataError(f"{source} has the columns {', '.join(columns)}; expected {expected}")
+        if not needed:
+            columns = parquet_files.read_schema(file).names
+            if not {record.image_column, record.label_column} <= set(columns):
+                expected = f"'{record.image_column}' and '{record.label_column}'"
+                raise DataError(f"{source} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
-        labels.append(parquet_files.read_parquet_labels(file, record.label_column))
-        if record.of_each and labels[-1].dtype.kind == "i":  # a later check reports other labels
-            counts += np.bincount(labels[-1].clip(0, record.classes - 1), minlength=record.classes)
-            if counts.min() >= record.of_each:
+        if record.of_each:
+            labels = np.concatenate([labels, parquet_files.read_parquet_labels([file], record.label_column)])
+            # a later check reports labels that are not integers
+            is_integer = np.issubdtype(labels.dtype, np.integer)
+            if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
                 break
-    return needed, labels
+    return needed
 
 
-def _number_labels(record: DatasetRecord, columns: dict[Split, list[NDArray[Any]]], source: str) -> dict[Split, Labels]:
-    """Return the class numbers of both splits; class names are numbered in alphabetical order."""
-    kinds = {column.dtype.kind for parts in columns.values() for column in parts}
-    if len(kinds) > 1:
-        raise DataError(f"{source} has strings as labels in one file and numbers in another; use one type in all files")
-    values = {split: np.concatenate(parts) for split, parts in columns.items()}
-    if kinds == {"i"}:
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, Labels]:
+    """Read the labels of both splits; class names are numbered in alphabetical order."""
+    values = {split: parquet_files.read_parquet_labels(files[split], record.label_column) for split in Split}
+    if len({column.dtype.kind for column in values.values()}) > 1:
+        seen = f"{source} has strings as labels in one split and numbers in the other"
+        raise DataError(f"{seen}; use one type in both splits")
+    if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return values
     if record.numbered:
         remedy = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"

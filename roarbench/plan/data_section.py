@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import (
@@ -36,39 +36,53 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
     `name` is the data set's name if the section has none. Paths in the section are relative to `base`.
     """
     kinds = [key for key in ("images", "parquet", "table", "hub", "known") if key in section]
-    with section.check_in_block():
-        if len(kinds) != 1:
-            seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
-            ways = 'images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", known = "cifar10"'
-            raise CallerError(f"{seen}; write one of {ways}")
-        if kinds == ["known"]:
-            return find_dataset(section.read_text("known"))
-        readers = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}
-        record = readers[kinds[0]](section, base)
-        record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
+    if len(kinds) != 1:
+        seen = f"has {' and '.join(kinds)}" if kinds else "does not say where the data are"
+        ways = 'images = "FOLDER", parquet = "FOLDER", table = "FILE", hub = "OWNER/NAME", known = "cifar10"'
+        raise section.make_error(f"{seen}; write one of {ways}")
+    if kinds == ["known"]:
+        with section.add_location_to_errors():
+            known = find_dataset(section.read_text("known"))
+        section.refuse_unread_keys()
+        return known
+    # the columns of a table are counted later, so the record starts with 1 channel of 1 pixel
+    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_depth_and_preprocessing(section)
+    record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
+    readers = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}
+    record = readers[kinds[0]](section, base, record)
+    section.refuse_unread_keys()
+    with section.add_location_to_errors():
         return append_record_hash(record.name, add_class_and_image_counts(record) if record.own else record)
 
 
 def _read_depth_and_preprocessing(section: TomlTable) -> DatasetRecord:
     channels = section.read_integer("channels", 1, 3, 3)
     if channels == 2:
-        raise CallerError("channels is 2, expected 1 (grey) or 3 (colour)")
+        raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")
     depth = section.read_integer("depth", 8, 32) if "depth" in section else 0
     return replace(read_preprocessing(section, channels), depth=depth)
 
 
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
     """Read the names of the splits; with `test_share`, there is a single split, from which test images are drawn."""
-    keys = [key for key in ("train", "test", "test_share") if key in section]
-    if keys == ["test_share"]:
+    split_keys = [key for key in ("train", "test") if key in section]
+    if "test_share" in section:
+        if split_keys:
+            remedy = "write either train and test, or only test_share"
+            raise section.make_error(f"has {split_keys[0]} and test_share; {remedy}")
         share, seed = section.read_number("test_share", 0.01, 0.9), section.read_integer("seed", 0, 2**31, 0)
         return replace(record, train_split=single_split_name, test_split=single_split_name, share=share, seed=seed)
-    train, test = (section.read_text(key, "") for key in ("train", "test"))
-    if keys == ["test"]:
+    if "test" not in split_keys:
+        seen = "has train and no test" if split_keys else "names no split"
+        remedy = 'write train = "…" and test = "…", or test_share = 0.2 to draw the test images'
+        raise section.make_error(f"{seen}; {remedy}")
+    test = section.read_text("test")
+    if split_keys == ["test"]:
         return replace(record, train_split=test, test_split=test)
-    if keys != ["train", "test"] or train == test:
-        remedy = 'write train = "…" and test = "…", two different splits, or test_share = 0.2 to draw the test images'
-        raise CallerError(f"has {' and '.join(keys) or 'no split'}; {remedy}")
+    train = section.read_text("train")
+    if train == test:
+        remedy = "write two different splits, or only test_share = 0.2"
+        raise section.make_error(f"train and test are both '{train}'; {remedy}")
     return replace(record, train_split=train, test_split=test)
 
 
@@ -78,24 +92,28 @@ def _read_class_count_and_numbering(section: TomlTable, record: DatasetRecord) -
     return replace(record, classes=classes, numbered=classes > 0)
 
 
-def _read_images(section: TomlTable, base: Path) -> DatasetRecord:
-    record = _read_splits_or_share(section, _read_depth_and_preprocessing(section), ".")
+def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _read_folder(section, "images", base)
+    with_classes = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
+    return replace(with_classes, own=FOLDERS, folder=folder)
+
+
+def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    folder = _read_folder(section, "parquet", base)
+    record = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "train"))
+    return replace(_read_column_names(section, record), own=PARQUET, folder=folder)
+
+
+def _read_table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
+    file = (base / section.read_text("table")).resolve()
+    if not file.is_file():
+        state = "a folder" if file.is_dir() else "missing"
+        remedy = "write the path of a parquet or CSV file, relative to the suite's file"
+        raise section.make_error(f"table is {state}: {file}; {remedy}")
     return replace(
-        _read_class_count_and_numbering(section, record), own=FOLDERS, folder=_read_path(section, "images", base)
-    )
-
-
-def _read_parquet(section: TomlTable, base: Path) -> DatasetRecord:
-    record = _read_splits_or_share(section, _read_depth_and_preprocessing(section), "train")
-    record = _read_class_count_and_numbering(section, _read_column_names(section, record))
-    return replace(record, own=PARQUET, folder=_read_path(section, "parquet", base))
-
-
-def _read_table(section: TomlTable, base: Path) -> DatasetRecord:
-    return replace(
-        make_user_dataset_record("", 1, 1),  # the columns are counted later
+        record,
         own=TABLE,
-        folder=_read_path(section, "table", base),
+        folder=str(file),
         label_column=section.read_text("label_column", "label"),
         columns=section.read_texts("columns") if "columns" in section else (),
         share=section.read_number("test_share", 0.01, 0.9),
@@ -108,17 +126,15 @@ def _read_column_names(section: TomlTable, record: DatasetRecord) -> DatasetReco
     return replace(record, image_column=image, label_column=label)
 
 
-def _read_hub(section: TomlTable, base: Path) -> DatasetRecord:
+def _read_hub(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     hub, revision = section.read_text("hub"), section.read_text("revision")
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", hub):
-        raise CallerError(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
+        raise section.make_error(f"hub is '{hub}', expected OWNER/NAME as in the address of its page")
     if not re.fullmatch(r"[0-9a-f]{40}", revision):
-        raise CallerError(
-            f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
-        )
-    record = _read_splits_or_share(section, _read_depth_and_preprocessing(section), "train")
+        seen = f"revision is '{revision}', expected the 40 digits of a commit, so that the data stay the same"
+        raise section.make_error(f"{seen}; the data set's page on the hub lists commits under Files, History")
     return replace(
-        _read_column_names(section, record),
+        _read_column_names(section, _read_splits_or_share(section, record, "train")),
         hub=hub,
         revision=revision,
         config=section.read_text("config", ""),
@@ -128,32 +144,60 @@ def _read_hub(section: TomlTable, base: Path) -> DatasetRecord:
     )
 
 
-def _read_path(section: TomlTable, key: str, base: Path) -> str:
-    path, kind = (base / section.read_text(key)).resolve(), "file" if key == "table" else "folder"
-    if not (path.is_file() if key == "table" else path.is_dir()):
-        raise CallerError(
-            f"{key} is {path}, which is not a {kind}; write the path of a {kind}, relative to the suite's file"
-        )
-    return str(path)
+def _read_folder(section: TomlTable, key: str, base: Path) -> str:
+    folder = (base / section.read_text(key)).resolve()
+    if not folder.is_dir():
+        state = "a file" if folder.exists() else "missing"
+        remedy = "write the path of a folder, relative to the suite's file"
+        raise section.make_error(f"{key} is {state}: {folder}; {remedy}")
+    return str(folder)
+
+
+class PreprocessingRecord(NamedTuple):
+    """The preprocessing of photographs."""
+
+    resize: int  # pixels of the shorter side after resizing
+    crop: int  # side of the central square that is kept, in pixels
+    interpolation: str  # name of the resampling filter in Pillow
+    mean: tuple[float, ...]  # mean and std of each channel, for pixels in [0, 255]
+    std: tuple[float, ...]
 
 
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return a data set's record with the preprocessing of section `[data]`, for images with this many channels."""
     if "preprocessing" in section:
-        published = read_published_preprocessing(name := section.read_text("preprocessing"))
-        check_resizing(published.resize, published.size, published.interpolation)
-        if published.channels != channels or published.size > _MAX_SIZE:
-            seen = f"{name} is for images of {published.channels} channels and {published.size} pixels"
-            raise CallerError(f"{seen}, expected {channels} channels and at most {_MAX_SIZE} pixels per side")
-        return published
+        return _read_preprocessing_of_published_weights(section, channels)
     size = section.read_integer("size", 8, _MAX_SIZE)
     record = _read_normalisation(section, make_user_dataset_record("", channels, size))
     if "resize" not in section:
+        if "interpolation" in section:
+            raise section.make_error("has interpolation without resize; write resize = N (short side in pixels)")
         return replace(record, crop=section.read_number("crop", 0.1, 1.0, 1.0))
+    if "crop" in section:
+        why = "size is the side of the square that is cut out after resizing"
+        raise section.make_error(f"has crop and resize; leave crop out, because {why}")
     resize = section.read_integer("resize", 8, _MAX_RESIZE)
     interpolation = section.read_text("interpolation", DEFAULT_INTERPOLATION)
-    check_resizing(resize, record.size, interpolation)
+    with section.add_location_to_errors():
+        check_resizing(resize, record.size, interpolation)
     return replace(record, resize=resize, interpolation=interpolation)
+
+
+def _read_preprocessing_of_published_weights(section: TomlTable, channels: int) -> DatasetRecord:
+    name = section.read_text("preprocessing")
+    for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
+        if key in section:
+            raise section.make_error(f"has preprocessing and {key}; leave one of them out")
+    with section.add_location_to_errors():
+        published = read_published_preprocessing(name)
+        check_resizing(published.resize, published.crop, published.interpolation)
+    if len(published.mean) != channels or published.crop > _MAX_SIZE:
+        seen = f"{name} is for images of {len(published.mean)} channels and {published.crop} pixels"
+        raise section.make_error(f"{seen}, expected {channels} channels and at most {_MAX_SIZE} pixels per side")
+    record = make_user_dataset_record("", channels, published.crop)
+    return replace(
+        record, resize=published.resize, interpolation=published.interpolation, mean=published.mean, std=published.std
+    )
 
 
 def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
@@ -161,12 +205,17 @@ def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRec
         return record
     largest = section.read_number("range", 1, 255) if "range" in section else None
     mean, std = section.read_numbers("mean"), section.read_numbers("std")
-    mean, std = parse_mean_and_std(mean, std, largest, record.channels, "it")
+    with section.add_location_to_errors():
+        mean, std = parse_mean_and_std(mean, std, largest, record.channels, "it")
     return replace(record, mean=mean, std=std)
 
 
-def read_published_preprocessing(name: str) -> DatasetRecord:
-    """Return the preprocessing of published weights of torchvision or timm; raise CallerError if there is none."""
+def read_published_preprocessing(name: str) -> PreprocessingRecord:
+    """Return the preprocessing of published weights of torchvision or timm.
+
+    Raises:
+        CallerError: The library has no such weights, or their preprocessing does not crop the centre.
+    """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
         return _read_torchvision_preprocessing(*rest.partition("/")[::2])
@@ -175,23 +224,20 @@ def read_published_preprocessing(name: str) -> DatasetRecord:
     raise CallerError(f"preprocessing is '{name}', expected torchvision:NAME/WEIGHTS or timm:NAME")
 
 
-def _read_torchvision_preprocessing(network: str, weights: str) -> DatasetRecord:
+def _read_torchvision_preprocessing(network: str, weights: str) -> PreprocessingRecord:
     networks = import_module("roarbench.compute.torchvision_networks")
     preset: Any = networks.find_torchvision_weights(network, weights).transforms()
     (resize,), (crop,) = preset.resize_size, preset.crop_size
-    record = make_user_dataset_record("", len(preset.mean), crop)
-    mean, std = parse_mean_and_std(preset.mean, preset.std, 1, record.channels, f"torchvision:{network}")
-    return replace(record, resize=resize, interpolation=preset.interpolation.value, mean=mean, std=std)
+    moments = parse_mean_and_std(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
+    return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
 
 
-def _read_timm_preprocessing(network: str) -> DatasetRecord:
+def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
     timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(network)
     config = timm.get_pretrained_cfg(network)
     if config is None or config.crop_mode != "center":
         seen = f"timm:{network} " + (f"crops by {config.crop_mode}" if config else "has no preprocessing")
         raise CallerError(f"{seen}; write size, resize, interpolation, mean and std instead")
     channels, _, size = config.input_size
-    record = make_user_dataset_record("", channels, size)
-    mean, std = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
-    resize = math.floor(size / config.crop_pct)
-    return replace(record, resize=resize, interpolation=config.interpolation, mean=mean, std=std)
+    moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
+    return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)

@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
-from roarbench.common.text import fit_on_one_line, name_item
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.infer_dataset import infer_dataset
@@ -22,8 +22,6 @@ IMAGE_RECIPE, _TABLE_RECIPE = find_recipe("quick@2"), find_recipe("tabular@1")
 # tables with at most this many training rows get 20 explained networks, which take minutes; larger tables get 5
 _SMALL_TABLE = 5000
 _ROWS_SEEN = 20 * _SMALL_TABLE  # epochs times training rows of a larger table
-_IMAGE_ESTIMATORS = '"grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad"'
-_TABLE_ESTIMATORS = '"grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad"'
 
 
 def write_new_suite_file(
@@ -41,10 +39,13 @@ def write_new_suite_file(
     name = make_suite_name(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
+    location = os.path.relpath(record.folder, Path.cwd())
     if not record.folder.isprintable():
         seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
         raise CallerError(f"{seen}; rename the folder")
-    text = compose_suite_text(name, record, os.path.relpath(record.folder, Path.cwd()))
+    text = compose_suite_text(name, record, location)
+    if not record.tabular:
+        warn(_describe_augmentation(record))
     if network:
         line = f"name = {format_toml(network)}"
         text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
@@ -56,91 +57,135 @@ def write_new_suite_file(
 
 def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
     """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    items, tabular = f"{name_item(record.tabular)}s", record.tabular
-    seeds = 3 if not tabular else 20 if record.train_images <= _SMALL_TABLE else 5
-    network = (
-        '"mlp"  # two hidden layers of 64' if tabular else '"resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME'
-    )
-    estimators = _TABLE_ESTIMATORS if tabular else _IMAGE_ESTIMATORS
-    roar_controls, roar_levels = ('"controls", ', "[0.1, 0.5, 0.9]") if tabular else ("", "[0.9]")
-    data, recipe = "\n".join(_list_data_lines(record, location)), "\n".join(_list_recipe_lines(record))
+    text = (_compose_table_suite if record.tabular else _compose_image_suite)(name, record, location)
+    lines = [line.rpartition("  # ") for line in text.split("\n")]
+    width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
+    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
+
+
+def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
+    estimators = _join_toml_values("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+    lines = compose_recipe_lines(record.train_images, _choose_augmentation(record))
+    recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
+    comment = f"bits that the values use: white is 2^{record.depth} - 1"
+    depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
-about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test {items}"
+about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
-seeds = {seeds}  # training runs per row and level; each uses the maps of another explained network
-references = {seeds}  # explained networks; with only one, verdicts hold for this network only
+seeds = 3  # training runs per row and level; each uses the maps of another explained network
+references = 3  # explained networks; with only one, verdicts hold for this network only
+# tuned_on = "test"  # for a suite that has only matched gain, because training images then need no maps
 
 [data]
-{data}
+{_compose_location(record, location)}
+{_compose_split(record)}
+size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut out
+channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 
-[network]  # the network that is explained, and trained anew on degraded {items}
-name = {network}; or FILE.py:FUNCTION (docs/own-data.md)
+[network]  # the network that is explained, and trained anew on degraded images
+name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
 
 {recipe}
 
 # Each block is an experiment, the most important one first (docs/protocols.md). `roarbench estimators` lists all
 # estimators; "controls" are rankings, made with at most the predicted class, that estimators should beat
 
-[[block]]  # is accuracy lower under a map's own mask than under a matched mask of another {name_item(tabular)}?
+[[block]]  # is accuracy lower under a map's own mask than under a matched mask of another image?
 protocols = ["matched"]
 estimators = ["controls", {estimators}]
 
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
-estimators = [{roar_controls}{estimators}]  # the usual controls are always added
-levels = {roar_levels}  # a network is trained for each row, level and seed
+estimators = [{estimators}]  # random, sobel and random-blurred are always added
+levels = [0.9]  # fewer levels than above, as a network is trained for each row, level and seed
 """
 
 
-def _list_data_lines(record: DatasetRecord, location: str) -> Iterator[str]:
-    """Yield the lines of section `[data]`."""
-    kind = "table" if record.tabular else "images" if record.own == FOLDERS else "parquet"
-    yield f"{kind} = {format_toml(location)}  # relative to this file"
-    if record.image_column:
-        yield f"image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files"
-    if record.label_column:
-        yield f"label_column = {format_toml(record.label_column)}  # the classes, as numbers or as names"
-    if record.columns:
-        yield f"columns = {format_toml(record.columns)}  # the features"
-    if record.share:
-        yield f"test_share = {record.share:g}  # fraction of each class that is drawn for testing"
-        yield "seed = 0  # seed of the draw"
+def _choose_augmentation(record: DatasetRecord) -> Augmentation:
+    """Mirror colour images only, because a mirrored grey digit or spectrogram may belong to another class."""
+    return Augmentation.SHIFT if record.channels == 1 else Augmentation.SHIFT_FLIP
+
+
+def _describe_augmentation(record: DatasetRecord) -> str:
+    """Return the augmentation that the suite's file has, and when to change it, in a line for the user."""
+    if _choose_augmentation(record) is Augmentation.SHIFT:
+        other = 'without mirror images; write "shift-flip" if left-right mirror images belong to the same class'
     else:
-        yield f"train = {format_toml(record.train_split)}  # the training images"
-        yield f"test = {format_toml(record.test_split)}  # the test images"
-    if not record.tabular:
-        yield f"size = {record.size}  # pixels per side; the short side is scaled to this size, then the centre is cut"
-        yield f"channels = {record.channels}  # 3 for colour, 1 for grey"
-    if record.depth:
-        yield f"depth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1"
+        other = 'with left-right mirror images; write "shift" if they may belong to another class, as spectrograms do'
+    return f'augmentation = "{_choose_augmentation(record)}", {other}'
 
 
-def _list_recipe_lines(record: DatasetRecord) -> list[str]:
-    if not record.tabular:
-        # a mirrored grey digit or spectrogram may belong to another class
-        augmentation = Augmentation.SHIFT if record.channels == 1 else Augmentation.SHIFT_FLIP
-        return compose_recipe_lines(record.train_images, augmentation)
-    is_small = record.train_images <= _SMALL_TABLE
-    epochs = _TABLE_RECIPE.epochs if is_small else max(2, round(_ROWS_SEEN / record.train_images))
-    return _format_recipe_lines(_TABLE_RECIPE.title, epochs, _TABLE_RECIPE.batch, _TABLE_RECIPE.peak)
+def _join_toml_values(*names: str) -> str:
+    return ", ".join(map(format_toml, names))
 
 
-def compose_recipe_lines(images: int, augmentation: Augmentation) -> list[str]:
-    """Return the lines of section `[recipe]` for this many training images."""
+def _compose_location(record: DatasetRecord, location: str) -> str:
+    if record.own == FOLDERS:
+        return f"images = {format_toml(location)}  # one folder per class; relative to this file"
+    return f"""\
+parquet = {format_toml(location)}  # parquet files of images and labels; relative to this file
+image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
+label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
+
+
+def _compose_split(record: DatasetRecord) -> str:
+    if record.share:
+        return f"""\
+test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
+seed = 0  # seed of the draw of test images"""
+    noun = "folder" if record.own == FOLDERS else "split"
+    return f"""\
+train = {format_toml(record.train_split)}  # the {noun} of the training images
+test = {format_toml(record.test_split)}  # the {noun} of the test images"""
+
+
+def compose_recipe_lines(images: int, augmentation: Augmentation) -> dict[str, str]:
+    """Return the lines of a recipe for this many training images, each with its comment."""
     is_small = images < _SMALL_DATASET
     epochs = min(40, max(int(IMAGE_RECIPE.epochs), round(_IMAGES_SEEN / images)))
-    batch, peak = (32, 0.2) if is_small else (IMAGE_RECIPE.batch, IMAGE_RECIPE.peak)
-    comment = "flip mirrors left and right; or none, flip, shift, shift-flip, noise-flip, crop-flip"
-    lines = _format_recipe_lines(IMAGE_RECIPE.title, epochs, batch, peak)
-    return [*lines, f'augmentation = "{augmentation}"  # {comment}']
+    return {
+        "[recipe]": "how every network is trained; [reference_recipe] may differ",
+        f'like = "{IMAGE_RECIPE.title}"': "a recipe of roarbench; the lines below override its numbers",
+        f"epochs = {epochs}": "passes over the training images",
+        f"batch = {32 if is_small else IMAGE_RECIPE.batch}": "images per step",
+        f"peak = {0.2 if is_small else IMAGE_RECIPE.peak:g}": "learning rate after the warm-up",
+        f'augmentation = "{augmentation}"': "none, flip, shift, shift-flip, noise-flip or crop-flip",
+    }
 
 
-def _format_recipe_lines(title: str, epochs: float, batch: int, peak: float) -> list[str]:
-    return [
-        "[recipe]  # how every network is trained; [reference_recipe] may differ",
-        f'like = "{title}"  # a recipe of roarbench; the lines below override its numbers',
-        f"epochs = {epochs:g}  # passes over the training data",
-        f"batch = {batch}",
-        f"peak = {peak:g}  # learning rate after the warm-up",
-    ]
+def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
+    is_small = record.train_images <= _SMALL_TABLE
+    seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
+    shape = f"{record.classes:,} classes, {record.channels:,} columns"
+    estimators = _join_toml_values("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    features = "; every other column is a feature"
+    if record.columns:
+        comment = "the features; the columns that new-suite listed as left out are missing"
+        features = f"\ncolumns = {format_toml(record.columns)}  # {comment}"
+    return f"""\
+name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
+about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
+protocols = ["matched", "roar"]  # the experiments, the most important one first (docs/protocols.md)
+estimators = [{estimators}]
+# `roarbench estimators` lists all estimators; "controls" are rankings that estimators should beat; estimators that
+# need pixels are left out
+levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
+seeds = {seeds}  # training runs per row and level; each uses the maps of another explained network
+references = {seeds}  # explained networks: many show how much networks differ
+
+[data]
+table = {format_toml(location)}  # a parquet or CSV file, relative to this file
+label_column = {format_toml(record.label_column)}  # the classes{features}
+test_share = {record.share:g}  # fraction of each class that is drawn for testing
+seed = 0  # seed of the draw of test images
+
+[network]  # the network that is explained, and trained anew on degraded rows
+name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)
+
+[recipe]  # how every network is trained; [reference_recipe] may differ
+like = "{_TABLE_RECIPE.title}"  # a recipe of roarbench; the lines below override its numbers
+epochs = {epochs:g}  # passes over the training rows
+batch = {_TABLE_RECIPE.batch}  # rows per step
+peak = {_TABLE_RECIPE.peak:g}  # learning rate after the warm-up, by AdamW
+"""

@@ -43,23 +43,25 @@ _MAX_FILE_BYTES = 2**20  # of a Python file that defines a network
 
 
 def read_blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
-    """Return the blocks of a file's `[[block]]` tables, which take missing settings from the file's top level.
+    """Return the blocks of a file's `[[block]]` tables, or of the top-level settings if the file has no such table.
 
-    The usual controls of the data set come first in every block, unless the file has `add_controls = false`.
+    Settings that a table lacks are taken from the file's top level. The usual controls of the data set come first in
+    every block, unless the file has `add_controls = false`.
     """
     lists = _read_estimator_lists(top.read_section("lists"), dataset)
     default_controls = list_applicable_controls(dataset) if top.read_flag("add_controls", True) else ()
     tables = top.read_sections("block", _BLOCK_SETTINGS)
     blocks = tuple(block for table in tables for block in _read_block(table, dataset, lists, default_controls))
-    _refuse_missing_random(blocks)
+    _refuse_missing_random(top, blocks)
     return blocks
 
 
 def _read_estimator_lists(section: TomlTable, dataset: DatasetRecord) -> dict[str, tuple[str, ...]]:
     """Return the lists of estimators that blocks may name: built-in lists, and the lists in section `[lists]`."""
     lists = {"paper": PAPER_IDS, "controls": list_controls_to_beat(dataset.channels, dataset.tabular)}
-    if taken := [name for name in section if name in lists or name in ESTIMATORS]:
-        raise CallerError(f"[lists] has {taken[0]}, the name of a built-in list or estimator; write another name")
+    for name in section:
+        if name in lists or name in ESTIMATORS:
+            raise section.make_error(f"{name} is the name of a built-in list or estimator; write another name")
     return lists | {name: tuple(_expand_lists(section.read_texts(name), lists)) for name in section}
 
 
@@ -74,11 +76,11 @@ def _read_block(
     table: TomlTable, dataset: DatasetRecord, lists: Mapping[str, Iterable[str]], default_controls: Iterable[str]
 ) -> Iterator[Block]:
     """Yield the blocks of a table: one for each protocol, unit and fill."""
-    with table.check_in_block():
-        protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
-        levels = tuple(sorted(set(table.read_numbers("levels", 0.01, 1.0))))
-        seeds = table.read_integer("seeds", 1, MAX_SEEDS, 3)
-        units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
+    protocols, names = table.read_texts("protocols"), table.read_texts("estimators")
+    levels, seeds = table.read_and_sort_numbers("levels", 0.01, 1.0), table.read_integer("seeds", 1, MAX_SEEDS, 3)
+    units, fills = table.read_texts("units", (Unit.SCALAR,)), table.read_texts("fills", ("mean",))
+    table.refuse_unread_keys()
+    with table.add_location_to_errors():
         ids = (_read_usable_estimator_id(name, dataset) for name in _expand_lists(names, lists))
         estimators = tuple(dict.fromkeys((*default_controls, *ids)))
         fills = tuple(dict.fromkeys(map(find_recorded_fill_name, fills)))
@@ -91,14 +93,14 @@ def _read_block(
                 yield block
 
 
-def _refuse_missing_random(blocks: Iterable[Block]) -> None:
+def _refuse_missing_random(top: TomlTable, blocks: Iterable[Block]) -> None:
     """Refuse protocols without Random, except mask-only, because tables compare the other estimators with Random."""
     compared = [block for block in blocks if block.protocol.retrain is not ScoredNetwork.MASKS]
     with_random = {(block.protocol, block.unit, block.fill) for block in compared if "random" in block.estimators}
     for block in compared:
         if (block.protocol, block.unit, block.fill) not in with_random:
             seen = f"{block.protocol.name} lacks random, with which its rows are compared"
-            raise CallerError(f'{seen}; write "random" in its estimators, or remove add_controls = false')
+            raise top.make_error(f'{seen}; write "random" in its estimators, or remove add_controls = false')
 
 
 def _read_usable_estimator_id(name: str, dataset: DatasetRecord) -> str:
@@ -122,10 +124,12 @@ def read_given_networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
     """Read networks with given weights; raise CallerError if one is unknown or two have equal weights."""
     networks: dict[str, GivenNetwork] = {}
     for text in top.read_texts("networks"):
-        network = _parse_network_and_weights(text, base)
-        if network.given in networks:
-            raise CallerError(f"networks has '{text}' with the same weights as another network; list each network once")
-        networks[network.given] = network
+        with top.add_location_to_errors():
+            network = _parse_network_and_weights(text, base)
+            if network.given in networks:
+                seen = f"networks has '{text}' with the same weights as another network"
+                raise CallerError(f"{seen}; list each network once")
+            networks[network.given] = network
     return tuple(networks.values())
 
 
@@ -146,14 +150,17 @@ def _parse_network_and_weights(text: str, base: Path) -> GivenNetwork:
 
 
 def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Return the name in section `[network]`, the source of a user's file, and torchvision's weights at the start.
+    """Read section `[network]`; the path of the network's file is relative to `base`.
 
-    The path of the network's file is relative to `base`. Source and weights may be empty.
+    Returns:
+        The network's name; the Python source of a user's file, empty for other networks; and torchvision's weights at
+            the start of training, such as `torchvision:NAME/IMAGENET1K_V1`, empty for random weights.
     """
-    with section.check_in_block():
-        name, weights = section.read_text("name"), section.read_text("weights", "")
-        if weights and not name.startswith(_TORCHVISION):
-            raise CallerError(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
+    name, weights = section.read_text("name"), section.read_text("weights", "")
+    section.refuse_unread_keys()
+    if weights and not name.startswith(_TORCHVISION):
+        raise section.make_error(f"weights is '{weights}' and name is '{name}'; weights need name = 'torchvision:NAME'")
+    with section.add_location_to_errors():
         model, source = _read_network_name_and_source(name, base, "name is")
     return model, source, f"{name}/{weights}" if weights else ""
 
@@ -186,10 +193,11 @@ def read_published_weights_titles(top: TomlTable) -> tuple[str, ...]:
     """Return the titles of published weights, `explains`, which the suite explains instead of trained networks."""
     names = top.read_texts("explains", ())
     for name in names:
-        if name not in PUBLISHED_WEIGHTS:
-            raise UnknownName("reference", name, PUBLISHED_WEIGHTS)
+        with top.add_location_to_errors():
+            if name not in PUBLISHED_WEIGHTS:
+                raise UnknownName("reference", name, PUBLISHED_WEIGHTS)
     if names and "networks" in top:
-        raise CallerError("has both networks and explains; leave one of them out")
+        raise top.make_error("has both networks and explains; leave one of them out")
     return tuple(map(make_weights_title, names))
 
 
@@ -206,13 +214,15 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
     given = read_published_weights_titles(top)
     references = len(networks) or len(given) or top.read_integer("references", 1, MAX_SEEDS, 3)
     blocks = read_blocks(top, dataset)
-    maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
-    tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
+    with top.add_location_to_errors():
+        maps = read_choice(MapNumerics, "maps", top.read_text("maps", MapNumerics.FLOAT32))
+        tuned_on = read_choice(Split, "tuned_on", top.read_text("tuned_on", Split.TRAIN))
+    top.refuse_unread_keys()
     for used in (recipe, reference_recipe) if dataset.tabular else ():
         if used.augmentation is not Augmentation.NONE or used.sides != (1.0,):
             seen = f"{used.title} moves or shrinks images, but a table has no images"
-            raise CallerError(f'{seen}; write like = "tabular@1" under [recipe]')
-    _refuse_unsuitable_network_count(blocks, references)
+            raise top.make_error(f'{seen}; write like = "tabular@1" under [recipe]')
+    _refuse_unsuitable_network_count(top, blocks, references)
     _refuse_training_protocols(top, blocks, dataset)
     own_dataset = dataset if dataset.own or dataset.name not in DATASETS else None
     own = CustomSuite(blocks, references, own_dataset, source, ",".join(given))
@@ -235,27 +245,31 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
 
 
 def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
-    with section.check_in_block():
+    with section.add_location_to_errors():
         base = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[base.title.partition("(")[0]]
         values = {key: getattr(base, key) for key in SETTINGS if getattr(base, key) != getattr(table, key)}
         return change_recipe(table, values | section.take_unread_values() | ({"start": start} if start else {}))
 
 
-def _refuse_unsuitable_network_count(blocks: tuple[Block, ...], references: int) -> None:
+def _refuse_unsuitable_network_count(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     sibling_protocols = [block.protocol.name for block in blocks if block.protocol.scores_all_network_pairs]
     if sibling_protocols and not FEWEST_NETWORKS <= references <= MAX_COMPARED_NETWORKS:
-        seen = f"references is {references}, but {sibling_protocols[0]} compares networks with each other"
-        raise CallerError(f"{seen}; use {FEWEST_NETWORKS} to {MAX_COMPARED_NETWORKS} networks, such as 5")
+        setting = f"networks lists {references}" if "networks" in top else f"references is {references}"
+        seen = f"{setting}, but {sibling_protocols[0]} compares networks with each other"
+        raise top.make_error(f"{seen}; use {FEWEST_NETWORKS} to {MAX_COMPARED_NETWORKS} networks, such as 5")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not sibling_protocols:
         seen = f"references is {references} and seeds is {max(trained)}, but each seed uses only one reference"
-        raise CallerError(f"{seen}; write references = {max(trained)}, or seeds = {references}")
+        raise top.make_error(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
 def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], dataset: DatasetRecord) -> None:
     training_protocol = next((block.protocol.name for block in blocks if block.protocol.trains), "")
-    if training_protocol and ("networks" in top or dataset.test_only):
-        seen = "networks lists given weights" if "networks" in top else "[data] has only test images"
-        remedy = 'use protocols that train no network, such as "own-network" or "morf"'
-        raise CallerError(f"{seen}, but {training_protocol} trains networks; {remedy}")
+    alternative = "or protocols that train no network, such as"
+    if training_protocol and "networks" in top:
+        seen = f"networks lists given weights, but {training_protocol} trains networks"
+        raise top.make_error(f'{seen}; write name = "…" under [network], {alternative} "own-network"')
+    if training_protocol and dataset.test_only:
+        seen = f"{training_protocol} trains networks, but [data] has only test images"
+        raise top.make_error(f'{seen}; write train = "…" under [data], {alternative} "morf"')

@@ -27,10 +27,11 @@ FOLDER = Path(__file__).parents[1] / "suites"
 def read_builtin_suite(path: Path) -> SuiteSpec:
     """Return the suite that one of the package's TOML files describes."""
     top = parse_toml(path.read_text("utf-8"), path)
-    with top.check_in_block():
-        version = top.read_integer("version", 1, 9999)
-        dataset = find_dataset(top.read_section("data").read_text("known"))
-        return replace(read_suite_sections(top, dataset, path.parent), version=version, own=None)
+    version = top.read_integer("version", 1, 9999)
+    data = top.read_section("data")
+    dataset = find_dataset(data.read_text("known"))
+    data.refuse_unread_keys()
+    return replace(read_suite_sections(top, dataset, path.parent), version=version, own=None)
 
 
 def _read_suites() -> dict[tuple[str, int | str], SuiteSpec]:

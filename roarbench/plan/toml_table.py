@@ -5,11 +5,13 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from roarbench.common.errors import CallerError, UnknownName
-from roarbench.common.text import fit_on_one_line
+from roarbench.common.errors import CallerError, Hint, UnknownName
+
+_SIMILAR = 0.75  # minimum similarity, in [0, 1], of a misspelt key; `recipe` and `reference_recipe` have 0.55
 
 
 def format_toml(value: object) -> str:
@@ -67,16 +69,22 @@ class TomlTable:
         fits = _make_list_check(lambda value: isinstance(value, str))
         return tuple(dict.fromkeys(self._read_value(key, default, expected, fits)))
 
-    def read_numbers(self, key: str, low: float = -math.inf, high: float = math.inf) -> tuple[float, ...]:
-        """Return a list of numbers from `low` to `high`."""
-        limits = f" from {low:g} to {high:g}" if math.isfinite(high) else ""
-        expected = f"a list of numbers{limits}; write {{key}} = [0.5]"
+    def read_and_sort_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
+        """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
+        expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"
         fits = _make_list_check(lambda value: _is_number(value) and low <= value <= high)
-        return tuple(map(float, self._read_value(key, None, expected, fits)))
+        return tuple(sorted({float(number) for number in self._read_value(key, None, expected, fits)}))
+
+    def read_numbers(self, key: str) -> tuple[float, ...]:
+        """Return a list of numbers, unsorted."""
+        expected = "a list of numbers; write {key} = [0.485, 0.456, 0.406]"
+        return tuple(map(float, self._read_value(key, None, expected, _make_list_check(_is_number))))
 
     def read_section(self, key: str) -> "TomlTable":
         """Return the table with this key, or an empty table if there is none."""
         expected = "a table; write [{key}] on a line of its own, with its values below"
+        if key not in self._values:
+            self._refuse_misspelled_key(key, dict)
         value = self._read_value(key, {}, expected, lambda value: isinstance(value, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
@@ -87,6 +95,9 @@ class TomlTable:
         """
         common = {name: self._values[name] for name in shared if name in self._values}
         self._read_keys |= set(shared)
+        for name in shared:
+            if name not in common:
+                self._refuse_misspelled_key(name, object)
         if key not in self._values:
             return [TomlTable(common, self._where)]
         expected = "a list of tables; write [[{key}]] on a line of its own, with its values below"
@@ -99,27 +110,38 @@ class TomlTable:
         self._read_keys |= set(unread)
         return unread
 
+    def refuse_unread_keys(self) -> None:
+        """Raise CallerError if a key was not read, because roarbench does not know such a key."""
+        for key in self._values:
+            if key not in self._read_keys:
+                raise CallerError(f"{self._where}: {UnknownName('key', key, self._read_keys)}")
+
     @contextmanager
-    def check_in_block(self) -> Iterator[None]:
-        """Add the file and table to each CallerError of the block; refuse keys that the block has not read."""
+    def add_location_to_errors(self) -> Iterator[None]:
+        """Put the file and table in front of the message of each CallerError that the `with` block raises."""
         try:
             yield
-            for key in self._values:
-                if key not in self._read_keys:
-                    known = UnknownName("key", key, self._read_keys)
-                    raise CallerError(f"{known}; some keys exclude others (docs/own-data.md)")
         except CallerError as error:
-            has_location = str(error).startswith(self._where)
-            raise CallerError(str(error) if has_location else f"{self._where}: {error}", error.hint) from None
+            raise self.make_error(str(error), error.hint) from None
+
+    def make_error(self, seen: str, hint: Hint | None = None) -> CallerError:
+        """Return an error whose message begins with this file and table."""
+        return CallerError(f"{self._where}: {seen}", hint)
+
+    def _refuse_misspelled_key(self, key: str, kind: type) -> None:
+        unread = [name for name in self._values if name not in self._read_keys and isinstance(self._values[name], kind)]
+        for name in get_close_matches(key, unread, n=1, cutoff=_SIMILAR):
+            raise self.make_error(f"no key '{name}'; did you mean '{key}'?")
 
     def _read_value(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
         self._read_keys.add(key)
         value = self._values.get(key, default)
         if value is None:  # TOML has no null
-            raise CallerError(f"{self._where}: {key} is missing, expected {expected.format(key=key)}")
+            self._refuse_misspelled_key(key, object)
+            raise self.make_error(f"{key} is missing, expected {expected.format(key=key)}")
         if key in self._values and not fits(value):
-            shown = fit_on_one_line(repr(value), 60)
-            raise CallerError(f"{self._where}: {key} is {shown}, expected {expected.format(key=key)}")
+            shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"
+            raise self.make_error(f"{key} is {shown}, expected {expected.format(key=key)}")
         return value
 
 

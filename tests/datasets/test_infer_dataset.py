@@ -1,5 +1,6 @@
 """Inference of a data set from folders and files: splits, labels and columns of many names and types."""
 
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,15 @@ from PIL import Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, DataError
 from roarbench.datasets.catalogue import FOLDERS, PARQUET
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.datasets.undecoded_splits import open_undecoded_splits
+from roarbench.datasets.select_images import select_rows_of_split
+from roarbench.datasets.tabular import read_features_and_labels
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
+from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.toml_table import format_toml
 from tests.helpers.own_photos import TEXT, write_pictures
 from tests.helpers.tiny_set import png, write_rows
 
@@ -28,14 +34,14 @@ def infer_with_messages(folder):
 
 
 def assert_inference_fails(folder, message):
-    with pytest.raises(DataError, match=message) as refused:
+    with pytest.raises(DataError, match=message):
         infer_dataset(folder, print)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("names", "pairs"),
     [
+        ("train test", ["train test"]),
         ("TRAIN TEST", ["TRAIN TEST"]),
         ("Training Testing", ["Training Testing"]),
         ("seg_train seg_test seg_pred", ["seg_train seg_test"]),
@@ -43,6 +49,8 @@ def assert_inference_fails(folder, message):
         ("trainset testset", ["trainset testset"]),
         ("TrainImages TestImages", ["TrainImages TestImages"]),
         ("train2017 val2017", ["train2017 val2017"]),
+        ("train dev", ["train dev"]),
+        ("train eval", ["train eval"]),
         ("train val test", ["train test", "train val"]),
         ("train seg_test", []),
         ("train_station train_interior test_bench", []),
@@ -51,6 +59,11 @@ def assert_inference_fails(folder, message):
 )
 def test_find_split_pairs_matches_common_split_names(names, pairs):
     assert [" ".join(pair) for pair in find_split_pairs(names.split())] == pairs
+
+
+def test_is_split_name_rejects_other_words():
+    names = ("Train", "test_set", "seg_train", "cat", "trainer", "")
+    assert [name for name in names if is_bare_split_name(name)] == ["Train", "test_set"]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +77,9 @@ def test_find_split_pairs_matches_common_split_names(names, pairs):
 def test_infer_dataset_finds_split_folders(tmp_path, train, test, found):
     for number, name in enumerate((train, test)):
         write_pictures(tmp_path / "set" / name, 3 - number, number)
-    record, said = infer_with_messages(tmp_path / "set")
+    record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_split, record.test_split) == found
     assert (record.classes, record.train_images, record.test_images) == (3, 9, 6)
-    assert "15 of 15 inspected images are not square" in said
 
 
 def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
@@ -76,18 +88,29 @@ def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):
     (tmp_path / "set" / "test" / "0.png").write_bytes(IMAGE)
     record, said = infer_with_messages(tmp_path / "set")
     assert (Path(record.folder).name, record.share, record.train_images, record.test_images) == ("train", 0.3, 9, 3)
-    assert "test has no class folders" in said
+    assert "test has no class folders; test images are drawn from 'train'" in said
     write_pictures(tmp_path / "set" / "val", 2)
     record, said = infer_with_messages(tmp_path / "set")
     assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
 
 
+def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
+    write_pictures(tmp_path / "set", 4)
+    assert "separate classes" not in infer_with_messages(tmp_path / "set")[1]
+    first = sorted(each for each in (tmp_path / "set").iterdir() if each.is_dir())[0]
+    write_pictures(tmp_path / "other", 4)
+    (tmp_path / "other" / first.name).rename(tmp_path / "set" / first.name.swapcase())
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.classes == 4
+    listed = ", ".join(f"'{name}'" for name in sorted((first.name, first.name.swapcase())))
+    assert f"warning: {listed} are separate classes; if they are one class, merge their folders" in said
+
+
 def test_class_folder_named_like_split_is_rejected(tmp_path):
-    names = ("Train", "test_set", "seg_train", "cat", "trainer", "")
-    assert [name for name in names if is_bare_split_name(name)] == ["Train", "test_set"]
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
-    assert_inference_fails(tmp_path / "set", "has the folder 'train', named like a split, .* if 'train' is a class, ")
+    seen = "has the folder 'train', named like a split, beside blue, green; name the split .*; if 'train' is a class, "
+    assert_inference_fails(tmp_path / "set", seen)
     path = tmp_path / "set.toml"
     path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
     assert read_suite(path).dataset_record.classes == 3  # a suite file may declare the folder as a class
@@ -96,62 +119,129 @@ def test_class_folder_named_like_split_is_rejected(tmp_path):
         read_suite(path)
 
 
-def test_infer_dataset_follows_links_and_reports_skipped_files(tmp_path):
+def test_infer_dataset_follows_links_but_not_loops(tmp_path):
     write_pictures(tmp_path / "set")
+    (tmp_path / "set" / "red" / "00.png").rename(tmp_path / "moved.png")
     (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "set" / "red" / "00.png").rename(tmp_path / "elsewhere" / "00.png")
+    (tmp_path / "moved.png").rename(tmp_path / "elsewhere" / "00.png")
     (tmp_path / "set" / "red" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "set" / "red" / "loop").symlink_to(tmp_path / "set")
+    record, _ = infer_with_messages(tmp_path / "set")
+    assert record.train_images + record.test_images == 24
+    (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    assert_inference_fails(tmp_path / "set", "gone.png is a link to a missing file; repair or remove the link")
+
+
+def test_infer_dataset_reports_skipped_files_and_ignores_macosx_folder(tmp_path):
+    write_pictures(tmp_path / "set")
     (tmp_path / "set" / "__MACOSX").mkdir()
     for name in ("a.heic", "b.heic", "notes.txt", ".DS_Store"):
         (tmp_path / "set" / "red" / name).write_bytes(b"x")
     for ending in ("avif", "jfif"):
         Image.new("RGB", (10, 9)).save(tmp_path / "set" / "red" / f"one.{ending}", "JPEG")
-    (tmp_path / "set" / "red" / "loop").symlink_to(tmp_path / "set")
     record, said = infer_with_messages(tmp_path / "set")
-    assert (record.own, record.classes, record.train_images + record.test_images) == (FOLDERS, 3, 26)
+    assert (record.classes, record.train_images + record.test_images) == (3, 26)
     assert "files without the ending of an image file are left out: 2 .heic, 1 .txt" in said
 
 
-def write_parquet_split(folder, labels, split="train", images=None):
+@pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
+def test_new_suite_file_has_depth_of_deep_grey_images(working_folder, scale, depth):
+    for name in ("a", "b"):
+        (working_folder / "set" / name).mkdir(parents=True)
+        for number in range(2):
+            values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
+            image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
+            image.save(working_folder / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
+    path = write_new_suite_file(working_folder / "set")
+    record = read_suite(path).dataset_record
+    assert (record.depth, record.channels) == (depth, 1)
+    pixels = decode_dataset(record, working_folder / "store").train.pixels
+    np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
+    path.write_text(path.read_text().replace("depth =", "# depth ="))
+    if depth != 16:
+        with pytest.raises(DataError, match=f"but are read as 16 bits; write depth = {depth} under"):
+            decode_dataset(read_suite(path).dataset_record, working_folder / "store")
+
+
+def write_parquet_split(folder, labels, split="train", images=None, columns=("image", "label")):
     folder.mkdir(parents=True, exist_ok=True)
     pictures = [IMAGE] * len(labels) if images is None else images
-    pq.write_table(pa.table({"image": pictures, "label": labels}), folder / f"{split}-00000-of-00001.parquet")
+    pq.write_table(pa.table({columns[0]: pictures, columns[1]: labels}), folder / f"{split}-00000-of-00001.parquet")
 
 
 WORDS = ["cat", "ant", "cat", "ant"]
 
 
 @pytest.mark.parametrize(
-    "labels",
+    ("labels", "numbers"),
     [
-        pa.array(WORDS, pa.large_string()),
-        pa.array(WORDS, pa.string_view()),
-        pa.array(WORDS).dictionary_encode(),
-        pa.array([True, False, True, False]),
-        pa.array([1.0, 0.0, 1.0, 0.0]),
-        pa.array([1, 0, 1, 0], pa.uint8()),
+        (pa.array(WORDS, pa.large_string()), [1, 0, 1, 0]),
+        (pa.array(WORDS, pa.string_view()), [1, 0, 1, 0]),
+        (pa.array(WORDS).dictionary_encode(), [1, 0, 1, 0]),
+        (pa.array([1, 0, 1, 0], pa.uint8()).dictionary_encode(), [1, 0, 1, 0]),
+        (pa.array([True, False, True, False]), [1, 0, 1, 0]),
+        (pa.array([1.0, 0.0, 1.0, 0.0]), [1, 0, 1, 0]),
+        (pa.array([1, 0, 1, 0], pa.uint8()), [1, 0, 1, 0]),
     ],
-    ids=lambda value: str(value.type),
+    ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_infer_dataset_reads_parquet_labels_of_every_type(tmp_path, labels):
+def test_infer_dataset_reads_parquet_labels_of_every_type(tmp_path, labels, numbers):
     for split in ("train", "test"):
         write_parquet_split(tmp_path / "set", labels, split)
     record, _ = infer_with_messages(tmp_path / "set")
     assert (record.own, record.label_column, record.classes) == (PARQUET, "label", 2)
-    assert open_undecoded_splits(record, None)[Split.TEST].labels.tolist() == [1, 0, 1, 0]
+    assert open_undecoded_splits(record, None)[Split.TEST].labels.tolist() == numbers
 
 
 def test_infer_dataset_replaces_test_split_with_hidden_labels(tmp_path):
     write_parquet_split(tmp_path / "set", [0, 1] * 4)
-    for hidden in ([-1] * 4, pa.array([None] * 4, pa.int64()), pa.array([], pa.int64())):
+    for hidden in ([-1] * 4, pa.array([None] * 4, pa.int64())):
         write_parquet_split(tmp_path / "set", hidden, "test")
         record, said = infer_with_messages(tmp_path / "set")
         assert (record.train_split, record.share) == ("train", 0.3)
         assert "the split 'test' has no labels; test images are drawn from 'train'" in said
+    write_parquet_split(tmp_path / "set", pa.array([], pa.int64()), "test")
+    said = infer_with_messages(tmp_path / "set")[1]
+    assert "the split 'test' has no rows; test images are drawn from 'train'" in said
     write_parquet_split(tmp_path / "set", [0, 1], "validation")
     record, said = infer_with_messages(tmp_path / "set")
     assert (record.test_split, record.test_images) == ("validation", 2)
-    assert "the split 'test' has no labels; 'validation' is used" in said
+    assert "the split 'test' has no rows; 'validation' is used" in said
+    write_parquet_split(tmp_path / "set", [-1] * 4, "test")
+    text = compose_suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
+    (tmp_path / "set.toml").write_text(text)
+    words = "has the label -1, which usually means withheld labels; name a split with labels"
+    with pytest.raises(CallerError, match=words):
+        read_suite(tmp_path / "set.toml")
+
+
+@pytest.mark.parametrize(("labels", "lack"), [(pa.array([], pa.int64()), "rows"), ([-1, -1], "labels")])
+def test_infer_dataset_rejects_training_split_without_rows_or_labels(tmp_path, labels, lack):
+    write_parquet_split(tmp_path, [0, 1] * 4, "test")
+    write_parquet_split(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
+    assert_inference_fails(tmp_path, f"the split 'train' has no {lack}; expected images with labels to train on")
+
+
+CARD = """---
+configs:
+- config_name: first
+  data_files: [{split: train, path: a/train-*}]
+- config_name: second
+  data_files: [{split: train, path: b/train-*}]
+---
+"""
+
+
+def test_hub_copy_with_several_configurations_is_rejected(tmp_path):
+    """No configuration is the default; a suite file raises the same error."""
+    for name in "ab":
+        write_parquet_split(tmp_path / "set" / name, [0, 1] * 4)
+    (tmp_path / "set" / "README.md").write_text(CARD)
+    said = "set has several configurations: first, second; name the folder that holds the files of one configuration$"
+    assert_inference_fails(tmp_path / "set", said)
+    record, _ = infer_with_messages(tmp_path / "set" / "a")
+    with pytest.raises(DataError, match=said):
+        open_undecoded_splits(record, tmp_path / "set")
 
 
 def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path):
@@ -159,29 +249,28 @@ def test_infer_dataset_finds_parquet_splits_and_requires_training_split(tmp_path
         write_parquet_split(tmp_path / "set" / name, labels, "data")
     record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_images, record.test_images) == (4, 2)
-    write_parquet_split(tmp_path / "set" / "Train", [-1] * 4, "data")
-    assert_inference_fails(tmp_path / "set", "the split 'train' has no labels")
     write_parquet_split(tmp_path / "only", [0, 1], "test")
     assert_inference_fails(tmp_path / "only", "has the splits test, but no training split; name training files train-")
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        (
-            {"train-00000-of-00003": [0, 1, 0, 1], "train-00002-of-00003": [0, 1]},
-            "has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003",
-        ),
-        (
-            {"train-00000-of-00002": [0, 1], "train-00001-of-00002": ["a", "b"]},
-            "has strings as labels in one file and numbers in another",
-        ),
-    ],
-)
-def test_infer_dataset_rejects_inconsistent_parquet_files(tmp_path, files, message):
-    for name, labels in files.items():
-        write_rows(tmp_path / "set" / f"{name}.parquet", [IMAGE] * len(labels), labels)
-    assert_inference_fails(tmp_path / "set", message)
+def test_infer_dataset_rejects_missing_parquet_file_of_split(tmp_path):
+    for number in (0, 2):
+        write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
+    words = "has 2 of the 3 files of 'train'; download the missing files: train-00001-of-00003"
+    assert_inference_fails(tmp_path / "set", words)
+
+
+def test_infer_dataset_rejects_mixed_label_types_across_files(tmp_path):
+    for number, labels in enumerate(([0, 1], ["a", "b"])):
+        write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
+    seen = "'label' has strings in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
+    assert_inference_fails(tmp_path / "set", seen)
+
+
+def test_infer_dataset_ignores_parquet_file_without_images(tmp_path):
+    write_pictures(tmp_path / "set")
+    pq.write_table(pa.table({"file": ["a"], "width": [3]}), tmp_path / "set" / "statistics.parquet")
+    assert infer_with_messages(tmp_path / "set")[0].own == FOLDERS
 
 
 def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
@@ -189,47 +278,108 @@ def test_infer_dataset_rejects_git_lfs_pointers(tmp_path):
     for path in (tmp_path / "set" / "train-00000-of-00001.parquet", tmp_path / "rows.csv"):
         path.write_bytes(POINTER)
     for place in ("set", "rows.csv"):
-        assert_inference_fails(tmp_path / place, "is a pointer of Git LFS, not the file itself; run `git lfs pull`")
+        words = "is a pointer of Git LFS, not the file itself; run `git lfs pull` there"
+        assert_inference_fails(tmp_path / place, words)
 
 
-def test_infer_dataset_describes_table(tmp_path):
-    """Left out are text, row numbers, gaps and constants; repeated rows and ids are named."""
+def test_infer_dataset_reports_skipped_table_columns(tmp_path):
     path = tmp_path / "rows.csv"
-    rows = [f"{i},{i},{i * i / 2},{'?' if i == 3 else i},x{i},7,{'' if i == 2 else i},{i % 2}\n" for i in range(20)]
-    path.write_text("".join(["id,patient,measure,stray,text,site,gap,y\n", *rows]))
+    rows = [f"{i},{i},{i * i},{'?' if i == 3 else i},x{i},{i % 2}\n" for i in range(8)]
+    path.write_text("".join(["id,a,b,c,d,y\n", *rows]))
     record, said = infer_with_messages(path)
+    assert record.columns == ("a", "b")
+    assert "column 'c' is left out: it holds '?' in 1 of 8 rows and numbers in the other rows" in said
+    assert "columns left out, because they hold text: 'd'" in said
+
+
+def write_patients(path, rows, labels):
+    """Write a table with ids, an index, a constant site and a measure; `rows` are the patients of the rows."""
+    lines = [f"{i},{100_001 + i},7,{i / 8},{label}\n" for i, label in zip(rows, labels, strict=True)]
+    path.write_text("".join(["index,patient,site,measure,outcome\n", *lines]))
+    return path
+
+
+@pytest.mark.parametrize("place", ["spectrograms.npz", "folder/rising/1.npy"])
+def test_infer_dataset_points_from_arrays_to_python(tmp_path, place):
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_bytes(b"")
+    with pytest.raises(DataError, match=r"is a file of arrays; in Python, rb\.Suite\.from_arrays takes arrays"):
+        infer_dataset(tmp_path / place.partition("/")[0], print)
+
+
+def test_infer_dataset_names_ids_and_constant_columns(tmp_path):
+    record, said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), ["home", "ward"] * 10))
     assert record.columns == ("patient", "measure")
-    assert "classes in column 'y': '0' 50.0%, '1' 50.0%" in said
+    assert "columns left out, because their names are those of row numbers: 'index'" in said
+    assert "columns left out, because all rows have one value: 'site'" in said
     assert (
-        "columns left out: 'id' (row numbers), 'stray' (text such as '?'), 'text' (text such as 'x0'), "
-        "'site' (one value in all rows), 'gap' (missing or infinite in 1 of 20 rows)"
-    ) in said
-    assert "column 'patient' has a different whole number in every row" in said
-    assert "column 'measure' has" not in said and "same features" not in said
-    path.write_text("".join(["id,patient,measure,stray,text,site,gap,y\n", *rows, *rows]))
-    assert "12 of 12 test rows" not in (said := infer_with_messages(path)[1]) and "test rows have the same feat" in said
+        "rows.csv: column 'patient' has a different whole number in every row that is not repeated, as ids have" in said
+    )
+    assert "column 'measure' has a different" not in said and "test rows have" not in said
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,y\n" + "x,0\nz,1\n" * 4, "rows.csv has no column of numbers that differ between rows"),
-        ("a,b,c\n1,2,0.5\n3,4,0.7\n", "column 'c' holds double; .*; name the class column 'label' if it is another"),
-        ("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n", "rows.csv has no column of numbers"),
-    ],
-)
-def test_infer_dataset_rejects_table_without_features_or_classes(tmp_path, text, said):
-    (tmp_path / "rows.csv").write_text(text)
-    assert_inference_fails(tmp_path / "rows.csv", said)
+def test_infer_dataset_counts_repeated_rows_in_both_splits(tmp_path):
+    path = write_patients(tmp_path / "rows.csv", [*range(20), *range(20)], ["home", "ward"] * 20)
+    record, said = infer_with_messages(path)
+    values, labels = read_features_and_labels(path, record)
+    train, test = (values[select_rows_of_split(record, split, labels)].tolist() for split in Split)
+    repeated = sum(row in train for row in test)
+    assert 0 < repeated < len(test)
+    assert f"warning: rows.csv: {repeated} of 12 test rows have the same features as a training row; delete" in said
+    assert "column 'patient' has a different whole number" in said, "rows of one patient are alike"
+    many = write_patients(tmp_path / "many.csv", [*range(5)] * 8, ["home", "ward"] * 20)
+    assert "has a different whole number" not in infer_with_messages(many)[1], "five values are not ids"
 
 
-def test_infer_dataset_names_damaged_images_and_missing_folder(tmp_path):
-    folder = write_pictures(tmp_path / "photos")
-    for name in ("blue/00", "green/00", "green/01"):
-        (folder / f"{name}.png").write_bytes(b"no image")
-    cut = folder / "blue" / "01.png"
-    cut.write_bytes(cut.read_bytes()[:150])
-    said = "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1"
-    assert_inference_fails(folder, said)
-    assert_inference_fails(tmp_path / "nothing", "nothing is missing; name a folder of class folders")
-    assert_inference_fails(folder / "red", "red has no class folders; put the images of each class into a folder")
+def test_infer_dataset_lists_classes_and_warns_of_alike_names(tmp_path):
+    labels = ["home"] * 10 + ["Home"] * 4 + ["home "] * 2 + ["ward"] * 4
+    said = infer_with_messages(write_patients(tmp_path / "rows.csv", range(20), labels))[1]
+    assert "classes in column 'outcome': 'home' 50.0%, 'Home' 20.0%, 'ward' 20.0%, 'home ' 10.0%" in said
+    assert "warning: 'Home', 'home', 'home ' are separate classes; if they are one class, spell them alike" in said
+
+
+@pytest.mark.parametrize(("first", "warned"), [("1,2.5,0", True), ("1,2.5,y", False)])
+def test_infer_dataset_warns_of_table_without_column_names(tmp_path, first, warned):
+    path = tmp_path / "rows.csv"
+    path.write_text(first + "\n" + "1,2,0\n3,4,1\n" * 4)
+    warning = "rows.csv: the first row, '1', '2.5', '0', was read as column names; add a row of names before it"
+    assert (warning in infer_with_messages(path)[1]) is warned
+
+
+def test_parquet_table_accepts_numeric_column_names_without_warning(tmp_path):
+    pq.write_table(pa.table({"0": [1.5, 2.5] * 4, "1": [2.5, 1.5] * 4, "2": [0, 1] * 4}), tmp_path / "rows.parquet")
+    assert "first row" not in infer_with_messages(tmp_path / "rows.parquet")[1]
+
+
+def test_infer_dataset_rejects_table_without_numeric_column(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + "x,0\nz,1\n" * 4)
+    words = "rows.csv has no column of numbers that differ between rows beside its class column 'y'; name a"
+    assert_inference_fails(path, words)
+
+
+@pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
+def test_new_suite_file_escapes_folder_and_class_names(working_folder, text):
+    folder = write_pictures(working_folder / text)
+    (folder / "red").rename(folder / f"red {text}")
+    assert read_suite(write_new_suite_file(folder)).dataset_record.folder == str(folder)
+
+
+def test_new_suite_file_escapes_column_names(working_folder):
+    write_parquet_split(working_folder / "set", WORDS, columns=('im"age', "la\\bel"))
+    record = read_suite(write_new_suite_file(working_folder / "set")).dataset_record
+    assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
+    assert add_class_and_image_counts(record).classes == 2
+    assert tomllib.loads(f"x = {format_toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
+def test_new_suite_file_rejects_unprintable_folder_name(working_folder, name):
+    with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
+        write_new_suite_file(write_pictures(working_folder / name))
+    assert not list(working_folder.glob("*.toml"))
+
+
+@pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])
+def test_format_toml_round_trips_special_characters(text):
+    assert tomllib.loads(f"x = {format_toml([text])}") == {"x": [text]}

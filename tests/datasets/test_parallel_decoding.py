@@ -2,10 +2,13 @@
 
 import errno
 import json
+import multiprocessing
 import os
 import shutil
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -18,6 +21,8 @@ from roarbench.datasets import decode_dataset as loading
 from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import open_decoded
+from roarbench.datasets.parallel_decoding import DecodingProgress
+from tests.helpers.elsewhere import run_python
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
 
 
@@ -33,6 +38,7 @@ def test_decode_dataset_stores_pixels_and_reuses_them(decode, monkeypatch):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
         assert images.labels.tolist() == TINY_LABELS[split]
         assert (images.pixels.dtype, images.labels.dtype, images.truth) == (np.uint8, np.int64, None)
+    assert (data.record, data.limit) == (TINY, None)
     pixels = tiny_pixels()["train"].astype(np.float64)
     np.testing.assert_allclose((data.mean, data.std), (pixels.mean((0, 1, 2)), pixels.std((0, 1, 2))), rtol=1e-12)
     data.train.pixels[0, 0, 0, 0] ^= 255  # does not reach the store
@@ -41,9 +47,11 @@ def test_decode_dataset_stores_pixels_and_reuses_them(decode, monkeypatch):
     assert (again.fingerprint, again.folder, again.mean) == (data.fingerprint, data.folder, data.mean)
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
     manifest = data.folder / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"splits": {}}))
-    with pytest.raises(StoreError, match="is not a decoded data set"):
-        open_decoded(data.folder)
+    whole = json.loads(manifest.read_text())
+    for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
+        manifest.write_text(json.dumps(whole | damage))
+        with pytest.raises(StoreError, match="is not a decoded data set"):
+            open_decoded(data.folder)
 
 
 def test_decode_dataset_uses_separate_folders_per_source_and_limit(decode, tiny_folder, tmp_path):
@@ -74,16 +82,49 @@ def test_limit_decodes_only_first_images_of_each_class(decode, tiny_folder, monk
     np.testing.assert_allclose(data.mean, kept.mean(axis=(0, 1, 2)), rtol=1e-12)
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_images_that_are_only_for_testing_are_decoded_and_counted_once(links, tiny_folder, tmp_path, monkeypatch):
+    write_split(tiny_folder, "test", [png(image[..., 0]) for image in tiny_pixels()["test"]], TINY_LABELS["test"])
+    record = replace(TINY, train_split="test", train_images=TINY.test_images)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", Mock(side_effect=OSError(errno.EOPNOTSUPP, "no links here")))
+    decode_image = Mock(wraps=parallel_decoding.decode_image)
+    monkeypatch.setattr(parallel_decoding, "decode_image", decode_image)
+    report = Mock()
+    data = decode_dataset(record, tmp_path / "store", tiny_folder, report_progress=report)
+    assert decode_image.call_count == report.call_args.args[0].total == record.test_images
+    assert list(data.repairs.values()) == [record.test_images]
+    grey = tiny_pixels()["test"][..., :1].repeat(3, axis=3).transpose(0, 3, 1, 2)
+    for images in (data.train, data.test):
+        np.testing.assert_array_equal(images.pixels, grey)
+        assert images.labels.tolist() == TINY_LABELS["test"]
+    np.testing.assert_allclose(data.mean, grey.mean((0, 2, 3)), rtol=1e-12)
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
-    ("module", "step"), [(parallel_decoding, "decode_image"), (loading, "_compute_moments"), (Path, "rename")]
+    ("module", "step"),
+    [
+        (parallel_decoding, "decode_image"),
+        (parallel_decoding, "_count_repairs_and_values"),
+        (loading, "_compute_moments"),
+        (Path, "rename"),
+    ],
 )
-def test_decode_dataset_publishes_no_half_decoded_folder(module, step, decode, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(module, step, Mock(side_effect=SystemExit))
+def test_decode_dataset_recovers_after_kill_at_any_step(module, step, decode, tmp_path):
+    store = tmp_path / "store"
+
+    def end_on_the_way():
+        setattr(module, step, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         decode()
-    assert not [path for path in tmp_path.glob("store/*/manifest.json") if path.parent.suffix != ".partial"]
+
+    killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
     np.testing.assert_array_equal(decode().train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
-    assert not list(tmp_path.glob("store/*.partial"))
+    assert not list(store.glob("*.partial"))
 
 
 def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):
@@ -104,23 +145,31 @@ def test_concurrent_decode_dataset_calls_decode_once(decode, monkeypatch):
 def test_decode_dataset_raises_store_error_when_disk_is_full(decode, tmp_path, monkeypatch):
     """18 images of 192 bytes take 3,456 bytes; the next call resumes from the decoded parts."""
     room, full = shutil.disk_usage(tmp_path), Mock(side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    short, free_some = Mock(return_value=room._replace(free=3455)), "but only 0 MiB are free; free disk space or use"
     for place, name, instead, said in (
-        (parallel_decoding.shutil, "disk_usage", Mock(return_value=room._replace(free=3455)), "only 0 MiB are free"),
+        (parallel_decoding.shutil, "disk_usage", short, f"no space left in .*; tiny takes 0 MiB, {free_some}"),
         (parallel_decoding.os, "fsync", full, "cannot write .*: No space left on device"),
-        (loading, "flush_to_disk", full, "cannot write .*: No space left on device"),
+        (loading, "flush_to_disk", full, "no space left in .*; tiny takes .* MiB; fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
             patch.setattr(place, name, instead)
             decode()
+        assert name != "disk_usage" or not list((tmp_path / "store").rglob("*.bin"))
     monkeypatch.setattr(parallel_decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))
     assert decode().train.pixels.any()
 
 
+def rewrite_train_split(images, labels, columns=("img", "label")):
+    return lambda folder: write_split(folder, "train", images, labels, columns)
+
+
 IMAGES, LABELS = tiny_images("train"), TINY_LABELS["train"]
 CHANGES = {
-    "other images": lambda folder: write_split(folder, "train", IMAGES[::-1], LABELS),
-    "other columns": lambda folder: write_split(folder, "train", IMAGES, LABELS, ("a", "b")),
+    "other images": rewrite_train_split(IMAGES[::-1], LABELS),
+    "fewer images": rewrite_train_split(IMAGES[:3], LABELS[:3]),
+    "other columns": rewrite_train_split(IMAGES, LABELS, ("a", "b")),
     "a file more": lambda folder: (folder / "new.parquet").touch(),
+    "a file less": lambda folder: (folder / "train-00000-of-00001.parquet").unlink(),
     "a short file": lambda folder: os.truncate(folder / "train-00000-of-00001.parquet", 200),
     "nothing": shutil.rmtree,
 }
@@ -130,9 +179,15 @@ CHANGES = {
 def test_decode_dataset_rejects_source_that_changes_while_read(change, decode, tiny_folder, tmp_path):
     """Otherwise the store would mix images of both states, or black ones, under the name of the first."""
     changes = [CHANGES[change]]  # applied once, at the first progress report
-    with pytest.raises(DataError, match="^cannot read|were changed while they were read|is not a folder"):
+    with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
         decode(report_progress=lambda progress: changes and changes.pop()(tiny_folder))
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
+
+
+def test_decode_dataset_names_store_inside_data(tiny_folder):
+    """Files that roarbench writes into the folder of images change the identity of the images."""
+    with pytest.raises(DataError, match="were changed while they were read; choose a --store outside --data"):
+        decode_dataset(TINY, tiny_folder / "store", tiny_folder)
 
 
 # Data set of 1,200 images in row groups of 100
@@ -178,9 +233,17 @@ def test_decode_dataset_resumes_interrupted_decoding(tmp_path, monkeypatch):
     seen: list[str] = []
     decode = parallel_decoding.decode_part
     monkeypatch.setattr(parallel_decoding, "decode_part", lambda part: seen.append(part.name) or decode(part))
-    again = decode_dataset(MANY, tmp_path / "store", source)
+    told: list[DecodingProgress] = []
+
+    def note(progress):
+        told.append(progress)
+        parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # the cut-off line is gone
+        assert len(parts) == len(written) + len(seen)
+
+    again = decode_dataset(MANY, tmp_path / "store", source, report_progress=note)
     assert not set(seen) & set(written)
     assert len(seen) + len(written) == 13
+    assert told[0].done == sum(int(name.split()[2]) for name in written)
     monkeypatch.undo()
     monkeypatch.setattr(parallel_decoding, "PARTS_PER_WORKER", 1)  # so that two processes share the 13 parts
     assert get_contents(again) == get_contents(decode_dataset(MANY, tmp_path / "other", source, workers=2))
@@ -194,7 +257,7 @@ def test_damaged_images_are_counted_and_keep_their_position(tmp_path):
     images[3] = png(PIXELS[3, ..., 0])  # in both splits
     images[700] = b""
     data = decode_dataset(MANY, tmp_path / "store", write_many_images(tmp_path / "odd", images))
-    assert data.repairs == {"of another colour space": 3, "unreadable": 1}
+    assert data.repairs == {"grey": 3, "unreadable": 1}
     expected = PIXELS.transpose(0, 3, 1, 2).copy()
     for grey in (3, 250):
         expected[grey] = expected[grey, 0]
@@ -205,3 +268,34 @@ def test_damaged_images_are_counted_and_keep_their_position(tmp_path):
     said = r"2 of 1200 images of tiny \(train\) cannot be decoded completely: image 170, image 700 \(1 truncated, 1 unr"
     with pytest.raises(DataError, match=said):
         decode_dataset(MANY, tmp_path / "store", write_many_images(tmp_path / "bad", images))
+
+
+MEASURED = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tests.helpers.tiny_set import TINY
+from roarbench.datasets.decode_dataset import decode_dataset
+def mebibytes(kind):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(kind)) / 1024
+few, many = (replace(TINY, train_images=count, test_images=6, size=224) for count in (64, 512))
+decode_dataset(few, Path("store"), Path("few"))
+peak, used = mebibytes("VmHWM:"), mebibytes("RssAnon:")
+data = decode_dataset(many, Path("store"), Path("many"))
+print(mebibytes("VmHWM:") - peak)
+assert data.train.pixels.nbytes == 512 * 3 * 224 * 224
+assert data.train.pixels.max() > 0
+print(mebibytes("RssAnon:") - used)
+"""
+
+
+@pytest.mark.slow
+def test_decode_dataset_memory_is_bounded_for_any_number_of_images(tmp_path):
+    """Of 74 MiB of pixels, decoding holds 9 at a time, and reading none: pages of files can be dropped."""
+    image = encode_many_images()[0]
+    write_many_images(tmp_path / "few", [image] * 64)
+    write_many_images(tmp_path / "many", [image] * 512)
+    said = run_python(MEASURED, folder=tmp_path)
+    decoding_took, reading_took = (float(line) for line in said.split())
+    assert decoding_took < 48
+    assert reading_took < 16

@@ -31,7 +31,7 @@ def test_check_image_limit_rejects_too_few_images():
     """Small data sets keep all classes; data sets of 100 or more classes may lack some."""
     for name, least in (("imagenette", 10), ("imagenet", 2)):
         check_image_limit(find_dataset(name), least)
-        with pytest.raises(DataError, match=f"--max-images {least - 1} is below .*; use {least} or more"):
+        with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; use {least} or more"):
             check_image_limit(find_dataset(name), least - 1)
 
 

@@ -52,11 +52,13 @@ def test_read_features_and_labels_rejects_invalid_tables(tmp_path):
         (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows .first: row 2.; fill"),
         (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
         (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has only 1 row, expected 2 or more"),
-        ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' holds double; expected a class for each row"),
+        ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
         ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 of 3 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
+        ("a|b|kind\n1|2|x\n", {}, "cannot find the column separator of mine.csv: neither ',' nor ';' nor tab"),
+        ("a,b;kind\n1,2;x\n", {}, "cannot find the column separator of mine.csv: several of ',', ';' and tab"),
+        ("a;b;kind\n1,5;2;x\n2;-3,5e2;y\n", {}, "mine.csv: column 'a' has decimal commas, such as '1,5'; save"),
         ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
-        ("ä,b,kind\n1,2,x\n".encode("latin-1"), {}, "mine.csv is not UTF-8"),
         ("", {}, "cannot read .*mine.csv"),
     ):
         with pytest.raises(DataError, match=said) as refused:
@@ -92,5 +94,5 @@ def test_table_fingerprint_is_independent_of_path(tmp_path):
     elsewhere = tmp_path / "copy.parquet"
     elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
     assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint
-    with pytest.raises(DataError, match=r"gone.csv is not a file; name its file with --data"):
+    with pytest.raises(DataError, match=r"gone.csv is not a file; add --data FILE, or use a suite's file"):
         decode_dataset(CELLS, tmp_path, tmp_path / "gone.csv")

@@ -1,7 +1,13 @@
 """Sources of images: parquet files, class folders and the hub; selected images and rejected sources."""
 
+import json
+import shutil
+import threading
 from dataclasses import replace
-from unittest.mock import Mock, call
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,10 +23,12 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
+    describe_class_order,
     open_undecoded_splits,
 )
+from tests.helpers.elsewhere import run_python
 from tests.helpers.own_photos import CLASSES, write_pictures
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
 
 PIXELS = {split: pixels.transpose(0, 3, 1, 2) for split, pixels in tiny_pixels().items()}
 ONE_FILE = "{}-00000-of-00001.parquet"
@@ -39,6 +47,12 @@ def test_held_out_images_split_one_parquet_split_into_train_and_test(tiny_folder
     data = decode_dataset(record, tmp_path / "store", tiny_folder)
     np.testing.assert_array_equal(data.train.pixels, PIXELS["train"][train.rows])
     np.testing.assert_array_equal(data.test.pixels, PIXELS["train"][test.rows])
+
+
+def test_describe_class_order_names_folders_of_first_outputs(tmp_path):
+    record = replace(TINY, own=FOLDERS, folder=str(write_pictures(tmp_path / "set")), train_split=".", test_split=".")
+    assert describe_class_order(record) == "the sorted folder names (blue, green, red)"
+    assert describe_class_order(replace(record, numbered=True)) == describe_class_order(TINY) == "the labels"
 
 
 # The last of the first two images per class is third in the second training file and sixth in the first test file.
@@ -62,8 +76,9 @@ def test_of_each_reads_first_images_of_each_class_and_no_further_file(tmp_path):
 
 
 def assert_rejected(message, record, folder):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as complaint:
         open_undecoded_splits(record, folder)
+    assert "\n" not in str(complaint.value)
 
 
 def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
@@ -73,6 +88,7 @@ def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
     with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
         decode_dataset(replace(TINY, train_images=11), tmp_path / "store", tiny_folder, limit=5)
     for change, message in (
+        ({"train_images": 1000}, "train split of tiny has 12 images, expected 1000"),
         ({"image_column": "image"}, "has the columns img, label; expected 'image' and 'label'"),
         ({"test_split": "validation"}, "has the splits train, test; expected 'validation' for tiny"),
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
@@ -80,6 +96,7 @@ def test_sources_that_contradict_record_are_rejected(tiny_folder, tmp_path):
         assert_rejected(message, replace(TINY, **change), tiny_folder)
     path, (_, *labels) = tiny_folder / ONE_FILE.format("train"), TINY_LABELS["train"]
     for wrong, seen in (
+        ([None, *labels], "is empty in 1 of 12 rows"),
         ([None, *map(str, labels)], "is empty in 1 of 12 rows"),
         ([[2], *([label] for label in labels)], "holds list<.*: int64>; expected a whole number or a string for each"),
         ([0.5, *map(float, labels)], "holds double; expected a whole number or a string for each"),
@@ -114,6 +131,13 @@ def test_class_folders_give_images_and_labels(tmp_path):
         np.testing.assert_array_equal(strongest, 2 - images.labels)
 
 
+def test_classes_follow_folder_names_in_order_of_code_points(tmp_path):
+    """docs/own-data.md says so: the order decides which class is output 0 of a given network."""
+    for name in ("b", "10", "ä", "2", "B"):
+        (tmp_path / name).mkdir()
+    assert image_folders.list_class_names(tmp_path) == ["10", "2", "B", "b", "ä"]
+
+
 def test_split_folders_require_same_classes(tmp_path):
     write_pictures(tmp_path / "train", 5)
     test = write_pictures(tmp_path / "test", 3, seed=1)
@@ -129,6 +153,23 @@ def test_split_folders_require_same_classes(tmp_path):
         with pytest.raises(DataError, match=said):
             make_own_record(tmp_path, **APART)
         new.rename(old)
+    shutil.rmtree(test / "red")
+    (test / "red").mkdir()
+    with pytest.raises(DataError, match=r"test/red has no image; expected files"):
+        make_own_record(tmp_path, **APART)
+
+
+@pytest.mark.parametrize("words", (False, True))
+def test_own_parquet_files_accept_number_and_word_labels(tmp_path, words):
+    labels = [CLASSES[label] for label in TINY_LABELS["train"]] if words else TINY_LABELS["train"]
+    write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), labels)
+    asked = {"own": PARQUET, "train_split": "train", "test_split": "train", "share": 0.3}
+    found = make_own_record(tmp_path / "tables", **asked)
+    assert (found.classes, found.train_images, found.test_images) == (3, 8, 4)
+    data = decode_dataset(found, tmp_path / "store")
+    assert [np.bincount(images.labels).tolist() for images in (data.train, data.test)] == [[3, 1, 4], [1, 1, 2]]
+    with pytest.raises(DataError, match="has the columns img, label; expected 'image' and 'label'"):
+        make_own_record(tmp_path / "tables", **asked, image_column="image")
 
 
 NUMBERED = {"classes": 10, "numbered": True}
@@ -146,20 +187,30 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
     apart = compute_class_images(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
     alone = make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
-    assert (alone.test_only, alone.train_images, alone.test_images) == (True, 12, 12)
+    assert alone.test_only and not found.test_only
+    assert (alone.train_images, alone.test_images) == (12, 12)
     for changes, said in (
         ({"classes": 9, "numbered": True}, "has label 9, expected 0 … 8"),
         ({}, "3 of 10 classes have a training image.*; if labels are the numbers of a network's outputs, write cl"),
     ):
         with pytest.raises(DataError, match=said):
             make_own_record(tmp_path / "tables", **asked, **changes, share=0.3)
+    write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), list(map(str, labels)))
+    with pytest.raises(DataError, match="not whole numbers, but classes is 10; expected the numbers of the network's"):
+        make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
+
+
+def test_class_folder_with_one_image_is_named(tmp_path):
+    folder = write_pictures(tmp_path / "pictures")
+    for path in sorted((folder / CLASSES[1]).iterdir())[1:]:
+        path.unlink()
+    seen = "2 of 3 classes have a training image, 3 have a test image; "
+    with pytest.raises(DataError, match=f"{seen}.*; the class '{CLASSES[1]}' has no training image$"):
+        make_own_record(folder)
 
 
 def test_numbered_folder_names_are_class_numbers(tmp_path):
-    """Names are sorted by code points (docs/own-data.md): without numbers, 10 would come before 2."""
-    for name in ("b", "10", "ä", "2", "B"):
-        (tmp_path / "order" / name).mkdir(parents=True)
-    assert image_folders.list_class_names(tmp_path / "order") == ["10", "2", "B", "b", "ä"]
+    """Sorted as text, 10 would come before 2."""
     folder = write_pictures(tmp_path / "pictures", 4)
     for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
         (folder / name).rename(folder / number)
@@ -171,21 +222,72 @@ def test_numbered_folder_names_are_class_numbers(tmp_path):
         make_own_record(folder, **NUMBERED)
 
 
-def test_hub_files_are_downloaded_at_their_revision(tiny_folder, monkeypatch):
-    """All files in one call, or one file after the other if only the first images of each class are used."""
-    names = [f"8px/{ONE_FILE.format(split)}" for split in ("test", "train")]
-    whole = Mock(return_value=str(tiny_folder))
-    single = Mock(side_effect=lambda hub, name, **options: str(tiny_folder / name.removeprefix("8px/")))
-    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(locations, "_list_hub_files", lambda record: [*names, "8px/extra-0.parquet"])
-    monkeypatch.setattr("huggingface_hub.snapshot_download", whole)
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", single)
-    at, record = {"repo_type": "dataset", "revision": "1" * 40}, replace(TINY, revision="1" * 40, config="8px")
-    assert open_undecoded_splits(record, None)[Split.TRAIN].labels.tolist() == TINY_LABELS["train"]
-    patterns = ["8px/train-*.parquet", "8px/test-*.parquet"]
-    whole.assert_called_once_with("nobody/tiny", allow_patterns=patterns, **at)
-    open_undecoded_splits(replace(record, of_each=2, train_images=6), None)
-    assert single.call_args_list == [call("nobody/tiny", name, **at) for name in reversed(names)]
+# A local server stands in for the hub. The library reads the address once, so a new process sends the requests.
+
+FETCH = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from tests.helpers.tiny_set import TINY
+from roarbench.datasets.decode_dataset import decode_dataset
+record = replace(TINY, revision="1" * 40, config="8px")
+print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[1])).train.labels.tolist())
+"""
+
+
+class Hub(SimpleHTTPRequestHandler):
+    """Serves the files of a folder and records their names."""
+
+    folder: Path
+    fetched: ClassVar[list[str]] = []
+
+    def do_GET(self):
+        if not self.path.startswith("/api/"):
+            self.fetched.append(self.path.rpartition("/")[2])
+            return super().do_GET()
+        names = [str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()]
+        files = [{"type": "file", "path": name, "rfilename": name, "size": 9, "oid": "0" * 40} for name in names]
+        about = {"id": "nobody/tiny", "sha": "1" * 40, "siblings": files, "tags": []}
+        self.send_response(200)
+        self.end_headers()
+        return self.wfile.write(json.dumps(files if "/tree/" in self.path else about).encode())
+
+    def translate_path(self, path):
+        return str(self.folder / path.partition("/resolve/" + "1" * 40 + "/")[2])
+
+    def end_headers(self):
+        self.send_header("ETag", f'"{hash(self.path):x}"')
+        self.send_header("X-Repo-Commit", "1" * 40)
+        super().end_headers()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_hub_files_are_fetched_once(hub, tiny_folder, tmp_path, monkeypatch):
+    """Other files are not fetched, and the second process works without the hub."""
+    monkeypatch.setattr(Hub, "folder", tmp_path / "hub", raising=False)
+    shutil.copytree(tiny_folder, Hub.folder / "8px")
+    write_split(Hub.folder / "8px", "extra", [], [])
+    write_split(Hub.folder / "16px", "train", [], [])
+    for limit, labels, variables in (
+        ("null", TINY_LABELS["train"], {"HF_ENDPOINT": hub, "HF_HUB_OFFLINE": "0"}),
+        ("3", [2, 0, 1], {"HF_HUB_OFFLINE": "1"}),
+    ):
+        said = run_python(FETCH, limit, folder=tmp_path, HF_HOME=str(tmp_path), **variables)
+        assert json.loads(said) == labels
+    parquet = sorted(name for name in Hub.fetched if name.endswith(".parquet"))
+    assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 
 
 @pytest.mark.parametrize("kind", ["GatedRepoError", "RepositoryNotFoundError"])  # the latter for private repositories
@@ -195,7 +297,9 @@ def test_gated_hub_dataset_raises_error_that_names_token(kind, monkeypatch):
     monkeypatch.setattr(locations, "_list_hub_files", Mock(side_effect=error.__new__(error)))
     with pytest.raises(DataError, match="^the hub denies access to uoft-cs/cifar10 ") as complaint:
         open_undecoded_splits(find_dataset("cifar10"), None)
-    assert "hf auth login" in str(complaint.value) and "\n" not in str(complaint.value)
+    for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
+        assert help in str(complaint.value)
+    assert "\n" not in str(complaint.value)
 
 
 def test_installed_dataset_is_read_when_no_folder_is_given(tmp_path, monkeypatch):

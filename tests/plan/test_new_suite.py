@@ -1,27 +1,21 @@
 """Suite files that `new-suite` writes for a user's own data."""
 
-import tomllib
-
 import numpy as np
 import pytest
-from PIL import Image
 
-from roarbench.common.errors import CallerError
-from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.common.errors import CallerError, DataError
 from roarbench.plan import new_suite
-from roarbench.plan.protocols import MATCHED
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.plan.suite import describe_missing_controls
-from roarbench.plan.toml_table import format_toml
+from roarbench.plan.recipes import find_recipe
 from tests.helpers.own_photos import write_pictures, write_table
-from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
+from tests.helpers.tiny_set import TINY_LABELS, png, tiny_images, write_split
 
 
 def test_write_new_suite_file_reads_class_folders(working_folder):
     path = new_suite.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
     assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
-    assert describe_missing_controls(suite, MATCHED) == ""
+    assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
     assert suite.blocks[1].estimators == ("random", "sobel", "random-blurred", *suite.blocks[0].estimators[-5:])
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.share) == (3, 18, 6, 0.3)
@@ -34,9 +28,9 @@ def test_write_new_suite_file_reads_class_folders(working_folder):
 
 def test_write_new_suite_file_reads_parquet_splits(working_folder):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
-        write_split(working_folder / "tables", split, tiny_images(split), TINY_LABELS[split], ('im"g', "ki\\nd"))
+        write_split(working_folder / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
         data = read_suite(new_suite.write_new_suite_file(working_folder / "tables")).dataset_record
-        assert (data.image_column, data.label_column, data.classes) == ('im"g', "ki\\nd", 3)
+        assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
         assert (data.train_images, data.test_images) == counts
         (working_folder / "tables.toml").unlink()
 
@@ -45,39 +39,67 @@ def test_write_new_suite_file_reads_table(working_folder):
     suite = read_suite(new_suite.write_new_suite_file(write_table(working_folder / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
-    assert describe_missing_controls(suite, MATCHED) == ""
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 
 
-@pytest.mark.parametrize(("scale", "depth"), [(3, 10), (257, 16), (2**13, 21)])
-def test_new_suite_file_has_depth_of_deep_grey_images_and_mirrors_no_grey(working_folder, scale, depth):
-    for name in ("a", "b"):
-        (working_folder / "set" / name).mkdir(parents=True)
-        for number in range(2):
-            values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
-            image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
-            image.save(working_folder / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
-    suite = read_suite(new_suite.write_new_suite_file(working_folder / "set"))
-    record = suite.dataset_record
-    assert (record.depth, record.channels, suite.recipe_record.augmentation) == (depth, 1, "shift")
-    pixels = decode_dataset(record, working_folder / "store").train.pixels
-    np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
+def write_broken_pictures(folder):
+    """Write pictures of which one is truncated and three are no images."""
+    write_pictures(folder)
+    for name in ("blue/00", "green/00", "green/01"):
+        (folder / f"{name}.png").write_bytes(b"no image")
+    cut = folder / "blue" / "01.png"
+    cut.write_bytes(cut.read_bytes()[:150])
 
 
-@pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
-def test_new_suite_file_escapes_folder_names(working_folder, text):
-    folder = write_pictures(working_folder / text)
-    (folder / "red").rename(folder / f"red {text}")
-    assert read_suite(new_suite.write_new_suite_file(folder)).dataset_record.folder == str(folder)
+def make_text_writer(text):
+    return lambda path: path.write_text(text)
 
 
-def test_new_suite_file_rejects_unprintable_folder_name(working_folder):
-    with pytest.raises(CallerError, match="has characters that cannot be printed; rename the folder"):
-        new_suite.write_new_suite_file(write_pictures(working_folder / "caf\udce9"))
+@pytest.mark.parametrize(
+    ("name", "make", "said"),
+    [
+        ("photos", lambda path: None, "photos is missing; name a folder of class folders or of parquet files"),
+        ("a.npz", lambda path: None, "a.npz is missing; name a folder"),
+        ("photos", make_text_writer("x"), "photos is a file; name a folder of class folders"),
+        (
+            "photos",
+            write_broken_pictures,
+            "4 of 24 images of photos cannot be decoded completely: blue/00.png, blue/01.png, green/00.png and 1",
+        ),
+        (
+            "a.csv",
+            make_text_writer("a,b,c\n1,2,0.5\n3,4,0.7\n"),
+            "no column has a usual name of a class column .*; rename the class column to 'label', or",
+        ),
+        (
+            "a.csv",
+            make_text_writer("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"),
+            "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4",
+        ),
+    ],
+)
+def test_write_new_suite_file_writes_nothing_for_unusable_data(working_folder, name, make, said):
+    make(working_folder / name)
+    with pytest.raises(DataError, match=said):
+        new_suite.write_new_suite_file(working_folder / name)
     assert not list(working_folder.glob("*.toml"))
 
 
-def test_format_toml_round_trips_special_characters_and_numpy_numbers():
-    values = ["tab\tnew\nline", "\x7f\x01", 'a"b\\', np.float64(0.1), np.int64(3)]
-    assert tomllib.loads(f"x = {format_toml(values)}") == {"x": values}
+@pytest.mark.parametrize(("shape", "augmentation"), [((9, 9), "shift"), ((9, 9, 3), "shift-flip")])
+def test_new_suite_mirrors_colour_images_only_and_says_so(working_folder, shape, augmentation):
+    for name in ("falling", "rising"):
+        (working_folder / "chirps" / name).mkdir(parents=True)
+        for i in range(4):
+            (working_folder / "chirps" / name / f"{i}.png").write_bytes(png(np.full(shape, i, np.uint8)))
+    said = []
+    suite = read_suite(new_suite.write_new_suite_file(working_folder / "chirps", said.append))
+    assert find_recipe(suite.recipe).augmentation == augmentation
+    assert any(line.startswith(f'augmentation = "{augmentation}", with') for line in said)
+    assert not any("not square" in line for line in said)
+
+
+def test_new_suite_says_that_images_are_cut_to_squares(working_folder):
+    said = []
+    new_suite.write_new_suite_file(write_pictures(working_folder / "wide"), said.append)
+    assert any(line.startswith("24 of 24 inspected images are not square: only their central squares") for line in said)

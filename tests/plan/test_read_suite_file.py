@@ -13,10 +13,11 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.datasets.catalogue import TABLE
 from roarbench.execution.network_trials import check_network_and_drop_estimators
+from roarbench.plan import new_suite
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MATCHED, MORF, ROAR
-from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
+from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
 from roarbench.plan.suite_record import (
     convert_user_suite_to_record,
@@ -24,7 +25,7 @@ from roarbench.plan.suite_record import (
     read_user_suite_record,
 )
 from roarbench.plan.suites import find_default_explained_weights
-from tests.helpers.own_photos import CLASSES, TEXT, write_suite, write_table
+from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 
 ON_TABLE = """
 name = "mine"
@@ -53,20 +54,47 @@ def table_suite_path(tmp_path):
 
 NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
 CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # a row on photographs has to beat these
+MISSING_CONTROLS = (
+    "only {} for matched, and fewer controls are easier to beat; add {} to `estimators`, "
+    "as in a file that `new-suite` writes"
+)
 
 
 @pytest.mark.parametrize(
     ("estimators", "more", "count", "lacking"),
     [
-        ('"grad", "deviation", "colour-deviation"', "", 5, (0, 2, 4, 5)),
-        ('"grad"', "channels = 1", 3, (0, 1, 2, 5)),  # grey has no colour
+        ('"grad"', "", 3, NINE),
+        ('"grad", "deviation", "colour-deviation"', "", 5, tuple(NINE[i] for i in (0, 2, 4, 5))),
+        ('"grad"', "channels = 1", 3, tuple(NINE[i] for i in (0, 1, 2, 5))),  # grey has no colour
+        (", ".join(f'"{name}"' for name in NINE), "", 9, ()),
     ],
 )
 def test_describe_missing_controls_names_missing_controls(path, estimators, more, count, lacking):
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
-    said = describe_missing_controls(read_changed_suite(path, "size = 8", f"size = 8\n{more}"), MATCHED)
-    names = ", ".join(NINE[number] for number in lacking)
-    assert said.startswith(f"only {count} controls for matched, ") and f"; add {names} to `estimators`" in said
+    suite = read_changed_suite(path, "size = 8", f"size = 8\n{more}")
+    said = MISSING_CONTROLS.format(f"{count} controls", ", ".join(lacking))
+    assert describe_missing_controls(suite, MATCHED) == (said if lacking else "")
+    assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three controls"
+
+
+def test_suite_file_accepts_every_run_protocol(table_suite_path):
+    names = ["roar", "kar", "mask-only", "morf", "lerf", "own-network", "own-network-lerf"]
+    names += ["matched", "augmented", "roar-exchanged"]
+    text = ON_TABLE.replace('["matched", "roar"]', str(names).replace("'", '"'))
+    table_suite_path.write_text(text.replace("seeds = 2\nreferences = 2", "seeds = 3\nreferences = 3"))
+    suite = read_suite(table_suite_path)
+    assert {block.protocol.name for block in suite.blocks} == {*names} == {*PROTOCOLS}
+
+
+def test_describe_missing_controls_names_two_controls_of_table(table_suite_path):
+    said = MISSING_CONTROLS.format("1 control", "deviation, linear-classifier")
+    assert describe_missing_controls(read_suite(table_suite_path), MATCHED) == said
+
+
+@pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
+def test_new_suite_file_has_all_controls(write, working_folder):
+    suite = read_suite(new_suite.write_new_suite_file(write(working_folder)))
+    assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
 def read_changed_suite(path, old, new):
@@ -97,7 +125,19 @@ def test_suite_file_round_trips_through_record(path):
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.without_location)
     part = drop_estimators_of_user_suite(suite, {"grad": "no gradient"})
-    assert part.name_in_commands == suite.name_in_commands and write_and_read_record(part).blocks == part.blocks
+    assert part.name_in_commands == suite.name_in_commands
+    assert read_user_suite_record(convert_user_suite_to_record(part)).blocks == part.blocks
+    assert drop_estimators_of_user_suite(part, {}).blocks == suite.blocks
+
+
+def test_compile_key_changes_recipe_of_suite_file(path):
+    usual, compiled = read_suite(path), read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = true")
+    assert compiled.recipe == compiled.reference_recipe == "planted-brief@1(epochs=1,compile=true)"
+    assert compiled.recipe_record.compile and not usual.recipe_record.compile
+    assert compiled.version != usual.version
+    assert read_user_suite_record(convert_user_suite_to_record(compiled)).recipe == compiled.recipe
+    plain = read_changed_suite(path, "epochs = 1", "epochs = 1\ncompile = false")
+    assert plain.name_in_commands == usual.name_in_commands
 
 
 def test_suite_version_depends_only_on_content(path, tmp_path):
@@ -110,9 +150,11 @@ def test_suite_version_depends_only_on_content(path, tmp_path):
     assert read_suite(moved).name_in_commands == usual.name_in_commands
     for old, new in (
         ("[0.5]", "[0.7]"),
+        ("size = 8", "size = 16"),
         ("0.25", "0.5"),
         ('"resnet-planted"', '"resnet8"'),
         ("epochs = 1", "epochs = 2"),
+        ("seeds = 1\nreferences = 1", "seeds = 2\nreferences = 2"),
         ("seeds = 1", 'seeds = 1\ntuned_on = "test"'),
     ):
         suite = read_changed_suite(path, old, new)
@@ -189,8 +231,7 @@ def test_suite_file_reads_preprocessing_of_network(path, monkeypatch):
     about |= {"mean": (0.5,) * 3, "std": (0.5,) * 3}
     timm = SimpleNamespace(is_model=lambda name: True, get_pretrained_cfg=lambda name: SimpleNamespace(**about))
     monkeypatch.setitem(sys.modules, "timm", timm)
-    read = read_published_preprocessing("timm:net")
-    assert (read.resize, read.size, read.interpolation, read.mean) == (248, 224, "bicubic", (127.5,) * 3)
+    assert read_published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
     about["crop_mode"] = "squash"
     with pytest.raises(CallerError, match="timm:net crops by squash; write size, resize"):
         read_published_preprocessing("timm:net")
@@ -231,37 +272,72 @@ NAME, IMAGES, SHARE, SIZE = 'name = "pictures"', 'images = "pictures"', "test_sh
 WRONG = (
     (NAME, 'name = "My Photos"', "name is 'My Photos', expected 1 to 40 lowercase letters, digits, hyphens; "),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
+    ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which needs generated images; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [0.5]"),
-    ("levels", "level", "levels is missing, expected a list of numbers from 0.01 to 1"),
-    ("seeds = 1\nreferences = 1", "references = 1\nseed = 1", "no key 'seed'; did you mean 'seeds'?"),
+    ("levels", "level", "no key 'level'; did you mean 'levels'?"),
+    ("[network]", "[netwrok]", "no key 'netwrok'; did you mean 'network'?"),
+    ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
+    ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
     ("references = 1", "references = 3", "references is 3 and seeds is 1, but each seed uses only one reference; "),
     ('["roar"]', '["own-network"]', "references is 1, but own-network compares networks with each other; use 3 "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
-    ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected one line of at most 1000"),
-    (SHARE, "", ', [data]: has no split; write train = "…" and test = "…", two different splits, or test_share = 0.2'),
-    (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write "),
-    (SHARE, 'test = "."', "[data] has only test images, but roar trains networks; use protocols that train no network"),
-    (IMAGES, 'images = "nowhere"', "nowhere, which is not a folder; write the path of a folder, relative to the suite"),
+    (
+        "seeds = 1",
+        'seeds = 1\nabout = "\\u001b[2J"',
+        "about is '\\x1b[2J', expected one line of at most 1000 printable characters",
+    ),
+    (SHARE, "", ', [data]: names no split; write train = "…" and test = "…", or test_share = 0.2'),
+    (
+        SHARE,
+        f'{SHARE}\ntrain = "a"',
+        ", [data]: has train and test_share; write either train and test, or only test_share",
+    ),
+    (SHARE, 'train = "."', ", [data]: has train and no test; "),
+    (SHARE, 'test = "."', 'roar trains networks, but [data] has only test images; write train = "…" under [data], or '),
+    (IMAGES, f"{IMAGES}\nclasses = 4", "has the folder 'blue', but classes is 4; name each folder by the number"),
+    (IMAGES, 'images = "nowhere"', "nowhere; write the path of a folder, relative to the suite's file"),
+    (IMAGES, 'table = "nowhere.csv"', "nowhere.csv; write the path of a parquet or CSV file, relative to the suite's"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
+    (SIZE, "size = 8\nresize = 7", "resize is 7, expected a whole number from 8 to "),
     (
         SIZE,
         "size = 9\nresize = 8",
-        "[data]: resize is 8, but the square to cut out has 9 pixels per side; write resize",
+        "[data]: resize is 8, but the square to cut out has 9 pixels per side; write resize = 9 or more",
     ),
-    (SIZE, "size = 8\nresize = 9\ncrop = 0.9", "[data]: no key 'crop'; known: "),
+    (SIZE, 'size = 8\nresize = 9\ninterpolation = "cubic"', "interpolation is 'cubic', expected nearest, box, bili"),
+    (
+        SIZE,
+        'size = 8\ninterpolation = "bicubic"',
+        "has interpolation without resize; write resize = N (short side in pixels)",
+    ),
+    (
+        SIZE,
+        "size = 8\nresize = 9\ncrop = 0.9",
+        "has crop and resize; leave crop out, because size is the side of the square",
+    ),
     (SIZE, "size = 8\nmean = [0.5, 0.5, 0.5]", "[data]: std is missing, expected a list of numbers; write std = [0."),
+    (SIZE, "size = 8\nmean = [0.5]\nstd = [0.5]", "it has mean (0.5,) and std (0.5,); expected 3 numbers each"),
+    (SIZE, 'size = 8\npreprocessing = "timm:x"', "has preprocessing and size; leave one of them out"),
     (SIZE, 'preprocessing = "imagenet"', "preprocessing is 'imagenet', expected torchvision:NAME/WEIGHTS or timm:NAME"),
+    (SIZE, 'preprocessing = "torchvision:resnet18"', "no weights of torchvision:resnet18 ''; known: DEFAULT, IMAGENET"),
+    (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; run pip install timm"),
+    (IMAGES, 'images = "pictures/red"', ": 0 of 0 classes have a training image, 0 have a test image; expected two "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
+    ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
     (
         "epochs = 1",
         "sides = 1",
-        ", [recipe]: sides is 1, expected a list of fractions of the image side; write sides = ",
+        ", [recipe]: sides is 1, expected a list of fractions of the image side; write sides = [0.5, 1.0]",
     ),
+    ("epochs = 1", "compile = 1", ", [recipe]: compile is 1, expected true or false"),
     ("seeds = 1", "seeds = 1\n[[block]]\n[[block]]\nseed = 2", ", [[block]] 2: no key 'seed'; did you mean 'seeds'?"),
     ("seeds = 1", "seeds = 1\n[block]\nseeds = 2", "expected a list of tables; write [[block]] on a line of its own"),
     ("seeds = 1", "version = 2", "has a version, which only roarbench's own suites have; leave it out"),
+    ("seeds = 1", 'explains = ["resnet"]', "no reference 'resnet'; known: torchvision:resnet50-v1, "),
+    ("seeds = 1", 'lists = {grad = ["ig"]}', ", [lists]: grad is the name of a built-in list or estimator; "),
+    ("seeds = 1", "add_controls = 1", "add_controls is 1, expected true or false; write add_controls = false"),
     ("seeds = 1", "add_controls = false", 'roar lacks random, with which its rows are compared; write "random" in '),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
     ('["roar"]', '["matched"]\nfills = ["linear"]', "for protocols that exchange masks use mean, black, "),
@@ -274,12 +350,19 @@ WRONG_ON_TABLE = (
 )
 
 
+def test_suite_file_accepts_byte_order_mark(path):
+    expected = read_suite(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_suite(path) == expected
+
+
 @pytest.mark.parametrize("suite", ["path", "table_suite_path"])
-def test_suite_file_treats_black_as_zero_and_accepts_byte_order_mark(suite, request):
+def test_suite_file_treats_black_as_zero(suite, request):
     path = request.getfixturevalue(suite)
-    text = path.read_text().replace("levels =", 'fills = ["black"]\nlevels =', 1)
-    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert {block.fill for block in read_suite(path).blocks} == {"zero"}
+    text = path.read_text()
+    texts = (text.replace("levels =", f'fills = ["{word}"]\nlevels =', 1) for word in ("black", "zero"))
+    black, zero = (parse_suite(changed_text, path) for changed_text in texts)
+    assert black == zero and {block.fill for block in black.blocks} == {"zero"}
 
 
 @pytest.mark.parametrize(
