@@ -49,9 +49,6 @@ def test_preprocessing_scales_or_rejects_16_bit_images(tmp_path):
         path.write_bytes(deep_png(np.tile(np.array(values)[:, None, None], (4, 8, 3))))
     found = roarbench.Preprocessing(8, 8, "bicubic", mean=[0.0] * 3, std=[255.0] * 3)([bright])
     np.testing.assert_allclose(found[0, :, :2, 0] * 255, [[16, 255]] * 3, atol=1e-3)
-    with pytest.raises(roarbench.CallerError, match="dark.png is of 16 bits per channel, of which Pillow reads 8"):
-        make_preprocessing(8, 8)([dark])
-    Image.fromarray(np.full((8, 8), 4095, np.uint16)).save(dark)
     with pytest.raises(roarbench.CallerError, match="dark.png uses 12 of 16 bits per channel; save it with 8 bits"):
         make_preprocessing(8, 8)([dark])
     with pytest.raises(roarbench.CallerError, match="an image of mode I;16 has more than 8 bits; pass its file"):

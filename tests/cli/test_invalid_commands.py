@@ -70,7 +70,7 @@ def unchanged(made):
     ("name", "message"),
     [
         ("a.tml", "there is no file 'a.tml'; `roarbench new-suite` writes one, `roarbench suites` lists all suites"),
-        ("note.toml", "cannot read note.toml: No such file or directory; `roarbench new-suite FOLDER` writes one"),
+        ("note.toml", "there is no file 'note.toml'; `roarbench new-suite FOLDER` writes one"),
         ("note.txt", "'note.txt' is not a suite; the name of a suite file ends in .toml"),
     ],
 )
