@@ -20,27 +20,47 @@ ASPECT = (3 / 4, 4 / 3)  # range of the crop's width / height, which is log-unif
 NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of SmoothGrad's noisy copies
 CLASSES = 10  # classes of `planted-corners`
 SHIFT = 16  # the largest shift is the side of the image divided by this number: 4 of 64 pixels
+Draws = tuple[Tensor, ...]  # random numbers for the images of a batch; the last tensor marks mirrored images
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
     """Augment images (n, c, h, w) in [0, 255]; the result stays on their device, and `generator` is on the CPU."""
-    (n, _, height, width), device = images.shape, images.device
+    drawn = [send_to_device(draw, images.device) for draw in draw_augmentation(tuple(images.shape), kind, generator)]
     match kind:
-        case Augmentation.NONE | Augmentation.FLIP:
-            augmented = images
-        case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
-            augmented = shift_images(
-                images, send_to_device(draw_shifts(n, find_largest_shift(height), generator), device)
-            )
+        case Augmentation.NONE:
+            return images
+        case Augmentation.FLIP:
+            return flip_images(images, *drawn)
+        case Augmentation.SHIFT:
+            return shift_images(images, *drawn)
+        case Augmentation.SHIFT_FLIP:
+            return flip_images(shift_images(images, drawn[0]), drawn[1])
         case Augmentation.NOISE_FLIP:
-            augmented = images + send_to_device(draw_noise_of_random_strength(tuple(images.shape), generator), device)
+            return flip_images(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
-            augmented = crop_and_resize_images(images, send_to_device(draw_crops(n, width / height, generator), device))
+            return flip_images(crop_and_resize_images(images, drawn[0]), drawn[1])
         case Augmentation.CORNERS:
-            augmented = stamp_corners(images, send_to_device(draw_classes_for_other_corners(n, generator), device))
-    if kind in (Augmentation.NONE, Augmentation.SHIFT, Augmentation.CORNERS):
-        return augmented
-    return flip_images(augmented, send_to_device(draw_mirrored(n, generator), device))
+            return stamp_corners(images, *drawn)
+
+
+def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
+    """Draw the random numbers that `augment` uses for images of this shape, (n, c, h, w), on the CPU."""
+    n, _, height, width = shape
+    match kind:
+        case Augmentation.NONE:
+            return ()
+        case Augmentation.FLIP:
+            return (draw_mirrored(n, generator),)
+        case Augmentation.SHIFT:
+            return (draw_shifts(n, find_largest_shift(height), generator),)
+        case Augmentation.SHIFT_FLIP:
+            return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
+        case Augmentation.NOISE_FLIP:
+            return draw_noise_of_random_strength(shape, generator), draw_mirrored(n, generator)
+        case Augmentation.CROP_FLIP:
+            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
+        case Augmentation.CORNERS:
+            return (draw_classes_for_other_corners(n, generator),)
 
 
 def shrink_images(images: Tensor, side: int) -> Tensor:

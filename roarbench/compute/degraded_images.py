@@ -23,6 +23,7 @@ from roarbench.compute.degrade import degrade, replace_features, take_rows, unpa
 from roarbench.compute.ranking import Layout, find_removed_bits
 
 PREFETCHED_PARTS = 4  # parts of batches that are read ahead
+MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 READERS = 16  # threads; all threads share each part, because a disk serves many small parallel reads faster
 ByteArray = NDArray[np.uint8]
 
@@ -78,6 +79,10 @@ class RemovalMasks:
         """Return masks, float32 (b, c, h, w), 1 where removed and 0 elsewhere, for int64 indices (b,)."""
         removed = unpack_removal_masks(take_rows(self.removed, index), self.shape, self.unit)
         return removed.view(torch.uint8).float().expand(-1, *self.shape).contiguous()
+
+
+# inputs that are the same at every reading, so images that were prepared once serve all epochs
+FixedInputs = DegradedImages | RemovalMasks
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from roarbench.compute.degrade import (
     unpack_removal_masks,
 )
 from roarbench.compute.degraded_images import (
+    MEMORY_SHARE,
     DegradedImages,
     ImagesWithExchangedMasks,
     Inputs,
@@ -53,7 +54,6 @@ from roarbench.store.rankings import Rankings
 from roarbench.store.run_result import count_cores
 
 _BATCH = 256  # images per batch of filling, of matching, and of writing masks
-MEMORY_SHARE = 0.6  # maximum share of memory for a data set's pixels and bits; the network needs the rest
 _MAX_CACHED_STRATA = 2**30  # maximum features of a test split whose strata, one byte each, stay in memory
 _REDRAWN_SEEDS = {Split.TRAIN: 2000, Split.TEST: 3000}  # for `random-redrawn`; distinct from seeds of training runs
 EXCHANGE_SEED = 4_000_000  # base seed of mask exchanges; distinct from the seeds of training runs

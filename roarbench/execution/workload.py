@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
+from roarbench.compute import training_batches
+from roarbench.compute.augment import SHIFT
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.ranking import Layout
@@ -43,6 +45,8 @@ _MAX_ACTIVATIONS = 2**28  # numbers, in float32 1 GiB, of a user's network, summ
 _FLOAT_BYTES = 4  # bytes of a float32 number
 _SEALING_COPIES = 2  # `RankingsStore.join_parts_and_finish` makes two copies of a split besides the parts
 _PER_WEIGHT = 3  # numbers in memory per weight: the weight, its gradient, its momentum
+# bytes per number of a prepared image: bfloat16, with mirrored edges around the image
+_PREPARED_BYTES = 2 * (1 + 2 / SHIFT) ** 2
 SHARD = 512  # maximum images of a ranking job; on a GPU, small images pass through a network together
 _MAX_MASK_BYTES = 8e9  # maximum bytes of masks that a worker keeps in memory; larger masks go to a file
 _NO_INPUTS = SharedInputs()
@@ -240,7 +244,7 @@ def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: 
     explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
-    training = step * _FLOAT_BYTES + bits if trains else 0
+    training = step * _FLOAT_BYTES + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0
     return max(training, maps * _FLOAT_BYTES)
 
 
@@ -254,6 +258,15 @@ def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train
     if not networks or not _needs_mask_file(suite, train_images):
         return 0
     return (train_images if ScoredNetwork.IMAGES in networks else test_images) * prod(suite.dataset_record.shape) // 8
+
+
+def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
+    """Return the bytes of the training images that a CPU prepares once for all epochs; 0 if it prepares none."""
+    is_prepared_once = (
+        recipe.augmentation in training_batches.PIXEL_MOVING
+        and train_images * features * _FLOAT_BYTES <= training_batches.MAX_CACHE_BYTES
+    )
+    return round(train_images * features * _PREPARED_BYTES) if is_prepared_once else 0
 
 
 def _split_off_submissions_by_network(

@@ -16,7 +16,7 @@ from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute import gpu_training
 from roarbench.compute.gpu_training import VARIANTS, ReplayedSteps, compile_network, is_replayable
 from roarbench.compute.networks import build_network
-from roarbench.compute.recipe import Optimiser
+from roarbench.compute.recipe import Augmentation, Optimiser
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
 from tests.helpers.eager_graph import stand_in_for_graphs
@@ -80,7 +80,7 @@ def test_replayed_steps_run_eagerly_after_failed_capture(error, captures, monkey
 def begin_training(recipe=RECIPE, compiled=False):
     """A training on the CPU that replays its steps as one on a GPU does."""
     training = Training(network(), *trainings.pictures(40), NORM, recipe, seed=3)
-    training._gpu, training._compiles = True, compiled
+    training._gpu, training._compiles, training._batches._cache = True, compiled, None
     training._replayed = training._make_replayed_steps()
     return training
 
@@ -128,7 +128,8 @@ def test_resumed_training_keeps_optimiser_settings_of_its_device(monkeypatch):
     assert training._optimiser.state_dict()["state"][0]["step"] == 1
 
 
-def test_fit_frees_training_memory_when_it_returns(monkeypatch):
+@pytest.mark.parametrize("kind", [Augmentation.SHIFT_FLIP, Augmentation.CROP_FLIP])
+def test_fit_frees_training_memory_when_it_returns(kind, monkeypatch):
     """Graph, images and gradients are freed without a collection of reference cycles."""
     begun, model = [], network()
 
@@ -141,7 +142,7 @@ def test_fit_frees_training_memory_when_it_returns(monkeypatch):
     gc.disable()
     try:
         for _ in range(2):  # torch's first optimiser keeps the frames in which it was made
-            fit(model, *trainings.pictures(40), NORM, RECIPE, seed=3)
+            fit(model, *trainings.pictures(40), NORM, replace(RECIPE, augmentation=kind), seed=3)
         assert [reference() for reference in begun[1]] == [None, None]
     finally:
         gc.enable()

@@ -9,7 +9,7 @@ from torch import nn
 
 from roarbench.common.device_settings import is_machine_failure
 from roarbench.common.errors import NoRoom
-from roarbench.compute import gpu_training, train
+from roarbench.compute import gpu_training, train, training_batches
 from roarbench.compute.degraded_images import (
     PREFETCHED_PARTS,
     RandomlyDegradedImages,
@@ -17,6 +17,7 @@ from roarbench.compute.degraded_images import (
     StreamedImages,
 )
 from roarbench.compute.train import Training
+from roarbench.compute.training_batches import PIXEL_MOVING, TrainingBatches
 from tests.helpers.networks import Small
 from tests.helpers.trainings import NORM, RECIPE, network, pictures
 
@@ -32,7 +33,7 @@ def make_limited_training(model, images, on_gpu=True, inputs=None, micro_batch=0
     found, labels = pictures(24)
     recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=micro_batch)
     training = Training(limited, inputs or found, labels, NORM, recipe, seed=3)
-    training._gpu = on_gpu
+    training._gpu, training._batches._cache = on_gpu, None
     return training
 
 
@@ -53,7 +54,8 @@ def assert_same_weights_as_without_limit(training, **options):
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
     monkeypatch.setattr(train, "compute_gpu_bytes_per_worker", lambda: memory["share"])
-    monkeypatch.setattr(train, "count_available_gpu_bytes", lambda: memory["there"])
+    for module in (train, training_batches):
+        monkeypatch.setattr(module, "count_available_gpu_bytes", lambda: memory["there"])
     return memory
 
 
@@ -208,3 +210,17 @@ def test_machine_failure_inside_compiler_is_raised_as_such():
 def test_step_on_cpu_raises_out_of_memory_without_splitting():
     with pytest.raises(torch.OutOfMemoryError):
         make_limited_training(make_network_without_batch_norm(), 7, on_gpu=False).do_optimiser_step()
+
+
+@pytest.mark.parametrize("kind", sorted(PIXEL_MOVING))
+@pytest.mark.parametrize("sides", [(1.0, 1.0), (0.5, 1.0)])
+def test_gpu_image_cache_equals_cpu_image_cache(kind, sides):
+    (inputs, labels), recipe = pictures(24), replace(RECIPE, augmentation=kind, sides=sides)
+    made = []
+    for on_gpu in (False, True):
+        batches = TrainingBatches(inputs, labels, NORM, recipe, 3, torch.device("cpu"))
+        batches._gpu = on_gpu
+        batches._cache = batches._make_cache(inputs)
+        made.append([batches.load(torch.arange(start, start + 8), step=0)[0] for start in (0, 8, 16)])
+    torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
+    assert all(images.is_contiguous(memory_format=torch.channels_last) for images in made[1])

@@ -1,5 +1,6 @@
 """CUDA code paths on a GPU of fake tensors, see `fake_gpu`: devices of tensors, and operations that wait."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from roarbench.common.device_settings import COMPILING, choose_fastest_float32_l
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import map_ranking, train
 from roarbench.compute.augment import augment, shrink_images
-from roarbench.compute.degraded_images import DegradedImages, RandomlyDegradedImages, RemovalMasks
+from roarbench.compute.degraded_images import MEMORY_SHARE, DegradedImages, RandomlyDegradedImages, RemovalMasks
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation
@@ -65,8 +66,30 @@ def test_training_step_does_not_wait_for_gpu(kind, micro_batch):
     short, long = (train_on_fake_gpu(replace(recipe, epochs=steps * recipe.batch / N)) for steps in (2, 4))
     assert long.waits == short.waits  # waits come before the first step, and at reading the loss after the last
     assert short.waits.count("item") == 2
-    # transfers of each part: the index, for pixels, bits and labels; and random draws
-    assert long.sent - short.sent == {Augmentation.NONE: 2 * 3, Augmentation.CROP_FLIP: 2 * 3 * (3 + 2)}[kind]
+    # transfers of each part: the index, for cached images or for pixels and bits, and for labels; random draws
+    assert long.sent - short.sent == {Augmentation.NONE: 2 * 2, Augmentation.CROP_FLIP: 3 * (2 + 2) + 3 * (3 + 2)}[kind]
+
+
+@pytest.mark.parametrize(
+    ("precision", "kind", "width"),
+    [
+        (Precision.BF16, Augmentation.SHIFT_FLIP, 2),
+        (Precision.FLOAT32, Augmentation.SHIFT_FLIP, 4),
+        (Precision.BF16, Augmentation.CROP_FLIP, 4),
+    ],
+)
+def test_training_caches_images_on_gpu_only_if_they_fit(precision, kind, width):
+    """Fake tensors allow 2.5 billion values; the GPU holds the original pixels, too."""
+    n, shape = 200_000, (3, 64, 64)
+    needed = n * math.prod(shape) * (1 + width)
+    with fake_gpu() as gpu:
+        pixels = torch.zeros(n, *shape, dtype=torch.uint8, device=GPU)
+        images = DegradedImages(pixels, None, torch.zeros(3, device=GPU), Unit.SCALAR)
+        for memory, held in ((needed / MEMORY_SHARE + 1, True), (needed / MEMORY_SHARE - 1, False)):
+            gpu.memory = memory
+            recipe = replace(RECIPE, precision=precision, augmentation=kind)
+            training = train.Training(network(64).to(GPU), images, torch.arange(n) % 4, NORM, recipe, 0)
+            assert (training._batches._cache is not None) is held
 
 
 @pytest.mark.parametrize(("by_option", "by_recipe"), [(False, False), (True, False), (False, True)])

@@ -58,7 +58,7 @@ def test_count_work_matches_hand_counts_for_new_suite():
     small = count_work(SUITE, list_planned_runs(SUITE), 5000)  # counts its images, of which there are fewer to test
     assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
     step = 128 * (COST.activations + SCALARS) + 3 * COST.parameters  # 128 images at once: the batch of cifar10@1
-    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8
+    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
 
 
 def test_count_disk_bytes_includes_extracted_masks_per_worker():
