@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -19,7 +20,7 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.store.run_result import count_cores
+from roarbench.store.run_result import count_cores, read_package_version
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 
@@ -38,9 +39,9 @@ class Diagnosis(NamedTuple):
 
 
 def examine_machine(store: Path) -> list[Diagnosis]:
-    """Check processor, device, memory, disk, the hub, the sandbox and optional packages."""
+    """Check processor, device, memory, disk, libraries, the hub, the sandbox and optional packages."""
     machine = [*_check_processor_and_gpu(), _check_torch_compile(), _check_memory(), _check_disk(store)]
-    return [*machine, _check_data_hub(), _check_sandbox(), _list_extras()]
+    return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), _list_extras()]
 
 
 def make_findings_table(findings: list[Diagnosis]) -> Table:
@@ -70,21 +71,27 @@ def _check_device() -> Diagnosis:
         free, total = map(format_bytes, torch.cuda.mem_get_info())
         gpus = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}, {free} of {total} free"
         return Diagnosis("device", gpus, True, "")
-    listed = _list_gpus_of_driver()
+    listed, newest = _read_gpus_and_cuda_version()
     failure = describe_cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
     if not failure:
         return Diagnosis("device", "no GPU; networks run on the CPU", True, "")
-    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {failure}"
-    advice = "install torch and torchvision for the CUDA version that `nvidia-smi` shows, or a newer driver"
+    wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
+    torch_cuda = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
+    state = f"{listed or 'GPUs of the driver'}, but CUDA fails: {failure}{torch_cuda}"
+    advice = f"install {wheel}, or a newer driver; torchvision must be from torch's index"
     return Diagnosis("device", state, False, advice)
 
 
-def _list_gpus_of_driver() -> str:
+def _read_gpus_and_cuda_version() -> tuple[str, str]:
+    """Return the GPUs that the driver lists, and the newest CUDA version that it supports; empty without a driver."""
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
-    except (OSError, subprocess.TimeoutExpired):  # no driver
-        return ""
-    return ", ".join(line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU "))
+        head = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
+    version = re.search(r"CUDA Version: *([0-9.]+)", head.stdout)
+    return ", ".join(names), version.group(1) if version else ""
 
 
 def _check_nvidia_mps() -> Diagnosis:
@@ -122,6 +129,12 @@ def _check_disk(store: Path) -> Diagnosis:
     writable = os.access(folder, os.W_OK)
     state = f"{format_bytes(free)} free in {folder}" if writable else f"{folder} cannot be written"
     return Diagnosis("store", state, writable and free > _DISK, f"choose a --store with {format_bytes(_DISK)} free")
+
+
+def _check_libraries() -> Diagnosis:
+    names = ("torch", "torchvision", "captum", "datasets", "sqlalchemy")
+    versions = [f"{name} {read_package_version(name)}" for name in names]
+    return Diagnosis("libraries", ", ".join(versions), True, "")
 
 
 def _check_data_hub() -> Diagnosis:

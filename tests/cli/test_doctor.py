@@ -11,7 +11,7 @@ from roarbench.cli import doctor
 from roarbench.cli.doctor import examine_machine
 from roarbench.common.errors import SandboxError
 
-_DRIVER = doctor._list_gpus_of_driver
+_DRIVER = doctor._read_gpus_and_cuda_version
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "can_use_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_does_hub_answer", lambda: True)
-    monkeypatch.setattr(doctor, "_list_gpus_of_driver", lambda: "")
+    monkeypatch.setattr(doctor, "_read_gpus_and_cuda_version", lambda: ("", ""))
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
@@ -38,6 +38,7 @@ def test_doctor_reports_complete_machine_as_good(machine, call, tmp_path):
     findings = examine_store(tmp_path / "not" / "yet")
     assert all(finding.ok for finding in findings.values())
     assert findings["free memory"].found == "17.2 GB"
+    assert findings["libraries"].found.startswith(f"torch {doctor.torch.__version__}, torchvision ")
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
     text = call("doctor", "--store", tmp_path / "not").out
     assert max(map(len, text.splitlines())) <= 80
@@ -104,13 +105,17 @@ def test_doctor_shows_gpus_and_their_requirements(machine, tmp_path):
 
 
 def test_doctor_advises_torch_build_for_unusable_gpus(machine, tmp_path):
-    printed = SimpleNamespace(stdout="GPU 0: NVIDIA H100 (UUID: GPU-1)")
-    machine.setattr(doctor.subprocess, "run", lambda words, **_: printed)
-    machine.setattr(doctor, "_list_gpus_of_driver", _DRIVER)
+    printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
+    machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
+    machine.setattr(doctor, "_read_gpus_and_cuda_version", _DRIVER)
+    machine.setattr(doctor.torch.version, "cuda", "13.0")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "the driver is too old")
     seen = examine_store(tmp_path)["device"]
-    assert (seen.ok, seen.found) == (False, "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old")
-    assert "or a newer driver" in seen.advice
+    assert not seen.ok
+    assert seen.found == "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old; this torch is for CUDA 13.0"
+    assert seen.advice.startswith("install torch for CUDA 12.4 or older, or a newer driver")
     machine.setattr(doctor, "describe_cuda_failure", lambda: "")
     machine.setattr(doctor.torch.version, "cuda", None)
     assert examine_store(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")
+    machine.setattr(doctor.subprocess, "run", Mock(side_effect=FileNotFoundError))
+    assert examine_store(tmp_path)["device"].ok
