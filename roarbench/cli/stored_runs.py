@@ -73,14 +73,29 @@ def status(
 
 
 def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
-    """Show and redraw a suite's state until it is complete or Ctrl-C, the normal end, which loses no work."""
+    """Show a suite's state until it is complete or Ctrl-C; redraw a terminal, else print a line per change."""
+    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
+    with suppress(KeyboardInterrupt):  # Ctrl-C is the normal end, and no work is lost
+        show = _redraw_progress if out.is_terminal else _print_progress_changes
+        show(_poll_progress(results, suite, query))
+
+
+def _redraw_progress(states: Iterator["ProgressState"]) -> None:
     from roarbench.report.status import format_lines_below_status_table, render_progress
 
-    results.enable_waiting_for_server(lambda line: err.print(line, soft_wrap=True))
-    with suppress(KeyboardInterrupt), Live(console=out, auto_refresh=False) as live:
-        for suite_results, status in _poll_progress(results, suite, query):
+    with Live(console=out, auto_refresh=False) as live:
+        for suite_results, status in states:
             lines = format_lines_below_status_table(status, suite_results.inconsistent_rows)
             live.update(render_progress(status, map(append_proposed_command, lines)), refresh=True)
+
+
+def _print_progress_changes(states: Iterator["ProgressState"]) -> None:
+    from roarbench.report.status import format_progress
+
+    printed = ""
+    for _, status in states:
+        if (line := format_progress(status)) != printed:
+            print(printed := line, file=out.file, flush=True)
 
 
 def _poll_progress(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["ProgressState"]:
@@ -167,17 +182,18 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.status import find_named_runs
+    from roarbench.report.status import count_runs_by_suite, find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
     with open_store_for_writing(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)
+        affected = count_runs_by_suite(results, chosen.keys)
         if chosen.built_in and not yes:
             seen = f"{chosen.description} comes with roarbench"
-            raise CallerError(f"{seen}; add --yes to take it off the boards anyway")
+            raise CallerError(f"{seen}; add --yes to take it off the boards anyway ({affected})")
         archived = archive_rows(results.database, chosen.keys, why)
     counts = f"{format_count(archived.results, 'result')} and {format_count(archived.failures, 'failure')}"
-    line = f"taken off the boards: {counts} of {chosen.description}; `run-info` still shows them"
+    line = f"taken off the boards: {counts} of {chosen.description} ({affected}); `run-info` still shows them"
     err.print(line, soft_wrap=True)
 
 

@@ -2,8 +2,10 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +20,11 @@ from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, format_count, format_duration, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.plan.cells_and_runs import Run
-from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
+from roarbench.plan.cells_and_runs import CLEAN, Run
+from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
+from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, find_protocol_name, list_planned_runs
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.store.archive_rows import (
     ArchivedRow,
     list_keys_of_estimator_and_twins,
@@ -32,6 +35,7 @@ from roarbench.store.leases import Lease
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, read_origins, read_reproductions
 from roarbench.store.run_result import RunResult
+from roarbench.store.user_files import list_all_suites
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import SubmissionFault
 
@@ -268,6 +272,40 @@ def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     estimator = run.cell.estimator_record
     built_in = estimator is None or not estimator.submitted
     return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)), built_in)
+
+
+def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:
+    """Count the runs with these keys by suite and number of images: `quick v7, 40 images: 53 runs; …`.
+
+    A run that several suites have is counted once, for the suite of whose runs the largest share is stored.
+    """
+    stored, failed = store.read_results(keys), store.failures.read_history(keys)
+    runs = [result.run for result in stored.values()]
+    runs += [history[-1].run for key, history in failed.items() if key not in stored]
+    left, counts = {run.key for run in runs}, []
+    for title, found in _group_keys_by_suite(store, runs):
+        counts += [f"{title}: {format_count(len(found & left), 'run')}"] if found & left else []
+        left -= found
+    counts += [f"other: {format_count(len(left), 'run')}"] if left else []
+    return "; ".join(counts)
+
+
+def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tuple[str, set[str]]]:
+    """Return suites with numbers of images, and the keys of the runs that they can have; largest shares first."""
+    groups, planned_counts = defaultdict[str, set[str]](set), dict[str, int]()
+    names, networks = {run.cell.estimator for run in runs}, {(run.cell.dataset, run.cell.model) for run in runs}
+    suites = [suite for suite in list_all_suites(store.database) if (suite.dataset, suite.model) in networks]
+    for suite, given in product(suites, {run.given for run in runs}):
+        plan = set_explained_weights(add_estimators_with_twins(suite, names - {CLEAN}), given)
+        cells = [planned.cell for planned in list_planned_runs(plan) if planned.cell.estimator in names]
+        distinct_cells = set(cells)
+        for run in (run for run in runs if run.cell in distinct_cells):
+            repeated = replace(plan, replication=run.seed // SEEDS_PER_REPLICATION)
+            if build_run(repeated, PlannedRun(run.cell, run.seed), run.data, run.limit) == run:
+                groups[title := f"{suite.title}, {run.limit:,} images" if run.limit else suite.title].add(run.key)
+                planned_counts[title] = len(cells)
+    sizes = {title: (min(len(keys) / planned_counts[title], 1), len(keys)) for title, keys in groups.items()}
+    return sorted(groups.items(), key=lambda item: sizes[item[0]], reverse=True)
 
 
 def _complete_estimator_id(store: ResultsStore, name: str) -> str:

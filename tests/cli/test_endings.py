@@ -10,16 +10,19 @@ import sys
 from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 
-from roarbench.cli import terminal
+from roarbench.analysis.load_results import ResultsQuery
+from roarbench.cli import stored_runs, terminal
 from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
 from tests.helpers.commands import PROGRAM, rows
+from tests.helpers.made_up import SUITE, make_suite_results
 from toy import linear
 
 
@@ -110,6 +113,16 @@ def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monke
     assert rows(tmp_path) >= last
     assert call(*run).code == 0
     assert rows(tmp_path) == RUNS
+
+
+def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys):
+    made = list(make_suite_results().results.values())
+    added = iter(([], made[:30], made[30:40], made[40:]))
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        monkeypatch.setattr(stored_runs, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
+        stored_runs.watch_suite(store, SUITE, ResultsQuery(tmp_path))
+    counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert counts == ["0", "30", "40", str(len(made))]
 
 
 @pytest.mark.process

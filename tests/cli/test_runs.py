@@ -1,6 +1,7 @@
 """Commands on single runs: `list-runs`, `run-info`, `archive` and `reproduce`."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.board_store import make_store
+from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, SMALL, read_refusal, record
 from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
@@ -97,7 +98,8 @@ def test_archive_removes_failed_submission_with_reason(call, store):
     assert show_run(call, store, key)["state"] == "failed"
     answer = call("archive", "mine", "--why", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
+    affected = "planted v1, 8 images: 1 run"
+    assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE} ({affected});")
     assert MINE not in read_table_rows(call, store)
     found = show_run(call, store, key)
     assert (found["state"], found["failures"], found["outcome"]) == ("forgotten", [], None)
@@ -141,6 +143,19 @@ def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     assert (told.code, told.out) == (2, "")
     assert f"{name} runs without the sandbox, with your rights" in " ".join(told.err.split())
     assert "--trust-submission" in told.err
+
+
+def test_archive_names_suites_and_image_counts_before_and_after(call, tmp_path):
+    make_store(tmp_path, SUITES["planted"])
+    with ResultsStore.open(make_default_url(tmp_path)) as store:
+        store.add_results(made for made in results(SUITES["planted"], limit=40).values() if made.run.seed == 0)
+        (foreign,) = [run for run in results(SUITES["planted"], limit=40).values() if not run.run.cell.t][:1]
+        cell = replace(foreign.run.cell, estimator="truth", t=0.25)
+        store.add_results([replace(foreign, run=replace(foreign.run, cell=cell, estimator="f" * 32))])
+    said = "planted v1: 20 runs; planted v1, 40 images: 10 runs; other: 1 run"
+    archive = ("archive", "truth", "--why", "x", "--store", tmp_path)
+    assert f"add --yes to take it off the boards anyway ({said})" in call(*archive).err
+    assert f"taken off the boards: 31 results and no failures of truth ({said});" in call(*archive, "--yes").err
 
 
 @pytest.mark.parametrize("words", [(), ("--check-files",)])
