@@ -26,6 +26,7 @@ from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
 from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.change_suite import add_submissions_and_estimators
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def run(
     _explain_additional_seeds(suite, options, console)
     with suite.open_store_for_writing(console) as results:
         part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
-        request = replace(suite.make_request(part), workers=count, start=start, pace=pace)
+        print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
+        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, console)
@@ -139,6 +141,16 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
         console.print(append_proposed_command(line), soft_wrap=True)
+
+
+def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
+    """Print ROAR's table while own-network gain is still being computed."""
+    from roarbench.report.combined_table import has_combined_table
+    from roarbench.report.table_formats import format_text
+
+    if has_combined_table(part):
+        table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
+        console.print(format_text(table, console.width), crop=False)
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:

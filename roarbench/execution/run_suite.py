@@ -38,13 +38,14 @@ from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import Work, count_missing_work
-from roarbench.plan.cells_and_runs import Run
+from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
     list_clean_runs_of_explained_networks,
     list_planned_runs,
     needs_explained_network,
 )
+from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
@@ -98,6 +99,7 @@ class Request:
     start: Start = start_local_workers
     pace: SubmissionPace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files, too, are hashed completely
+    on_roar_complete: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -140,10 +142,16 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     Checksums(store.database, workspace).record_compare_or_reserve(artifacts, recorded)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
+    left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
     options = request.start, request.check_files
     with closing(do_runs_on_workers(work, todo, store, measure, workers, console, *options)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
+            left -= set(event.step.runs)
+            if request.on_roar_complete and left_of_roar and left_of_roar.isdisjoint(left):
+                left_of_roar.clear()
+                if left:
+                    request.on_roar_complete()
             if event.step.first_run in _list_reference_runs(suite_results):
                 stored = collect_stored_results(suite, store, work.images)
                 _print_reference_accuracy(stored, console)
@@ -152,6 +160,11 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     stored = collect_stored_results(suite, store, work.images)
     _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
+
+
+def _is_needed_for_roar(run: Run) -> bool:
+    """Return whether ROAR's table needs a run: a run of a ROAR cell, or of a retrained network at t = 0."""
+    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _measure_rates_and_print_plan(

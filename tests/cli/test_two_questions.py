@@ -24,16 +24,32 @@ SUITE_OPTIONS = ("--suite", "both", "--max-images", "16")
 
 
 @pytest.fixture(scope="module")
-def filled(published, tmp_path_factory):
-    """The path of a filled store."""
+def run(published, tmp_path_factory):
+    """Fill a store; return its path and the printed messages."""
     store = tmp_path_factory.mktemp("both")
-    assert command("run", *SUITE_OPTIONS, "--store", store) == 0
-    return store
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roarbench.execution.progress._LINE_EVERY", 0.0)
+        said = []
+        patch.setattr("roarbench.cli.terminal.err.print", lambda *text, **_: said.append(text[0]))
+        assert command("run", *SUITE_OPTIONS, "--store", store) == 0
+    return store, said
 
 
 @pytest.fixture
-def asked(filled):
-    return (*SUITE_OPTIONS, "--store", filled)
+def asked(run):
+    return (*SUITE_OPTIONS, "--store", run[0])
+
+
+def test_run_prints_roar_table_before_own_network_scoring(run):
+    """The progress line names the protocol; the table is printed once, after the last training."""
+    _, said = run
+    lines = [each if isinstance(each, str) else each.caption for each in said]
+    (table,) = (number for number, each in enumerate(said) if not isinstance(each, str))
+    said_of_both = ("ROAR: trained ", "Own-network gain: scored ")
+    roar, own = ([number for number, line in enumerate(lines) if words in line] for words in said_of_both)
+    assert len(roar) == 2 * 3  # untouched images and two rows, by two seeds
+    assert max(roar) < table < max(own)
+    assert [column.header for column in said[table].columns][:3] == ["place", "estimator", "gain [95%]"]
 
 
 def test_table_formats_show_both_protocols_by_default(asked, call):
@@ -53,8 +69,8 @@ def test_table_shows_row_of_single_protocol_with_all_notes(asked, call):
     assert "ROAR on planted" in shown.out and "Own-network gain on planted" in shown.out
 
 
-def test_suite_result_has_combined_table(filled):
-    result = load_suite("both", store=filled, limit=16).result()
+def test_suite_result_has_combined_table(run):
+    result = load_suite("both", store=run[0], limit=16).result()
     frame = result.to_dataframe().set_index("name")
     assert dict(frame["roar"]) == {"grad": "run", "input-x-grad": "not run", "random": "run"}
     assert "own-network gain" in repr(result) and "not run" in result._repr_html_()
@@ -106,8 +122,8 @@ def test_run_table_judges_all_rows_but_shows_selected(asked, call, monkeypatch):
     assert ran == whole
 
 
-def test_fill_option_selects_rows_in_every_command(filled, call, tmp_path):
-    store = shutil.copytree(filled, tmp_path / "store")
+def test_fill_option_selects_rows_in_every_command(run, call, tmp_path):
+    store = shutil.copytree(run[0], tmp_path / "store")
     asked, part = (*SUITE_OPTIONS, "--store", store), ("--protocol", "own-network", "--fill", "black")
     answer = call("run", *asked, *part, "--estimators", "grad", "--format", "json")
     assert answer.code == 0 and json.loads(answer.out)["fill"] == "zero"
