@@ -45,7 +45,7 @@ def test_run_prints_roar_table_before_own_network_scoring(run):
     _, said = run
     lines = [each if isinstance(each, str) else each.caption for each in said]
     (table,) = (number for number, each in enumerate(said) if not isinstance(each, str))
-    said_of_both = ("ROAR: trained ", "Own-network gain: scored ")
+    said_of_both = ("left  ROAR: ", "left  Own-network gain: ")
     roar, own = ([number for number, line in enumerate(lines) if words in line] for words in said_of_both)
     assert len(roar) == 2 * 3  # untouched images and two rows, by two seeds
     assert max(roar) < table < max(own)
