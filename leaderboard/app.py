@@ -6,8 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.live_store import SELECTION_VARIABLE, ShownStore
-from leaderboard.render import render_live_page
+from leaderboard.first_page_cache import SELECTION_VARIABLE, ShownStore, first_page_shown, read_cached_page
 
 TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between checks for new results
@@ -25,12 +24,18 @@ def main() -> None:
 @st.fragment(run_every=LOOK)
 def show_page() -> None:
     """Show the current state of the store; templates escape external text."""
-    page = render_live_page(ShownStore(*json.loads(os.environ[SELECTION_VARIABLE])), st.query_params.to_dict())
+    shown, query = ShownStore(*json.loads(os.environ[SELECTION_VARIABLE])), st.query_params.to_dict()
+    page = None if query else read_cached_page(shown)
+    if page is None:
+        from leaderboard.render import render_live_page  # imported here, because a cached page does not need it
+
+        page = render_live_page(shown, query)
     st.set_page_config(page_title=f"{page.title} – roarbench")
     st.html(page.html)
     with st.container(horizontal=True):
         for name, content in page.files.items():
             st.download_button(name, content, file_name=name, on_click="ignore")
+    first_page_shown.set()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from roarbench.report.row_doubts import Doubt
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
-from roarbench.stats.verdicts import ControlComparison
+from roarbench.stats.verdicts import ControlComparison, Verdict
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # colour classes of rows, with their descriptions
@@ -27,6 +27,11 @@ NETWORK_KINDS = {  # descriptions under own-network gain
     BELOW: str(OwnNetworkVerdict.OPPOSES),
     CONTROL: str(OwnNetworkVerdict.BY_CONSTRUCTION),
     UNJUDGED: "no verdict",
+}
+RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no other control
+    Verdict.BETTER: "better than Random",
+    Verdict.SAME: "no significant difference from Random",
+    Verdict.WORSE: "worse than Random",
 }
 _KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
@@ -57,11 +62,17 @@ class BoardRow:
     beating: ControlComparison | None
     # `CONTROLS` of `report.table`, possibly with `UNTRAINED`; empty for a control and if there is no such verdict
     better_than: tuple[str, ...]
+    roar: RankInterval | None  # rank under ROAR; None if unknown
+    # ids of rows whose order with this row is significant and opposite here and under ROAR
+    reversed_by: tuple[str, ...]
     # reason why the row has no rank, followed by reasons to doubt the row, in a fixed order of kinds
     doubts: tuple[Doubt, ...]
+    seconds: float | None  # CPU seconds for the maps of 1,000 images; None if unknown
     network: OwnNetworkTest | None = None  # test of the own-network gain; None on other boards
     added: bool = False  # whether the row was added to the suite; the rank of such a row does not change other ranks
     started: bool = True  # whether the row has a result under the protocol
+    # under ROAR, the verdict of the comparison with Random alone, which the board of all gains shows; else empty
+    random_verdict_text: str = ""
 
     @property
     def colour_class(self) -> str:
@@ -86,15 +97,17 @@ class BoardRow:
 
 
 class Axis(NamedTuple):
-    """A scale that all rows of a board share: its ends and labelled values."""
+    """A scale that all rows of a board share: its ends, labelled values, and whether it is logarithmic."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
+    log: bool = False
 
     def to_percent(self, value: float) -> float:
         """Return the position of a value on the scale, in percent of its width, clipped to [0, 100]."""
-        return round(min(100.0, max(0.0, 100 * (value - self.low) / (self.high - self.low))), 1)
+        low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
+        return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
 
 
 def make_linear_axis(values: list[float]) -> Axis:
@@ -110,6 +123,15 @@ def make_linear_axis(values: list[float]) -> Axis:
 def make_gain_axis(gains: Iterable[Estimate]) -> Axis:
     """Return a linear scale that contains these gains with their intervals."""
     return make_linear_axis([end for gain in gains for end in gain if end is not None])
+
+
+def make_cost_axis(seconds: list[float]) -> Axis | None:
+    """Return a logarithmic scale for these numbers, with ticks at powers of ten; None if there are no numbers."""
+    if not seconds:
+        return None
+    low, high = floor(log10(min(seconds))), ceil(log10(max(seconds)))
+    low, high = (low - 1, high) if low == high else (low, high)
+    return Axis(0.8 * 10.0**low, 1.25 * 10.0**high, tuple(10.0**n for n in range(low, high + 1)), log=True)
 
 
 @dataclass(frozen=True)
@@ -129,6 +151,8 @@ class BoardContents:
     rows: tuple[BoardRow, ...]  # rows by value, the best first and rows without a value last
     best_control: BoardRow | None  # control with the largest gain; None under own-network gain and without one
     axis: Axis
+    cost_axis: Axis | None  # scale of seconds per 1,000 maps; None if no cost is known
+    roar_source: str  # title of the suite whose ROAR ranks the board shows; empty if it shows none
     has_gains: bool  # whether rows have gains and ranks; rows of mask-only networks have accuracies instead
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Set
 
-from leaderboard.board_contents import BoardContents, BoardRow, make_gain_axis
+from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import add_protocol_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
@@ -10,16 +10,28 @@ from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_
 from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.plan.protocols import ROAR
 from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
+from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
-def make_board_contents(draws: SuiteDraws, table: SuiteTable) -> BoardContents:
-    """Build the board of a suite that shows a table made from these draws."""
+def make_board_contents(
+    draws: SuiteDraws, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
+) -> BoardContents:
+    """Build a board of a suite.
+
+    Args:
+        draws: The suite's bootstrap draws.
+        table: The table that the board shows.
+        roar: A ROAR table whose ranks the board shows, too; None for no ROAR ranks.
+        seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
+    """
     board, protocol, results = table.board, table.board.protocol, draws.suite_results
+    ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     points = _find_points_with_results(draws, table)
     doubts = {row.estimator: list_row_doubts(draws, board, row) for row in table.rows}
     shared = _find_shared_doubts_about_origin(table, doubts)
@@ -33,13 +45,17 @@ def make_board_contents(draws: SuiteDraws, table: SuiteTable) -> BoardContents:
             value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,
             better_than=table.list_beaten_control_groups(row),
+            roar=roar_ranks.get(row.estimator),
+            reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
             doubts=(
                 *_explain_missing_rank(table, points, row),
                 *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
             ),
+            seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.added,
             started=row.estimator in table.estimators_with_results,
+            random_verdict_text=RANDOM_TEXTS[row.vs_random.verdict] if protocol == ROAR and row.vs_random else "",
         )
         for row in table.rows
     )
@@ -70,8 +86,14 @@ def make_board_contents(draws: SuiteDraws, table: SuiteTable) -> BoardContents:
         if controls and table.has_gains_and_ranks and not protocol.scores_all_network_pairs
         else None,
         axis=make_gain_axis(row.value for row in rows),
+        cost_axis=make_cost_axis([row.seconds for row in rows if row.seconds]),
+        roar_source=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         has_gains=table.has_gains_and_ranks,
     )
+
+
+def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
+    return {row.estimator: row.place for row in table.rows if row.place}
 
 
 def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:

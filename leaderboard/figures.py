@@ -1,12 +1,13 @@
-"""Prepare or draw the figures of pages: an estimator's curves, a board's curves and scatter plot."""
+"""Prepare or draw the figures of pages: an estimator's curves, a board's curves, scatter plot and preview picture."""
 
 import io
 import warnings
+from textwrap import wrap
 from typing import NamedTuple
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.board_contents import Axis, make_gain_axis, make_linear_axis
+from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_gain_axis, make_linear_axis
 from leaderboard.combined_board import CombinedBoard
 from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -15,6 +16,12 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.bootstrap_intervals import Estimate
 
 _PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
+# the preview picture: its size in pixels (Open Graph), the number of its rows, colours, and positions in pixels
+_CARD_SIZE, _CARD_ROWS = (1200, 630), 7
+_INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
+_COLOURS = {BEATS: "#009e73", BELOW: "#b84900"}
+_LEFT, _RIGHT, _TOP, _ROW_HEIGHT = 420, 1140, 300, 44
+_REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters that the font lacks
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0  # width of a letter and height of a line in labels
@@ -81,6 +88,34 @@ def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
     picture.thumbnail(_PANELS_SIZE)  # the long name of a submission may make the figure larger
     picture.save(encoded, "WEBP", quality=60)
     return encoded.getvalue()
+
+
+def draw_preview_card(board: BoardContents, heading: str) -> bytes:
+    """Draw the preview picture of a board as PNG: the heading, and the first rows as dots with intervals."""
+    picture = Image.new("RGB", _CARD_SIZE, "white")
+    draw = ImageDraw.Draw(picture)
+
+    def write(position: tuple[int, int], text: str, colour: str, size: int) -> None:
+        draw.text(position, text.translate(_REPLACED_CHARACTERS), colour, ImageFont.load_default(size))
+
+    def to_x(value: float) -> int:
+        return round(_LEFT + (_RIGHT - _LEFT) * board.axis.to_percent(value) / 100)
+
+    write((60, 40), "roarbench", _DIM, 34)
+    for number, line in enumerate(wrap(heading, 46)[:3]):
+        write((60, 94 + 58 * number), line, _INK, 48)
+    draw.line((to_x(0), _TOP, to_x(0), _TOP + _ROW_HEIGHT * _CARD_ROWS), _GREY, 2)
+    for number, row in enumerate(board.rows[:_CARD_ROWS]):
+        y, colour = _TOP + _ROW_HEIGHT * number + _ROW_HEIGHT // 2, _COLOURS.get(row.colour_class, _GREY)
+        write((60, y - 14), row.name[:26], _DIM if row.control else _INK, 24)
+        value, low, high = row.value
+        if low is not None and high is not None:
+            draw.line((to_x(low), y, to_x(high), y), colour, 8)
+        if value is not None:
+            draw.regular_polygon((to_x(value), y, 10), 4 if row.control else 30, 45 * row.control, colour)
+    file = io.BytesIO()
+    picture.quantize(32).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 class Dot(NamedTuple):

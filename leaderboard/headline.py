@@ -18,10 +18,14 @@ _WORDS_AT_START = ("All", "None", "Of", "The")  # first words of headlines that 
 
 
 def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
-    """Describe how many of the suite's own estimators are shown to beat every control.
+    """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
-    suite. `one_network` says that all rows explain the same single network.
+    suite.
+
+    Args:
+        rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
+        one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
@@ -30,15 +34,26 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = 
         return ""
     if not all(row.beating for row in estimators):
         return ""
-    winners = sum(row.colour_class == BEATS for row in estimators)
-    count = _describe_number_of_winners(winners, len(estimators), len(own) < len(rows))
-    number = len(own) - len(estimators)
-    if any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control):
-        inputs = f"{'use' if number > 1 else 'uses'} at most the network’s predicted class"
+    winners = [row for row in estimators if row.colour_class == BEATS]
+    count = _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows))
+    number, several = len(own) - len(estimators), len(own) - len(estimators) > 1
+    uses_class = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
+    if uses_class:
+        inputs = f"{'use' if several else 'uses'} at most the network’s predicted class"
     else:
-        inputs = f"{'do' if number > 1 else 'does'} not use the network"
-    controls = f"all {number} controls that {inputs}" if number > 1 else f"the one control, which {inputs}"
-    return f"{count} {controls}{f', {ONE_NETWORK}' * one_network}."
+        inputs = f"{'do' if several else 'does'} not use the network"
+    controls = f"all {number} controls that {inputs}" if several else f"the one control, which {inputs}"
+    controls += f", {ONE_NETWORK}" * one_network
+    added = [row for row in rows if row.added and row.beating]
+    # if only added rows win, the sentence about the added rows comes first
+    if not winners and (first := _describe_added_rows_that_beat(added, controls)):
+        return f"{first} {count} {'them all' if several else 'it'}."
+    sentences = (
+        f"{count} {controls}.",
+        _describe_added_rows_that_beat(added, "every control"),
+        _describe_roar_best_not_winning(estimators, winners),
+    )
+    return " ".join(filter(None, sentences))
 
 
 def add_protocol_to_headline(headline: str, protocol: Protocol) -> str:
@@ -117,3 +132,34 @@ def _describe_number_of_winners(winners: int, estimators: int, has_added: bool) 
     if winners == estimators and not has_added:
         share = f"All {estimators}"
     return f"{share} estimators {'is' if winners < 2 else 'are'} shown to beat"
+
+
+def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
+    """Describe which added rows beat these controls; the result is empty if no added row does."""
+    winners = [row for row in rows if row.colour_class == BEATS]
+    if not winners:
+        return ""
+    names = _join_names(winners) if len(winners) <= 3 else str(len(winners))
+    beats = f"beat{'s' * (len(winners) == 1)} {controls}"
+    if len(rows) == 1:
+        return f"{names}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
+    return f"Of {len(rows)} rows added to the suite, each judged alone, {names} {beats}."
+
+
+def _join_names(rows: Sequence[BoardRow]) -> str:
+    *first_names, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
+    return f"{', '.join(first_names)} and {last}" if first_names else last
+
+
+def _describe_roar_best_not_winning(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
+    """State that no row with ROAR's best rank beats every control.
+
+    The result is empty if such a row beats every control, if no row does, or if all rows have the same rank.
+    """
+    ranks = {row.id: row.roar.low for row in estimators if row.roar and row.roar.low is not None}
+    first = [row for row in estimators if row.id in ranks and ranks[row.id] == min(ranks.values())]
+    if not winners or not first or len(first) == len(ranks) or any(row in winners for row in first):
+        return ""
+    if len(first) > 3:
+        return f"None of ROAR’s best {len(first)} is among them."
+    return f"ROAR’s best, {_join_names(first)}, {'is' if len(first) == 1 else 'are'} not among them."

@@ -34,7 +34,7 @@ def make_address(page: str = "board", suite: str = "", **choices: str) -> Addres
 class Site:
     """The links between the pages of some suites, and the `files` that the pages show or offer, by name.
 
-    On an exported site, links lead to the files of the `known` pages. In the running app
+    On an exported site, links lead to the files of the `known` pages; the first page is the index. In the running app
     (`live`), links are queries, which may choose any level and any pair of rows; pictures are inlined, and other files
     have buttons for the download.
     """
@@ -42,7 +42,7 @@ class Site:
     def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
         self.views, self.known, self.live = views, known, live
         self.files: dict[str, bytes] = {}
-        self._names = {address: make_file_name(address) for address in known}
+        self._names = {address: make_file_name(address) for address in known} | dict.fromkeys(known[:1], "index.html")
 
     @property
     def first_address(self) -> Address:

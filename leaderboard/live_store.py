@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from threading import RLock
 from time import sleep
-from typing import NamedTuple
 
+from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
 from leaderboard.views import SuiteView, Views, rank_by_headline
 from roarbench.analysis.collect_results import (
     add_stored_estimators,
@@ -25,21 +25,8 @@ from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore
 from roarbench.store.user_files import read_suites
 
-SELECTION_VARIABLE = "ROARBENCH_BOARD"  # environment variable with the `ShownStore` for the app's script, as JSON
-# data set and explained network whose boards are shown, as for `analysis.load_results.matches_selection`; empty for all
-Selection = tuple[str, str]
-ALL: Selection = ("", "")
 _PAUSE = 10.0  # seconds between checks for new results
 _BREATH = 0.05  # seconds of pause between computations in advance, in which visitors' requests are served
-
-
-class ShownStore(NamedTuple):
-    """The results that an app shows: URL of the database, folder of the store, and selection."""
-
-    url: str
-    folder: str
-    data: str = ""
-    reference: str = ""
 
 
 class LiveStore:
@@ -79,27 +66,34 @@ class LiveStore:
             return self._views
 
     def _read_and_select_first_page_suites(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
-        """Return the suite of the first page, and the suites that were read before."""
+        """Return the suite of the first page, the suites that were read before, and the suites that this page needs.
+
+        If the first suite has no ROAR, its page shows the ROAR ranks of suites on the same data set and network.
+        """
+        near = "", ""
         best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._read_if_changed(suite)
             if any(rank_by_rows_and_headline(view.results) == (False, best[suite]) for view in self._read[suite][1]):
+                if best[suite]:
+                    near = suite.dataset, suite.model
                 break  # later suites in `order` cannot come first
-        return [suite for suite in order if suite in self._read]
+        return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
         stamp = self._store.read_change_stamp_of_network(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
         read = read_all_results_of_suite(self._store, suite, self._folder, self._selection)
-        return stamp, [SuiteView(results, self._folder, self._store) for results in read]
+        return stamp, [SuiteView(results, self._folder, lambda: self._views, self._store) for results in read]
 
     def compute_boards_in_endless_loop(self) -> None:
-        """Compute boards in an endless loop: first those of the first page, then all others."""
+        """Compute boards in an endless loop: first those of the first page and, after a visit or pause, all others."""
         while True:
             with suppress(StoreError):  # visitors see the error on their page
                 for view in self.read_views(first_page_only=True).values():
                     view.combined_board or view.board  # noqa: B018
+                    first_page_shown.wait(_PAUSE)
                 for suite in list_possible_suites(self._store):
                     # the lock is released after each suite, so that a visitor waits for one suite at most
                     with self._lock:
@@ -108,6 +102,7 @@ class LiveStore:
                 for view in self.read_views().values():
                     view.combined_board or view.board  # noqa: B018
                     sleep(_BREATH)
+                boards_ready.set()
                 for view in self.read_views().values():
                     view.protocol_boards  # noqa: B018
             sleep(_PAUSE)

@@ -6,11 +6,11 @@ finished pictures instead.
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.text_helpers import make_slug
-from roarbench.analysis.pictured_images import choose_images_spread_by_lost_predictions, find_pictured_protocol
+from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_lost_predictions, find_pictured_protocol
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import TEST_IDS, Order, Split, Unit
 from roarbench.common.errors import StoreError
@@ -57,6 +57,7 @@ class Pictures:
     side: int  # pixels per side of a picture
     rows: Sequence[str]  # estimators that have a sheet
     damaged: tuple[str, ...]  # estimators whose rankings cannot be read
+    seconds: Mapping[str, float]  # from an estimator to its CPU seconds for the maps of 1,000 images
     # function from an estimator to its sheet as WebP, cached; for the empty name, the sheet shows the images themselves
     sheet: Callable[[str], bytes]
 
@@ -74,10 +75,10 @@ def find_pictures_file(results: SuiteResults, folder: Path) -> Path:
 
 def save_pictures(pictures: Pictures, path: Path) -> None:
     """Save pictures to a file, which a store without images and rankings can use."""
-    about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows")}
+    about = {name: getattr(pictures, name) for name in ("numbers", "rule", "level", "kinds", "side", "rows", "seconds")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with ZipFile(path, "w") as file:
-        file.writestr("about.json", json.dumps(about))
+        file.writestr("about.json", json.dumps(about | {"seconds": dict(pictures.seconds)}))
         for at, name in enumerate(("", *pictures.rows)):
             file.writestr(f"{at}.webp", pictures.sheet(name))
 
@@ -95,37 +96,75 @@ def _read_pictures_file(path: Path) -> Pictures:
 
 
 def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures | None:
-    """Make pictures of rows with rankings; None for tables, without stored images, and for a fill other than `mean`."""
-    workspace, protocol = Workspace(folder), find_pictured_protocol(results)
-    images = _open_images(results, workspace)
+    workspace = Workspace(folder)
+    chosen = choose_pictured_images(results, workspace)
+    if chosen is None:
+        return None
+    ranked, damaged = _open_rankings_and_find_damaged(results, chosen, workspace)
+    if not (ranked or damaged):
+        return None
+    siblings = (
+        _open_rankings_and_find_damaged(results, chosen, workspace, number=1)[0]
+        if chosen.protocol.scores_all_network_pairs
+        else {}
+    )
+    seconds = {name: seconds for name, rankings in ranked.items() if (seconds := _read_map_seconds(rankings))}
+    return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
+
+
+def _read_map_seconds(rankings: Rankings) -> float | None:
+    """Return the recorded CPU seconds for the maps of 1,000 images; None without a record of the time."""
+    files = rankings.files.values()
+    if not all("seconds" in file for file in files):
+        return None
+    return 1000 * sum(float(file["seconds"]) for file in files) / sum(int(file["images"]) for file in files)
+
+
+class PicturedImages(NamedTuple):
+    """The test images that pictures show, the protocol of the masks, and the rule by which the images were chosen."""
+
+    images: ImageData
+    protocol: Protocol
+    unit: Unit
+    numbers: NDArray[np.int64]
+    rule: str
+
+
+def choose_pictured_images(results: SuiteResults, workspace: Workspace, count: int = IMAGES) -> PicturedImages | None:
+    """Choose at most `count` test images; None for tables, without stored images, or for a fill other than `mean`."""
+    images, protocol = _open_images(results, workspace), find_pictured_protocol(results)
+    # a table has no pictures, and this module fills removed features only with the mean
     if images is None or images.record.tabular or results.suite.find_fill(protocol) != "mean":
         return None
     unit = results.list_units(protocol)[0]
-    numbers, rule = choose_images_spread_by_lost_predictions(results, protocol, unit)
-    ranked, damaged = _open_rankings_and_find_damaged(results, images, unit, workspace)
-    if not len(numbers) or not (ranked or damaged):
-        return None
-    kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.compares_with_other_image else ())]
-    siblings: dict[str, Rankings] = {}
-    if protocol.scores_all_network_pairs:
-        siblings, _ = _open_rankings_and_find_damaged(results, images, unit, workspace, number=1)
-        kinds += ["sibling"] if siblings.keys() >= ranked.keys() else []
+    numbers, rule = choose_images_spread_by_lost_predictions(results, protocol, unit, count)
+    return PicturedImages(images, protocol, unit, numbers, rule) if len(numbers) else None
+
+
+def make_pictures(
+    results: SuiteResults, chosen: PicturedImages, ranked: Mapping[str, Rankings], siblings: Mapping[str, Rankings]
+) -> Pictures:
+    """Make the pictures of rows from their rankings for the first explained network and, `siblings`, for the second."""
+    images, protocol, unit, numbers, rule = chosen
     levels = results.list_included_levels(protocol, unit)
+    kinds: list[Kind] = ["map", "own", *(("matched", "other") if protocol.compares_with_other_image else ())]
+    kinds += ["sibling"] if protocol.scores_all_network_pairs and siblings.keys() >= ranked.keys() else []
     level = levels[len(levels) // 2]
     maker = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # the app renders an open page repeatedly
     def sheet(name: str) -> bytes:
-        if name:
-            lines = [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds]
-        else:
-            lines = [maker.convert_to_channels_last_rgb(maker.pixels)]
+        rgb = maker.convert_to_channels_last_rgb
+        lines = (
+            [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds] if name else [rgb(maker.pixels)]
+        )
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
-    side = images.record.size
-    return Pictures(tuple(numbers.tolist()), rule, level, tuple(kinds), side, tuple(ranked), damaged, sheet)
+    return Pictures(
+        tuple(numbers.tolist()), rule, level, tuple(kinds), images.record.size, tuple(ranked), (), {}, sheet
+    )
 
 
 class PictureMaker:
@@ -202,12 +241,14 @@ def _open_images(results: SuiteResults, workspace: Workspace) -> ImageData | Non
 
 
 def _open_rankings_and_find_damaged(
-    results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
+    results: SuiteResults, chosen: PicturedImages, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return a dict from rows to their rankings for an explained network, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.estimators_with_own_row:
-        spec = make_ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
+        spec = make_ranking_spec(
+            results.suite, results.data, chosen.images.record.shape, find_estimator(name), chosen.unit, number
+        )
         both = replace(spec, splits=tuple(Split))  # suites that train with this row rank training images too
         for wanted_spec in filter(store.has_finished, (spec, both)):
             try:

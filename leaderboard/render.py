@@ -1,18 +1,18 @@
 """Render pages for the app and the static site from one set of templates; the pages work without scripts."""
 
-import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri
-from leaderboard.live_store import ShownStore, find_live_store
+from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqlite_stamp
+from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
+from leaderboard.live_store import find_live_store
 from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
-from leaderboard.text_helpers import format_day, shorten_line
+from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from leaderboard.views import Views
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.text import (
@@ -45,14 +45,6 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
 }
 
 
-class Page(NamedTuple):
-    """A page: its title, its HTML, and files to download."""
-
-    title: str
-    html: str
-    files: dict[str, str] = {}
-
-
 def render_page(site: Site, address: Address) -> Page:
     """Render a page; raise PageNotFound if the store has no results for the page."""
     if address.page not in PAGES:
@@ -67,7 +59,8 @@ def render_page(site: Site, address: Address) -> Page:
 
 
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
-    """Return the app's page for a query, or a page that explains which results are missing."""
+    """Return the app's page for a query, or a page that explains which results are missing; cache the first page."""
+    files = read_sqlite_stamp(shown.url)  # the stamp is read before the store, so that it differs after a later write
     try:
         live = find_live_store(shown)
         views = live.read_views(first_page_only=not query)
@@ -77,9 +70,18 @@ def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     except (PageNotFound, StoreError) as error:
         return render_message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
-    if query or live.state:
+    if query:
         return page
-    return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
+    if not live.state:
+        return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
+    cache_page(shown, files, live.state, page)
+    return page
+
+
+def cache_first_page(shown: ShownStore) -> None:
+    """Render and cache the app's first page, so that the app shows it at once after the next start."""
+    find_live_store(shown).read_views()
+    render_live_page(shown, {})
 
 
 def render_message(text: str, site: Site) -> Page:
@@ -132,6 +134,12 @@ def list_addresses(views: Views) -> list[Address]:
     ]
 
 
+_FORWARD_PAGE = """<!doctype html>
+<html lang="en"><title>roarbench</title><meta http-equiv="refresh" content="0; url={link}">
+<a href="{link}">roarbench</a></html>
+"""
+
+
 def export_site(views: Views, folder: Path) -> int:
     """Write all pages, or a page that says that there are no results; other files in the folder stay.
 
@@ -144,12 +152,13 @@ def export_site(views: Views, folder: Path) -> int:
     site = Site(views, list_addresses(views) if views else ())
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not views:
+            (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
         for at in site.known:
             (folder / site.get_link(at)).write_text(render_page(site, at).html, encoding="utf-8")
-        if views:
-            shutil.copyfile(folder / site.get_link(site.first_address), folder / "index.html")
-        else:
-            (folder / "index.html").write_text(render_message("No results yet.", site).html, encoding="utf-8")
+        if site.known and site.first_address.page == "board":  # its own name is the address that the page to cite has
+            forward = _FORWARD_PAGE.format(link=site.get_link(site.first_address))
+            (folder / make_file_name(site.first_address)).write_text(forward, encoding="utf-8")
         files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():
             (folder / name).write_bytes(content)
@@ -169,7 +178,7 @@ def load_templates() -> Environment:
     """Load the templates, which escape all values and raise an error if a value is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals |= {"counted": format_count, "some": list_some, "describe": describe_run}
+    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case
         "plain": shorten_line,

@@ -1,8 +1,11 @@
 """Write a suite's report for a paper's supplement to one file: boards, curves, doubts, methods, provenance, BibTeX."""
 
+import shutil
+import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from leaderboard.figures import make_estimator_curves
 from leaderboard.page.submit_and_cite import write_bibtex
@@ -22,6 +25,10 @@ from roarbench.report.suite_and_estimator_descriptions import collect_papers_and
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.store.run_result import read_code_version
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_PRINT_OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
+_TIMEOUT = 120  # maximum seconds that a browser may take to print
 
 
 def render_report(view: SuiteView) -> str:
@@ -105,12 +112,35 @@ def _describe_explained_networks(table: SuiteTable) -> str:
 
 
 def write_report(view: SuiteView, path: Path) -> None:
-    """Write a report as HTML.
+    """Write a report as HTML or PDF, according to the file's ending.
 
     Raises:
-        CallerError: The file exists or has another ending.
+        CallerError: The file exists or has another ending, or no browser that prints PDF is installed.
     """
-    if path.suffix != ".html":
-        raise CallerError(f"cannot write '{path}': a report is .html; write {path.stem or 'report'}.html")
+    if path.suffix not in (".html", ".pdf"):
+        raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
     html = render_report(view)
-    write_new_file(path, lambda temporary: temporary.write_text(html, "utf-8"))
+    if path.suffix == ".html":
+        write_new_file(path, lambda temporary: temporary.write_text(html, "utf-8"))
+    else:
+        write_new_file(path, lambda temporary: _print_pdf(html, temporary))
+
+
+def _print_pdf(html: str, path: Path) -> None:
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        raise CallerError("a PDF is printed by Chromium, which is missing; apt-get install chromium, or write .html")
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        page.write_text(html, "utf-8")
+        command = [
+            browser,
+            *_PRINT_OPTIONS,
+            f"--user-data-dir={folder}/profile",
+            f"--print-to-pdf={path}",
+            page.as_uri(),
+        ]
+        try:
+            subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CallerError(f"{Path(browser).name} printed no PDF ({type(error).__name__}); write .html") from None

@@ -1,9 +1,24 @@
 """Format texts of the pages: dates, addresses, and texts from users."""
 
+from contextlib import suppress
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, metadata
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import fit_on_one_line
+
+
+def _read_repository_url() -> str:
+    """Return the public address of the source code from the package's metadata; an empty string if there is none."""
+    with suppress(PackageNotFoundError):
+        for url in metadata("roarbench").get_all("Project-URL") or []:
+            name, _, address = url.partition(", ")
+            if name == "Repository":
+                return str(address.rstrip("/"))
+    return ""
+
+
+REPOSITORY = _read_repository_url()
 
 
 def shorten_line(text: str, longest: int = 300) -> str:

@@ -34,11 +34,13 @@ Views = Mapping[str, "SuiteView"]  # from a suite's slug to the suite, in the or
 class SuiteView:
     """A suite of a store; its boards, tables and pictures are computed at first use.
 
-    `store` is needed only by pages about the state of runs.
+    `beside` returns all suites of the store, including this suite. `store` is needed only by pages about the state of
+    runs.
     """
 
     results: SuiteResults
     folder: Path
+    beside: Callable[[], Views] = field(repr=False)
     store: ResultsStore | None = field(default=None, repr=False)
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False)
     _lock: RLock = field(default_factory=RLock, init=False)
@@ -117,30 +119,33 @@ class SuiteView:
         """Return the board from which estimators are recommended; None for a suite that leads with other gains."""
         if self.leads_with_roar_and_own_network or self.headline_protocol != OWN_NETWORK:
             return self.combined_board
-        board, lerf = self.board, self._own_network_lerf_table
+        board, lerf = self.board, self._own_network_lerf_table  # computed outside the lock, as in `get_board`
         return self.get_or_compute("advice", lambda: make_board_without_roar(self.results, board, lerf))
 
     @property
     def _own_network_lerf_table(self) -> SuiteTable | None:
         return self.table(OWN_NETWORK_LERF) if OWN_NETWORK_LERF in self.protocols else None
 
-    def get_board(self, protocol: Protocol, unit: Unit | None = None) -> BoardContents:
-        """Return a protocol's board over all levels; the default unit is the first."""
-        table = self.table(protocol, unit)
-        return self.get_or_compute(
-            ("board", protocol, table.unit), lambda: make_board_contents(self.suite_draws, table)
-        )
+    def get_board(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardContents:
+        """Return a protocol's board; the defaults are the first unit and all levels."""
+        roar = self.any_roar_table  # computed outside the lock, because another suite may have to compute this table
 
-    def table(self, protocol: Protocol, unit: Unit | None = None) -> SuiteTable:
+        def make() -> BoardContents:
+            seconds = self.pictures.seconds if self.pictures else {}
+            return make_board_contents(self.suite_draws, self.table(protocol, unit, levels), roar, seconds)
+
+        return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
+
+    def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
         """Return the table from which a board is made, as `roarbench table` shows it."""
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_own_row, unit)
+            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_own_row, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 
-        return self.get_or_compute(("table", protocol, unit), make)
+        return self.get_or_compute(("table", protocol, unit, levels), make)
 
     @property
     def tables(self) -> list[SuiteTable]:
@@ -160,6 +165,21 @@ class SuiteView:
             for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))
             if protocol in self.protocols
         ]
+
+    @property
+    def suites_on_same_images_and_network(self) -> list["SuiteView"]:
+        """Return the other suites on the same images and network."""
+        like = (self.results.data, self.results.suite.model, self.results.limit)
+        other_views = (view for view in self.beside().values() if view is not self)
+        return [v for v in other_views if (v.results.data, v.results.suite.model, v.results.limit) == like]
+
+    @property
+    def any_roar_table(self) -> SuiteTable | None:
+        """Return a ROAR table with ranks, of this or another suite on the same images and network; None without one."""
+        tables = (
+            view.table(ROAR) for view in (self, *self.suites_on_same_images_and_network) if ROAR in view.protocols
+        )
+        return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
     def pictures(self) -> Pictures | None:

@@ -1,10 +1,11 @@
-"""Measure time and memory of showing a store of 200 estimators in 5 suites, with random results.
+"""Measure time and memory of showing a store: the store of `make demo`, and a store of 200 estimators in 5 suites.
 
     python scripts/time_board.py [ESTIMATORS]
 
-The store has 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images. The program prints JSON: processor seconds
-(user and system) and peak memory of the table, the CSV of all rows, the static pages and the app's first view, each in
-its own process. docs/performance.md has the numbers of one machine.
+The large store has random results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images. The program prints
+JSON: processor seconds (user and system) and peak memory of the export, the table, the CSV of all rows and the app's
+first view, each in its own process; and, in Chromium, wall seconds from opening a page to its rows and from a search to
+its row. docs/performance.md has the numbers of one machine.
 """
 
 import argparse
@@ -23,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from make_demo import write_demo
 
-from leaderboard.live_store import SELECTION_VARIABLE, ShownStore
+from leaderboard import first_page_cache
 from roarbench.common.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import Estimator
@@ -36,7 +38,6 @@ from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 
-ROOT = Path(__file__).resolve().parents[1]
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})
 
@@ -97,10 +98,59 @@ def show_first_page(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install_made_up_suites(estimators)
-    os.environ[SELECTION_VARIABLE] = json.dumps(ShownStore(make_default_url(folder), str(folder)))
-    app = AppTest.from_file(str(ROOT / "leaderboard" / "app.py"), default_timeout=600).run()
+    os.environ[first_page_cache.SELECTION_VARIABLE] = json.dumps((make_default_url(folder), str(folder)))
+    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not app.exception, app.exception
     assert any("<tbody" in getattr(part, "value", "") for part in app.get("html"))
+
+
+def serve_app(estimators: int, folder: Path, port: int, cache: str) -> None:
+    from leaderboard.serve_and_export import run_streamlit
+
+    install_made_up_suites(estimators)
+    os.environ["XDG_CACHE_HOME"] = cache
+    run_streamlit(first_page_cache.ShownStore(make_default_url(folder), str(folder)), port)
+
+
+def time_visits(estimators: int, folder: Path, site: Path, suite: str) -> dict[str, Any]:
+    """Measure the wall time of views of a static page, of a search there, and of views of an app after 6 s."""
+    from screenshots import find_free_port, start_browser, wait_for_app
+
+    with start_browser() as driver, tempfile.TemporaryDirectory() as cache:
+        static, search = time_site_visit(driver, site, suite)
+        server = get_context("spawn").Process(
+            target=serve_app, args=(estimators, folder, port := find_free_port(), cache)
+        )
+        server.start()
+        wait_for_app(port)
+        time.sleep(6)
+        app = [_time_loading(driver, f"http://127.0.0.1:{port}/") for _ in range(4)]
+        server.terminate()
+    return {"static, views": static, "static, search": search, "app, views": app}
+
+
+def time_site_visit(driver: Any, site: Path, suite: str) -> tuple[list[float], float]:
+    """Return the seconds of four views of the first static page, and of a search on a suite's board."""
+    views = [_time_loading(driver, (site / "index.html").as_uri()) for _ in range(4)]
+    _time_loading(driver, (site / f"board-{suite.replace('@', '-v')}.html").as_uri())
+    driver.find_element("name", "q").send_keys("sobel")
+    return views, _time_wait(
+        driver, "[...document.querySelectorAll('#rows tr')].filter(row => !row.hidden).length == 1"
+    )
+
+
+def _time_loading(driver: Any, address: str) -> float:
+    start = time.perf_counter()
+    driver.get(address)
+    return time.perf_counter() - start + _time_wait(driver, "document.querySelector('tbody tr')")
+
+
+def _time_wait(driver: Any, condition: str) -> float:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    start = time.perf_counter()
+    WebDriverWait(driver, 60, 0.01).until(lambda d: d.execute_script(f"return {condition}"))
+    return time.perf_counter() - start
 
 
 def measure_commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
@@ -117,14 +167,20 @@ def measure_commands(folder: Path, suite: str, estimators: int) -> dict[str, Any
         sizes = [path.stat().st_size for path in site.iterdir()]
         costs["pages"] |= {"files": len(sizes), "bytes": sum(sizes)}
         costs["csv"] |= {"bytes": rows.stat().st_size}
+        costs["wall seconds"] = time_visits(estimators, folder, site, suite)
     return {**costs, "app, first view": measure_in_fresh_process(show_first_page, estimators, folder)}
 
 
 def main(estimators: int) -> None:
     with tempfile.TemporaryDirectory() as name:
+        write_demo(Path(name))
+        print(json.dumps({"demo": measure_commands(Path(name), "quick@6", 2)}, indent=1), flush=True)
+    with tempfile.TemporaryDirectory() as name:
         suites = install_made_up_suites(estimators)
         fill_store(Path(name), suites)
-        print(json.dumps(measure_commands(Path(name), suites[0].versioned, estimators), indent=1))
+        print(
+            json.dumps({f"{estimators} x 5": measure_commands(Path(name), suites[0].versioned, estimators)}, indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -5,27 +5,29 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BoardContents
+from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
 from leaderboard.combined_board import CombinedBoard
-from leaderboard.figures import draw_curve_panels_as_webp, make_scatter
+from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_rank
-from roarbench.plan.protocols import ROAR, SHOWN, Protocol
+from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
+from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
+from roarbench.stats.verdicts import Verdict
 
 ALL_GAINS = "All gains"
 Tab = tuple[str, str, bool]  # label, link, and whether the tab is the current one
 
 
-def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None) -> Address:
+def find_board_address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board; choices that are defaults are left out."""
     other = "" if protocol == view.headline_protocol and not view.leads_with_roar_and_own_network else protocol.name
     unit_text = "" if unit in (None, view.results.list_units(protocol)[0]) else str(unit)
-    return make_address("board", view.slug, protocol=other, unit=unit_text)
+    return make_address("board", view.slug, protocol=other, unit=unit_text, level=level)
 
 
 def build_context(site: Site, address: Address) -> dict[str, Any]:
@@ -39,28 +41,40 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     live = site.live
     protocol = SHOWN[_read_and_check_option(view, address, "protocol", [shown.name for shown in view.protocols])]
     unit = Unit(_read_and_check_option(view, address, "unit", view.results.list_units(protocol)))
-    board, table = view.get_board(protocol, unit), view.table(protocol, unit)
+    all_levels = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
+    level = _read_and_check_option(view, address, "level", ["", *all_levels])
+    levels = (float(level),) if level else ()
+    board = view.get_board(protocol, unit, levels)
+    tables = [view.table(protocol, unit, levels)] if live else view.tables
+    heading = board.headline or f"{view.title}: {board.tab_label}"
+    file_stem = f"board-{view.slug}-{protocol.name}-{unit}"
     return {
         "view": view,
         "board": board,
         "tab": board.tab_label,
-        "heading": board.headline or f"{view.title}: {board.tab_label}",
+        "card": "" if live else site.add_file(f"{file_stem}.png", draw_preview_card(board, heading)),
+        "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", view.results.adapt_text(protocol.dot_meaning).replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)
             for other_unit in view.results.list_units(protocol)
         ],
+        "levels": [
+            (
+                f"{float(t):.0%} removed" if t else "all levels",
+                site.get_link(find_board_address(view, protocol, unit, t)),
+                t == level,
+            )
+            for t in ("", *(all_levels if live and len(all_levels) > 1 else ()))
+        ],
         "suites": _make_suite_tabs(site, view),
         # the app's first page has no curves, because importing matplotlib takes long
-        "curves": "" if live and not address.choices else _add_curve_picture(site, view, table),
+        "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
-        "key": list(list_explanations(board)),
+        "key": [*list_explanations(board), *_explain_other_colours(view, board)],
         "files": _add_download_files(
-            site,
-            view,
-            f"board-{view.slug}-{protocol.name}-{unit}" if live else view.slug,
-            [table] if live else view.tables,
+            site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
         ),
     }
 
@@ -78,15 +92,19 @@ def _add_curve_picture(site: Site, view: SuiteView, table: SuiteTable) -> str:
 
 
 def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -> dict[str, Any]:
+    heading = board.headline or view.title
+    file = f"board-{view.slug}.png"
     return {
         "view": view,
         "board": board,
         "tab": ALL_GAINS,
-        "heading": board.headline or view.title,
+        "card": "" if site.live else site.add_file(file, draw_preview_card(view.get_board(OWN_NETWORK), heading)),
+        "heading": heading,
         "advice": recommend_rows(board),
         "scatter": make_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
+        "levels": [],
         "suites": _make_suite_tabs(site, view),
         "legend": [(question.legend_title, question.colour_legend) for question in board.answered_questions],
         "files": _add_download_files(site, view, view.slug, view.tables),
@@ -121,15 +139,42 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
 
 
 def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> Iterator[Tab]:
-    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol."""
+    """Yield a tab for both questions if the suite leads with them, and a tab for each protocol.
+
+    The protocols are those of the suite, and headline protocols of other suites on the same images and network.
+    """
     if view.leads_with_roar_and_own_network:
         yield ALL_GAINS, site.get_page_link("board", view.slug), current is None
-    for protocol in view.protocols:
-        yield view.get_tab_label(protocol), site.get_link(find_board_address(view, protocol)), protocol == current
+    elsewhere = {
+        protocol: other
+        for other in reversed(view.suites_on_same_images_and_network)
+        for protocol in find_headline_protocols(other.results.suite)
+        if other.results.suite.name != view.results.suite.name and protocol in other.protocols
+    }
+    views = dict.fromkeys(view.protocols, view) | {
+        protocol: other for protocol, other in elsewhere.items() if protocol not in view.protocols
+    }
+    for protocol, owner in sorted(
+        views.items(), key=lambda item: (item[0] != view.headline_protocol, item[0] != ROAR, item[1] is not view)
+    ):
+        label = owner.get_tab_label(protocol) + ("" if owner is view else f" · {shorten_line(owner.title, 40)}")
+        yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
+
+
+def _explain_other_colours(view: SuiteView, board: BoardContents) -> Iterator[str]:
+    """Yield an explanation if rows that are better than Random have other colours on the board of all gains."""
+    better = RANDOM_TEXTS[Verdict.BETTER]
+    if view.leads_with_roar_and_own_network and any(
+        row.random_verdict_text == better for row in board.rows if row.colour_class in (OPEN, BELOW)
+    ):
+        yield (
+            f"Colours compare a row with every control. The board “{ALL_GAINS}” compares ROAR gain with Random alone, "
+            f"so that a row below another control may be {better} there."
+        )
 
 
 def list_explanations(board: BoardContents) -> Iterator[str]:
-    """Yield explanations of ranks, of ROAR's colours and of mask-only accuracy, as far as the board shows these."""
+    """Yield explanations of ranks, ROAR's ranks and mask-only accuracy, as far as the board shows these."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
         rank = format_rank(ranges[0]._replace(added=False)).replace("-", "–")
@@ -139,8 +184,8 @@ def list_explanations(board: BoardContents) -> Iterator[str]:
         )
     if any(row.added for row in board.rows):
         yield "In brackets: the place of a row that was added to the suite; the places of other rows do not count it."
-    if board.protocol == ROAR:
-        yield "Colours compare a row with every control; a board of all gains compares ROAR gain with Random alone."
+    if any(row.reversed_by for row in board.rows):
+        yield "ROAR place: the row’s place under ROAR, with retrained networks; in colour if ROAR reverses an order."
     masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]
     if masks:
         share = masks[0].removeprefix("masks alone ")

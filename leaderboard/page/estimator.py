@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import (
     find_estimator_or_placeholder,
 )
 from roarbench.estimators.ids import TRUSTED
-from roarbench.plan.protocols import describe_levels
+from roarbench.plan.protocols import ROAR, describe_levels
 from roarbench.report.repeat_commands import make_repeat_command
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.report.table import CONTROLS, UNTRAINED
@@ -51,6 +51,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "passes": sum(passes),
         "item": view.results.adapt_text("an image"),
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
+        "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],
         "against": next(_list_control_comparisons(boards), None),
         "figures": list(islice(list_curves(views, name), _FIGURES)),
@@ -170,6 +171,28 @@ def _describe_rank(board: BoardContents, row: BoardRow) -> str:
     rank = format_rank(row.place._replace(added=False)).replace("-", "–")
     among = f" if it alone were added to the suite’s {rows} rows," if row.added else f" of {rows}"
     return f", place {rank}{among}"
+
+
+def explain_disagreement(boards: Iterable[RowOnBoard]) -> str:
+    """Explain why a row wins on one board of a suite and loses on another, if one of the two boards is ROAR's.
+
+    The result is empty if there are no such boards.
+    """
+    entries = list(boards)
+    winning, losing = ([each for each in entries if each[2].colour_class == kind] for kind in (BEATS, BELOW))
+    for (view, won, _), (same, lost, row) in product(winning, losing):
+        one, other = won.protocol, lost.protocol
+        if view is same and one != other and ROAR in (one, other) and row.beating:
+            explains = one.scores_all_network_pairs
+            wins = f"explains its network by {one.gain_name}" if explains else f"beats every control under {one.title}"
+            control = find_display_name(row.beating.hardest_control).full_name
+            return (
+                f"On {won.title} it {wins} ({describe_levels(won.levels)}) and is below {control} under "
+                f"{other.title} ({describe_levels(lost.levels)}). Both can be true: "
+                f"the two ask different questions. {one.title}: {one.question} {other.title}: {other.question} A "
+                "retrained network can infer the class from the shape of the masks."
+            )
+    return ""
 
 
 def list_curves(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, EstimatorCurves]]:

@@ -1,7 +1,7 @@
 """The overview page, a table of verdicts with a row per estimator and columns per suite, without averages of gains."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import recommend_rows
@@ -57,12 +57,9 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
 
 def _drop_repeated_suites(views: Iterable[SuiteView]) -> Iterator[SuiteView]:
     """Yield the suites except those that another suite on the same images and network repeats."""
-    by_data_and_network = defaultdict[tuple[Hashable, ...], list[SuiteView]](list)
     for view in views:
-        results = view.results
-        by_data_and_network[results.data, results.suite.model, results.limit].append(view)
-    for same in by_data_and_network.values():
-        yield from (view for view in same if not any(_is_repeated_by(view, other) for other in same if other != view))
+        if not any(_is_repeated_by(view, other) for other in view.suites_on_same_images_and_network):
+            yield view
 
 
 def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:

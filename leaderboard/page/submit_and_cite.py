@@ -1,14 +1,18 @@
 """The page with commands that add a row, and the page with a board's permanent address, figures and papers."""
 
 from typing import Any
+from urllib.parse import urlencode
 
-from leaderboard.board_contents import BoardContents
+from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
-from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView
+from leaderboard.text_helpers import REPOSITORY, shorten_line
+from leaderboard.views import SuiteView, Views
+from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
+from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.submissions.submission_file import TEMPLATE
 
 COMMANDS = (  # each command with its purpose; {} stands for the suite
     ("roarbench new-submission my-estimator", "writes a file to start from, with one function"),
@@ -20,6 +24,14 @@ COMMANDS = (  # each command with its purpose; {} stands for the suite
         "makes a branch with the row, for a pull request; the table shows the hash",
     ),
 )
+_DESIGN = {  # from fields of a suite to their descriptions
+    "recipe": "Recipe of the scored networks",
+    "reference_recipe": "Recipe of the explained networks",
+    "references": "Explained networks",
+    "model": "Network",
+    "maps": "How maps are computed",
+    "tuned_on": "Masks that networks are tuned on",
+}
 
 
 def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
@@ -31,6 +43,7 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
     boards = _select_boards(view) if view else []
     rows = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
     best = sorted(rows, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
+    new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
         "view": view,
@@ -38,6 +51,7 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
         "example": [
             (board, board.rows_by_id[row.id]) for row in best for board in boards if row.id in board.rows_by_id
         ],
+        "pull": f"{REPOSITORY}/new/main/submissions?{new_file}" if REPOSITORY else "",
     }
 
 
@@ -55,6 +69,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
         "permanent": make_file_name(make_address("board", view.slug)),
         "bibtex": "\n\n".join((write_bibtex(view), find_paper("hooker2019benchmark").bibtex)),
         "papers": list(dict.fromkeys(papers)),
+        "changes": list_changes_since_last_version(view, site.views),
     }
 
 
@@ -70,9 +85,35 @@ def write_bibtex(view: SuiteView) -> str:
         "title": f"{{roarbench: {shorten_line(view.title)}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
+        "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
         "note": "; ".join(
             f"{board.protocol.title}, table {view.table(board.protocol).runs_hash}" for board in _select_boards(view)
         ),
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])
+
+
+def list_changes_since_last_version(view: SuiteView, views: Views) -> list[str]:
+    """Describe the changes since the suite's previous version; the list is empty for the first version."""
+    suite = view.results.suite
+    versions = [version for name, version in SUITE_VERSIONS if name == suite.name]
+    if suite.version not in versions[1:]:
+        return []
+    before = SUITE_VERSIONS[suite.name, versions[versions.index(suite.version) - 1]]
+    design = {words: [getattr(spec, name) for spec in (before, suite)] for name, words in _DESIGN.items()}
+    design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
+    changes = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
+    for words, here, there in (("New rows", suite, before), ("Removed rows", before, suite)):
+        names = [name for name in here.estimators if name not in {*there.estimators, *here.added}]
+        changes += [f"{words}: {', '.join(names)}."] if names else []  # submissions are not part of a version
+    old = next((earlier for earlier in views.values() if earlier.results.suite == before), None)
+    if old and old.headline_protocol == view.headline_protocol:
+        kinds = {row.id: row.colour_class == BEATS for row in old.board.rows}
+        moved = [
+            row.name
+            for row in view.board.rows
+            if kinds.get(row.id, row.colour_class == BEATS) != (row.colour_class == BEATS)
+        ]
+        changes += [f"Changed verdict against the controls: {list_some(moved, 6)}."] if moved else []
+    return changes

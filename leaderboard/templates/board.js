@@ -1,10 +1,10 @@
-// Search and sort. Pages are complete without this script. The address's hash holds the choices.
+// Search, sort and choice of the axis. Pages are complete without this script. The address's hash holds the choices.
 "use strict";
 if (!window.roarbenchBoard) {
   window.roarbenchBoard = true;
   const asked = () => new URLSearchParams(location.hash.slice(1));
   const table = () => document.querySelector("table.board");
-  const RISING = ["place", "name"];
+  const RISING = ["place", "name", "roar-place"];
 
   // Keep a choice in the address; the default is left out.
   const choose = (name, value) => {
@@ -33,6 +33,8 @@ if (!window.roarbenchBoard) {
     rows.forEach((row, at) => { row.at ??= at; row.text ??= `${row.dataset.name} ${row.dataset.about}`.toLowerCase(); });
     const words = (state.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
     form.q.value === (state.get("q") || "") || document.activeElement === form.q || (form.q.value = state.get("q") || "");
+    const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
+    if (axis) axis.checked = true;
     for (const row of rows) row.hidden = !words.every((word) => row.text.includes(word));
     const buttons = [...board.querySelectorAll("[data-sort]")];
     const key = buttons.find((button) => button.dataset.sort === state.get("sort"))?.dataset.sort || "";
@@ -47,9 +49,11 @@ if (!window.roarbenchBoard) {
     form.querySelector("output").textContent = left < rows.length ? `${left} of ${rows.length} rows; places are among all rows` : "";
   };
 
-  document.addEventListener("input", ({ target }) => {
-    if (target.form?.matches(".find")) choose(target.name, target.value);
-  });
+  for (const kind of ["input", "change"]) {  // some drivers and assistive tools fire only one of these events on a list
+    document.addEventListener(kind, ({ target }) => {
+      if (target.form?.matches(".find")) choose(target.name, target.value);
+    });
+  }
   document.addEventListener("submit", (event) => { if (event.target.matches(".find")) event.preventDefault(); });
   document.addEventListener("click", ({ target }) => {
     const button = target.closest?.(".board [data-sort]");

@@ -176,10 +176,10 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
 def report(
     *,
     suite: SuiteName,
-    out_file: Annotated[Path, declare_option("New file, .html.", "FILE", flags="-o --output")],
+    out_file: Annotated[Path, declare_option("New file, .html or .pdf.", "FILE", flags="-o --output")],
     source: ResultsOptions,
 ) -> None:
-    """Write a supplement for a paper (HTML): tables, curves, warnings, methods, provenance and BibTeX."""
+    """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
     from leaderboard.suite_report import write_report
     from leaderboard.views import SuiteView
     from roarbench.analysis.load_results import load_suite_results
@@ -187,7 +187,7 @@ def report(
     loaded = source.load(suite)
     suite_results = load_suite_results(loaded.plan, loaded.query)
     _require_rows(suite_results, "report")
-    write_report(SuiteView(suite_results, source.store), out_file)
+    write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
 

@@ -39,11 +39,11 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
-def format_rank(interval: tuple[int, int | None, int | None, bool] | None) -> str:
+def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
     """Format a rank interval, such as `2-4`; the rank of a row that was added to the suite is in brackets."""
     if interval is None:
         return MISSING
-    position, low, high, added = interval
+    position, low, high, _, added = interval
     words = str(position if low is None else low) if low == high else f"{low}-{high}"
     return f"({words})" if added else words
 

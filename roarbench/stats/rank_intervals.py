@@ -1,6 +1,6 @@
-"""Compute rank intervals from all pairwise differences."""
+"""Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -72,6 +72,8 @@ class RankInterval(NamedTuple):
     place: int  # rank of the measured gain, 1 is best; equal gains share the better rank
     low: int | None = None  # low, high: best and worst rank consistent with the data; None without intervals
     high: int | None = None
+    # the row's tie groups, numbered from 1 at the top; empty without intervals
+    groups: tuple[int, ...] = ()
     added: bool = False  # whether the row was added to the suite; its rank is in brackets and changes no other rank
 
 
@@ -92,18 +94,26 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     have if it alone joined the others, and it changes no other rank.
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
+    groups = find_maximal_tie_groups(gains, apart)
     own = _mark_rows_not_added(len(gains), added)
     better, worse = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
     ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
-        rank._replace(low=1 + int(better[index]), high=int(ranks[index] - worse[index]))
+        rank._replace(
+            low=1 + int(better[index]),
+            high=int(ranks[index] - worse[index]),
+            groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
+        )
         for index, rank in enumerate(rank_by_gain(gains, added))
     ]
 
 
 def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
+    """Mark significantly different pairs among the suite's own estimators, and of each added estimator with these."""
     own = _mark_rows_not_added(len(pairs.values), added)
     apart = find_significant_pairs(pairs, own)
+    if added:
+        apart |= find_significant_pairs(pairs, ~own)
     for index in added:
         significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
         apart[index, own] = apart[own, index] = significant[index, own]
@@ -134,3 +144,38 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
         open_ &= ~new
     apart: NDArray[np.bool_] = significant | significant.T
     return apart
+
+
+def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
+    """Return the maximal sets of estimators without a significant difference (Piepho 2004), best set first.
+
+    Every estimator is in at least one set.
+    """
+    groups: set[frozenset[int]] = set()
+    for new in range(len(gains)):
+        tied = frozenset(np.flatnonzero(~apart[new]).tolist())
+        joined = {(group & tied) | {new} for group in (*groups, frozenset[int]())}
+        largest = {group for group in joined if not any(group < other for other in joined)}
+        groups = {group for group in groups if not group <= tied} | largest
+    return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
+
+
+def find_rows_in_reversed_order(
+    name: str, first_board: Mapping[str, RankInterval], second_board: Mapping[str, RankInterval]
+) -> tuple[str, ...]:
+    """Find rows that differ significantly from the row `name` on both boards, but in opposite directions."""
+    if name not in first_board or name not in second_board:
+        return ()
+    boards = (first_board, second_board)
+    return tuple(
+        other
+        for other in first_board
+        if other in second_board and {_compare_ranks(board[name], board[other]) for board in boards} == {-1, 1}
+    )
+
+
+def _compare_ranks(first: RankInterval, second: RankInterval) -> int:
+    """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
+    if not first.groups or not second.groups or not set(first.groups).isdisjoint(second.groups):
+        return 0
+    return 1 if first.place < second.place else -1

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 from leaderboard.live_store import read_views
+from leaderboard.render import export_site
 from leaderboard.views import Views
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -59,3 +61,10 @@ def open_views(folder: Path) -> Iterator[Views]:
     """The suites of the store in a folder, while it is open."""
     with ResultsStore.open(make_default_url(folder), read_only=True) as store:
         yield read_views(store, folder)
+
+
+def export_without_cards(views: Views, folder: Path) -> Path:
+    """Export without pictures for links, a third of its time: test_share.py draws one."""
+    with patch("leaderboard.page.board.draw_preview_card", lambda *_: b"a picture"):
+        export_site(views, folder)
+    return folder

@@ -44,7 +44,7 @@ def install(patch: pytest.MonkeyPatch) -> SuiteSpec:
 
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
-    from leaderboard.live_store import ShownStore
+    from leaderboard.first_page_cache import ShownStore
     from leaderboard.serve_and_export import run_streamlit
     from tests.helpers.board_store import make_store
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from leaderboard.render import export_site
 from roarbench.plan.suites import SUITES
-from tests.helpers.board_store import make_store, open_views
+from tests.helpers.board_store import export_without_cards, make_store, open_views
 from tests.helpers.older_suites import OLDER, older_suites
 
 
@@ -32,6 +31,4 @@ def views(quick_folder):
 
 @pytest.fixture(scope="package")
 def site(views, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    export_site(views, folder)
-    return folder
+    return export_without_cards(views, tmp_path_factory.mktemp("site"))

@@ -1,37 +1,34 @@
-"""Contents of boards and comparisons of two rows equal the statistics; pages name orders and levels."""
+"""Contents of boards and comparisons of two rows: numbers equal those of the statistics."""
 
-import re
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from leaderboard.board_contents import make_linear_axis
+from leaderboard.board_contents import make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
-from leaderboard.views import sort_for_display
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.row_comparison import compare_rows
+from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
-from roarbench.plan.suites import SUITES
 from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.results import UNVERIFIED, Origin
-from tests.helpers.board_store import make_store, open_views
-from tests.helpers.command_line import publish
 from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_results
 from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, set_correctness
 
 
-def make_contents(results, protocol=ROAR, levels=()):
+def make_contents(results, protocol=ROAR, levels=(), **more):
     draws = SuiteDraws.of(results, Bootstrap(200))
     table = make_table(draws, protocol, results.suite.estimators_with_own_row, levels=levels)
-    return make_board_contents(draws, table)
+    return make_board_contents(draws, table, **more)
 
 
 @pytest.fixture(scope="module")
@@ -51,42 +48,58 @@ def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
     assert gains == sorted(gains, reverse=True)
 
 
-def test_board_states_shared_origin_once():
-    """If all rows were imported, or computed by changed code, the facts say so instead of each row."""
+def test_board_states_imported_origin_once_if_all_rows_are_imported():
     found = make_suite_results()
-    names, own = {point.cell.estimator for point in found.results}, make_contents(found)
+    names = {point.cell.estimator for point in found.results}
+    imported = replace(found, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
+    shown, own = make_contents(imported), make_contents(found)
+    assert [row.doubts for row in shown.rows] == [row.doubts for row in own.rows]
+    assert shown.facts == (*own.facts, "imported, not reproduced here") and "self-reported" in shown.caption
+    mixed = make_contents(replace(imported, doubts={**imported.doubts, "grad": ""}))
+    assert mixed.facts == own.facts
+    assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
 
-    def change_code(among):
+
+def test_facts_count_estimators_without_controls():
+    blocks = (Block(ROAR, ("random", "sobel", "grad", "var-grad", "ig"), LEVELS, seeds=1),)
+    shown = make_contents(make_suite_results(replace(SUITE, blocks=blocks)))
+    assert "3 estimators, 2 controls" in shown.facts
+
+
+def test_board_states_changed_code_once_if_all_rows_have_changed_code():
+    found = make_suite_results()
+
+    def change(results, names):
         def mark(point, row):
             changed = replace(row.provenance, code_version="0.2.0 1a2b3c4d+dirty")
-            return replace(row, provenance=changed) if point.cell.estimator in among else row
+            return replace(row, provenance=changed) if point.cell.estimator in names else row
 
-        return make_contents(change_rows(found, mark))
+        return make_contents(change_rows(results, mark))
 
-    def list_marked(board, short):
-        return {row.id for row in board.rows if short in (doubt.short for doubt in row.doubts)}
-
-    imported = dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED])
-    for board, fact in (
-        (make_contents(replace(found, doubts=imported)), "imported, not reproduced here"),
-        (change_code(names), "by code with uncommitted changes"),
-    ):
-        assert board.facts == (*own.facts, fact) and [row.doubts for row in board.rows] == [r.doubts for r in own.rows]
-    mixed, some = make_contents(replace(found, doubts={**imported, "grad": ""})), change_code(names - {"grad"})
-    assert mixed.facts == some.facts == own.facts
-    assert "random" in list_marked(mixed, "run elsewhere") and "grad" not in list_marked(mixed, "run elsewhere")
-    assert list_marked(some, "changed code") == {row.id for row in own.rows if row.started} - {"grad"}
+    names, own = {point.cell.estimator for point in found.results}, make_contents(found)
+    every, some = change(found, names), change(found, names - {"grad"})
+    assert every.facts == (*own.facts, "by code with uncommitted changes")
+    assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
+    assert some.facts == own.facts
+    begun = change(remove_rows(found, estimator="grad"), names)
+    assert begun.facts[-1] == every.facts[-1], "a row without runs has no origin"
+    marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
+    assert marked == {row.id for row in some.rows if row.started} - {"grad"}
 
 
 def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
     controls = {"random", "sobel", "random-blurred"}
-    roar = make_contents(quick)
+    roar = make_contents(quick, seconds={"grad": 1.5, "var-grad": 30.0})
     beating = {row.id: row.beating for row in roar.rows if not row.control}
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
-    assert {row.id for row in roar.rows if row.control} == controls and "6 estimators, 3 controls" in roar.facts
+    assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best_control and roar.best_control.id == "sobel" and roar.rows_by_id["sobel"].beating is None
+    for each in beating.values():
+        assert each.against.keys() == controls
+        assert each.against[each.hardest_control].difference == each.margin_over_hardest
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
+    assert roar.cost_axis and roar.cost_axis.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
         assert word in roar.caption
 
@@ -128,11 +141,46 @@ def test_row_without_rank_states_reason(quick):
     assert find_reasons(alone.rows) == {gap}, "a further run would give no rank"
 
 
+def test_board_shows_roar_rank_beside_headline_rank(views):
+    view = views["quick-v2"]
+    assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
+    places = {row.id: row.place for row in view.get_board(ROAR).rows}
+    assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
+    assert view.board.roar_source == "quick v2" and not view.get_board(ROAR).roar_source
+
+
+def test_reversed_rows_require_significant_order_on_both_boards():
+    here = {"a": RankInterval(1, 1, 1, (1,)), "b": RankInterval(2, 2, 3, (2,)), "c": RankInterval(3, 2, 3, (2,))}
+    there = {
+        "a": RankInterval(3, 3, 3, (2,)),
+        "b": RankInterval(1, 1, 2, (1,)),
+        "c": RankInterval(2, 1, 2, (1,)),
+        "d": RankInterval(4, 4, 4, (3,)),
+    }
+    assert find_rows_in_reversed_order("a", here, there) == ("b", "c")
+    assert find_rows_in_reversed_order("b", here, there) == ("a",)
+    assert find_rows_in_reversed_order("d", here, there) == find_rows_in_reversed_order("a", here, {}) == ()
+    level = {name: RankInterval(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
+    assert find_rows_in_reversed_order("a", here, level) == find_rows_in_reversed_order("a", level, there) == ()
+
+
+def test_display_names_are_unique():
+    """A submission and the built-in estimator with its name have different display names."""
+    names = [name for name, row in ESTIMATORS.items() if row.has_own_row]
+    found = {name: find_display_name(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
+    assert len(set(found.values())) == len(found)
+    assert find_display_name("ig(baseline=mean)") == ("Integrated Gradients", "from the mean")
+    assert find_display_name("input-x-grad@0123abcd") == ("input-x-grad", "submission")
+    assert find_display_name("nobody <b>") == ("nobody <b>", "")
+
+
 @pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
 def test_axis_contains_every_value_and_zero_with_few_ticks(values):
     axis = make_linear_axis(values)
     assert all(0 <= axis.to_percent(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
     assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
+    costs = make_cost_axis([value for value in values if value > 0])
+    assert costs is None or all(costs.low <= value <= costs.high for value in values if value > 0)
 
 
 OTHER, OWN = "right with the other mask alone", "right with its own mask alone"
@@ -169,6 +217,21 @@ def test_compare_rows_matches_counts_by_loops(name):
             given = sum(right and not before for right, before in zip(own, other, strict=True))
             assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
         assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
+
+
+def test_compare_rows_subtracts_0_where_random_gain_is_0_by_construction(monkeypatch):
+    rows = ("random", "sobel", "random-blurred", "grad")
+    results = make_suite_results(replace(SUITE, blocks=(Block(SHOWN["matched"], rows, LEVELS, seeds=2),)))
+    draws = SuiteDraws.of(results, Bootstrap(200))
+    gains = {name: area.value for name, area in draws.main_gains.areas.items()}
+    assert gains["random"] != 0
+    compared = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
+    monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
+    without_verdict = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
+    assert compared.gain.value == without_verdict.gain.value == -gains["grad"]
+    names = {"random": "Random", "grad": "grad"}
+    assert describe_subtraction(SHOWN["matched"], names) == "0 (Random's gain by construction) - grad"
+    assert describe_subtraction(SHOWN["roar"], names) == "Random - grad"
 
 
 @pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF], ids=lambda each: each.name)
@@ -221,66 +284,3 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
     page = render_page(site, at).html
     assert "The verdict is" not in page and " These pairs have no verdict. " in page
-
-
-MOST, LEAST = "most important first", "least important first"
-ROWS = ("random", "random-blurred", "grad", "sgsq-grad", "ig")
-PROTOCOLS = (ROAR, OWN_NETWORK, KAR, OWN_NETWORK_LERF)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A suite with both orders, and a smaller suite on the same images with another level."""
-    folder = tmp_path_factory.mktemp("orders")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, rows, levels in (("few", ROWS[:3], (0.9,)), ("many", ROWS, (0.1, 0.5, 0.9))):
-            blocks = tuple(Block(protocol, rows, levels, 2) for protocol in PROTOCOLS)
-            publish(patch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
-            make_store(folder, suite, images=60)
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def suites_of_both_orders(folder):
-    with open_views(folder) as found:
-        yield dict(found)
-
-
-def render(views, *at, **choices):
-    """Return the text of a page between its tags, with plain spaces before percent signs."""
-    page = render_page(Site(views, list_addresses(views)), make_address(*at, **choices)).html
-    return re.sub("<[^>]+>", "|", page).replace("\N{NARROW NO-BREAK SPACE}%", " %")
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
-def test_board_headline_facts_and_caption_name_order(suites_of_both_orders, protocol):
-    board = suites_of_both_orders["many-v7"].get_board(protocol)
-    order = LEAST if protocol in (KAR, OWN_NETWORK_LERF) else MOST
-    name = protocol.gain_name[0].upper() + protocol.gain_name[1:]
-    assert board.facts[0] == f"{name}, 10, 50 and 90 % removed, {order}"
-    assert order.removesuffix(" first") in board.caption
-    if protocol.scores_all_network_pairs:
-        assert f"({order.removesuffix(' first')} features removed first)." in board.headline
-    else:
-        assert board.headline.startswith(f"Under {protocol.title}, ")
-    page = render(suites_of_both_orders, "board", "many-v7", protocol=protocol.name)
-    assert board.facts[0] in page and f"|{board.headline}|" in page
-
-
-def test_columns_and_legends_name_levels_and_order(suites_of_both_orders):
-    page, overview = render(suites_of_both_orders, "board", "many-v7"), render(suites_of_both_orders, "suites")
-    legends = "ROAR gain", "Own-network gain (MoRF)"
-    assert all(f"|{legend}|" in text for text in (page, overview) for legend in legends)
-    for asks in ("Do the pixels matter in the data?", "Does the map explain this network?"):
-        assert f"|{asks} 10, 50 and 90 % removed, {MOST}|" in page
-    assert overview.count("gain| |10, 50 and 90 % removed|") == 2, "a column of ROAR and one of own-network gain"
-    assert f"ROAR gain: 10, 50 and 90 % removed, {MOST}; Own-network gain: 10, 50 and 90 % removed, {MOST}." in page
-
-
-def test_estimator_page_names_levels_and_leads_with_larger_suite(suites_of_both_orders):
-    assert [view.slug for view in sort_for_display(suites_of_both_orders.values())] == ["many-v7", "few-v7"]
-    page = render(suites_of_both_orders, "estimator", estimator="grad")
-    assert page.count(f"|ROAR gain (10, 50 and 90 % removed, {MOST}): ") == 1 and "(many v7).|" in page
-    for text in ("ROAR, 10, 50 and 90 % removed", "ROAR, 90 % removed", "Own-network gain, 90 % removed"):
-        assert page.count(f"|{text}|") == 1, text
-    assert f"|many v7, ROAR, 10, 50 and 90 % removed, {MOST}: its gain minus each control’s, in points" in page

@@ -7,11 +7,14 @@ import json
 import shutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
+import time_board
 from screenshots import run_server, start_browser, wait_until_drawn
 from selenium import webdriver
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, TimeoutException
@@ -19,12 +22,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from leaderboard.render import export_site
-from roarbench.plan.protocols import ROAR
-from roarbench.plan.suites import SUITES
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.plain_table_rows import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
-from tests.helpers.board_store import open_views, results
+from tests.helpers.board_store import export_without_cards, make_store, open_views, results
+from tests.helpers.command_line import publish
 
 pytestmark = pytest.mark.browser
 
@@ -85,9 +90,7 @@ def demo_site(tmp_path_factory):
     store = tmp_path_factory.mktemp("demo")
     import_module("make_demo").write_demo(store, ("quick", "quick-matched"))
     with open_views(store) as found:
-        site = tmp_path_factory.mktemp("site")
-        export_site(found, site)
-        return site
+        return export_without_cards(found, tmp_path_factory.mktemp("site"))
 
 
 def read_texts(driver, selector, what="textContent"):
@@ -163,7 +166,7 @@ def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, 
     wait_for_value(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
 
 
-def test_board_keyboard_reaches_first_row(driver, demo_site):
+def test_board_keyboard_reaches_first_row_and_axis_switches_to_cost(driver, demo_site):
     load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     driver.switch_to.active_element.send_keys(Keys.TAB)
     driver.switch_to.active_element.send_keys(Keys.ENTER)
@@ -174,6 +177,12 @@ def test_board_keyboard_reaches_first_row(driver, demo_site):
             break
     assert driver.execute_script("return document.activeElement.closest('tr').rowIndex") == 1
     assert driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
+    left = "getBoundingClientRect().left"
+    before = read_texts(driver, ".board .bar u:not(.free)", left)
+    driver.find_element(By.CSS_SELECTOR, "[name=x][value=cost]").click()
+    wait_for_value(driver, lambda d: read_texts(d, ".board .bar u:not(.free)", left) == before, False)
+    assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
+    assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -227,6 +236,32 @@ def test_board_search_and_sorting_change_rows_and_address(driver, views, request
     wait_for_value(driver, list_row_ids, shown)
 
 
+def test_site_of_19_suites_with_40_rows_has_few_files_that_fit(driver, tmp_path, monkeypatch):
+    for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
+        monkeypatch.setattr(time_board, name, value)
+    with patch.dict(SUITES), patch.dict(SUITE_VERSIONS), patch.dict(ESTIMATORS):
+        time_board.fill_store(tmp_path, time_board.install_made_up_suites(40))
+        with open_views(tmp_path) as made:
+            site = export_without_cards(made, tmp_path / "site")
+    assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
+    assert len(list(site.iterdir())) <= 485 // 2
+    for page in ("suites", "index"):
+        load_page(driver, (site / f"{page}.html").as_uri())
+        check_every_width(driver)
+    assert len(list_row_ids(driver)) == 40 and find_violations(driver) == []
+
+
+def test_time_board_script_finds_rows_behind_overview_page(driver, tmp_path, monkeypatch):
+    blocks = tuple(Block(protocol, ("random", "sobel", "grad"), (0.9,), seeds=1) for protocol in (ROAR, OWN_NETWORK))
+    for name in ("one", "two"):
+        publish(monkeypatch, suite := replace(SUITES["quick"], name=name, blocks=blocks))
+        make_store(tmp_path, suite, images=20)
+    with open_views(tmp_path) as made:
+        site = export_without_cards(made, tmp_path / "site")
+    views, found = time_board.time_site_visit(driver, site, "one@7")
+    assert len(views) == 4 and min(views) > 0 < found and len(list_row_ids(driver)) == 1
+
+
 @pytest.fixture(scope="module")
 def folder(quick_folder, tmp_path_factory):
     return shutil.copytree(quick_folder, tmp_path_factory.mktemp("app") / "store")
@@ -253,12 +288,12 @@ def test_app_keeps_session_on_links_and_downloads_shown_table(driver, app, views
     driver.back()
     wait_for_value(driver, list_row_ids, roar)
     assert driver.execute_script("return window.same")
-    load_page(driver, f"{app}/?suite=quick-v2")
+    load_page(driver, f"{app}/?suite=quick-v2&level=0.5")
     path = "//*[@data-testid='stDownloadButton']//button"
     wait_for(driver, lambda d: d.find_element(By.XPATH, path)).click()
-    file = tmp_path / "board-quick-v2-augmented-scalar.csv"
+    file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
     wait_for(driver, lambda _: file.exists())
-    assert file.read_text() == format_csv(view.table(view.headline_protocol)) + "\n"
+    assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
 
 
 def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.advice import recommend_rows
-from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
-from leaderboard.combined_board import Answer, NamedRow, make_combined_board
+from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
+from leaderboard.combined_board import Question, make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
@@ -17,10 +17,10 @@ from leaderboard.render import list_addresses, render_page
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
+from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.report.repeat_commands import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
@@ -48,12 +48,17 @@ def open_site(folder):
 
 def render(views, address=None):
     known = list_addresses(views)
-    page = render_page(Site(views, known), address or known[0]).html
-    return page.replace("\N{NARROW NO-BREAK SPACE}%", " %")
+    return render_page(Site(views, known), address or known[0]).html
 
 
 def cut(text, start, end):
     return text.partition(start)[2].partition(end)[0]
+
+
+@pytest.fixture
+def combined_board():
+    """A board with handwritten gains under both protocols."""
+    return make_combined_board(make_table_of_both_gains())
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,13 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
 
 
+def test_header_brand_links_to_first_page(views):
+    for live, address in ((False, "index.html"), (True, "?page=board&amp;suite=quick-v7")):
+        site = Site(views, list_addresses(views), live)
+        assert site.first_address == make_address("board", "quick-v7")
+        assert f'class="brand" href="{address}"' in render_page(site, make_address("suites")).html
+
+
 def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     page = render(views)
     table = cut(page, "<tbody", "</tbody>")
@@ -104,6 +116,12 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone
     assert "of 10 estimators is shown to explain" in alone
+
+
+def test_row_cost_is_counted_in_passes_per_image(combined_board):
+    rows = {row.id: row.passes for row in combined_board.rows}
+    assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
+    assert [(each.row.id, each.gain.value) for each in recommend_rows(combined_board).front] == [("ig", 1.0)]
 
 
 def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, combined_board):
@@ -141,23 +159,71 @@ def test_combined_board_answers_match_expected_verdicts(combined_board):
     ]
 
 
-def test_matched_gain_is_third_column_and_counts_random_as_0(views):
-    """A row is compared with 0, although the board lists the gain that Random was measured to have."""
-    matched = views["quick-matched-v3"]
-    paired = make_combined_board(make_table_of_both_gains(), matched.board)
+def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
+    """Rows of another suite on the same images appear in a separate tab, not in a column."""
+    board = views["quick-matched-v3"].board
+    paired = make_combined_board(make_table_of_both_gains(), board)
     third = paired.questions[2]
     assert (third.protocol, third.title) == (MATCHED, "Matched gain")
-    assert {name: answer.gain for name, answer in third.answers.items()} == {
-        row.id: row.value for row in matched.board.rows
-    }
+    assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
     assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
+    assert "Matched gain · quick-matched v3" in render(views)
+
+
+def test_pages_say_that_random_counts_as_0_where_rows_are_compared_with_0(views):
+    """Under matched gain a row is compared with 0, and its board lists the gain that Random was measured to have."""
+    quick, matched = views["quick-v7"], views["quick-matched-v3"]
     row = matched.board.rows_by_id["grad"]
     assert matched.board.rows_by_id["random"].value.value != 0.0
     assert row.beating.against["random"].difference == row.value
-    for view, says in ((views["quick-v7"], False), (matched, True)):
+    words = "Random’s counts as 0, its value by construction"
+    for view, says in ((quick, False), (matched, True)):
         page = render({view.slug: view}, make_address("estimator", estimator="grad"))
+        assert "its gain minus each control’s" in page and (words in page) == says
+        assert ("Matched gain · points" in page) == says and "Own-network gain · own-network gain" not in page
         compared = render({view.slug: view}, make_address("compare", view.slug))
-        assert [("counts as 0, its value by construction" in text) for text in (page, compared)] == [says] * 2
+        pair = render({view.slug: view}, make_address("compare", view.slug, first="grad", second="random"))
+        assert (", with 0, its value by construction, as Random’s gain: " in pair) == says
+        assert (words in compared) == says
+        assert ("each row’s own retrained networks" in compared) != says
+
+
+def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypatch):
+    """The column appears if the suite itself has matched gain, and other rows are marked as not run."""
+    levels = (0.5, 0.9)
+    three = make_suite("three", BOTH, ("random", "grad"), levels, seeds=1)
+    three = replace(three, blocks=(*three.blocks, Block(MATCHED, ("random",), levels, seeds=1)))
+    publish(monkeypatch, three)
+    make_store(tmp_path, three, images=20)
+    monkeypatch.setattr(Question, "gain_axis", make_linear_axis([-5.0, 20.0]))
+    with open_site(tmp_path) as (views, site):
+        (view,) = views.values()
+        titles = [question.title for question in view.combined_board.questions]
+        page = render_page(site, site.known[0]).html
+        suites = render_page(site, make_address("suites")).html
+    ticks = [re.findall("<i [^>]*>([^<]*)</i>", axis) for axis in re.findall('<div class="ax" .*?</div>', page)]
+    assert ticks == [["0", "+20"]] * 3, "the label −5 would touch 0 and read as −50"
+    heads = re.findall(r'data-sort="([a-z-]+)"', page)
+    assert titles == ["ROAR gain", "Own-network gain", "Matched gain"]
+    assert heads == ["name", "roar", "own-network", "matched"] and page.count('<span class="none">not run') == 1
+    assert "Matched gain" in suites
+
+
+def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monkeypatch):
+    """Matched gain was run at one of two levels and lacks a row."""
+    publish(monkeypatch, suite := make_suite("three", (*BOTH, MATCHED), ("random", "grad", "ig"), (0.5, 0.9)))
+
+    def keep(point):
+        name = point.cell.estimator
+        matched = point.cell.retrain is MATCHED.retrain and name != CLEAN
+        return not matched or (point.cell.t == 0.9 and not name.startswith("ig"))
+
+    make_store(tmp_path, suite, keep, images=40)
+    with open_site(tmp_path) as (views, site):
+        page = render_page(site, site.known[0]).html
+        third = views["three-v7"].combined_board.questions[2]
+    assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
+    assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
 
 
 def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
@@ -187,8 +253,8 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
         make_store(tmp_path, suite, images=40)
     with open_site(tmp_path) as (views, site):
         overview = render_page(site, site.known[0])
-    assert len(views) == 2 and site.known[0] == make_address("suites")
-    assert overview.title == "Overview" and 'class="brand" href="suites.html"' in overview.html
+    assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
+    assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = cut(overview.html, 'class="matrix"', "</thead>")
     assert "large v7" in columns and "small v7" not in columns
 
@@ -255,6 +321,13 @@ def test_claims_page_covers_both_gains(views):
     assert "Tested: sgsq-grad, var-grad only. " in page
 
 
+def test_repeat_command_names_version_of_older_suite(views):
+    newest = views["quick-v7"].results
+    older = replace(newest, suite=SUITE_VERSIONS["quick", 6])
+    assert "--suite quick --estimators" in make_repeat_command(newest, "grad")
+    assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
+
+
 def test_cite_and_submit_pages_show_both_boards(views):
     site = Site(views, list_addresses(views))
     page = render_page(site, make_address("cite", "quick-v7")).html
@@ -264,114 +337,3 @@ def test_cite_and_submit_pages_show_both_boards(views):
     assert "ROAR, table " in page and "Own-network gain, table " in page
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
     assert render_page(site, make_address("submit")).html.count("A row of quick v7: ") == 2
-
-
-ADVISED = {  # passes, own-network gain with its interval
-    "grad": (2, (3.0, 2.0, 4.0), BEATS),
-    "lrp": (2, (5.0, 3.0, 7.0), BEATS),
-    "deeplift": (4, (4.9, 4.0, 7.5), BEATS),
-    "sg-grad": (30, (99.0, -1.0, 199.0), OPEN),
-    "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
-    "ig": (50, (7.9, 7.4, 8.6), BEATS),
-    "mine": (0, (20.0, 19.0, 21.0), BEATS),
-    "rise": (1000, (8.5, 7.0, 10.0), BEATS),
-    "gb": (2000, (), BEATS),
-}
-
-
-@pytest.fixture
-def combined_board():
-    """A board with handwritten gains under both protocols."""
-    return make_combined_board(make_table_of_both_gains())
-
-
-def recommend(board, *names, added=(), lerf=()):
-    """Recommend among these rows of `ADVISED`, which replace those of the board; `lerf` has kinds in LeRF order."""
-    roar, own = board.questions
-    answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
-    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0], name in added) for name in names)
-    others = {name: Answer(Estimate(1.0), kind, "") for name, kind in dict(lerf).items()}
-    questions = roar, replace(own, answers=answers)
-    return recommend_rows(replace(board, rows=rows, questions=questions, lerf_answers=others))
-
-
-def test_recommended_rows_match_manual_pareto_front(combined_board):
-    """The front is of gain against passes; rows whose interval reaches the front are near."""
-    found = recommend(combined_board, *ADVISED)
-    assert [each.row.id for each in found.front] == ["lrp", "occlusion", "rise"]
-    assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
-    assert found.front[0].roar is None, "not retrained for"
-    assert [each.row.id for each in recommend(combined_board, "grad", "lrp").near] == ["grad"]
-
-
-def test_row_is_certain_if_interval_is_above_every_row_with_as_few_passes(combined_board):
-    few = ("lrp", "deeplift", "occlusion")
-    for more, added, certain in (
-        ((), (), [True, True]),
-        (("grad",), (), [False, True]),  # as many passes as lrp, whose interval reaches its gain
-        (("ig",), (), [True, False]),
-        (("ig",), ("ig",), [True, True]),  # an added row does not count
-        (("sg-grad",), (), [True, False]),  # a higher gain that is not significant
-        (("mine",), (), [True, True]),  # passes unknown
-    ):
-        found = recommend(combined_board, *few, *more, added=added)
-        assert {each.row.id: each.certain for each in found.front if each.row.id in few} == dict(
-            zip(("lrp", "occlusion"), certain, strict=True)
-        ), more
-
-
-def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board):
-    assert recommend(combined_board, "mine", "sg-grad", "gb") is None, "the only row that explains has no known cost"
-    assert recommend(combined_board) is None
-    found = recommend(combined_board, "sg-grad")
-    assert (found.front, found.near) == ([], []), "a suite without a significant gain"
-
-
-def test_recommended_row_is_marked_if_lerf_order_gives_another_verdict(combined_board):
-    found = recommend(combined_board, "lrp", "deeplift", "occlusion", lerf={"lrp": OPEN, "occlusion": BELOW})
-    assert [each.lerf_text for each in found.front] == ["not shown in LeRF order", "opposes it in LeRF order"]
-    assert [each.lerf_text for each in recommend(combined_board, "lrp", lerf={"lrp": BEATS}).front] == [""]
-    assert (found.removal_text, found.levels_text) == (
-        "5 and 50 % removed, most important first",
-        "ROAR gain: 90 % removed; own-network gain: 5 and 50 % removed",
-    )
-
-
-def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, monkeypatch):
-    """One suite has both orders; the other leads with own-network gain alone, in which no row explains its network."""
-    for name, dataset, protocols, rows in (
-        ("both-orders", SUITES["quick"].dataset, (ROAR, OWN_NETWORK, OWN_NETWORK_LERF), ("random", "grad", "ig")),
-        ("alone", "fashion-mnist", (OWN_NETWORK, OWN_NETWORK_LERF), ("random", "gb")),
-    ):
-        publish(monkeypatch, suite := replace(make_suite(name, protocols, rows, (0.05, 0.5), 1), dataset=dataset))
-        make_store(tmp_path, suite, images=40)
-    with open_views(tmp_path) as views:
-        both, alone = views["both-orders-v7"], views["alone-v7"]
-        assert both.combined_board.lerf_answers.keys() == {"random", "grad", "ig"}
-        assert alone.combined_board is None and {"random", "gb"} <= alone.board_for_advice.questions[1].answers.keys()
-        assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
-        assert alone.board_for_advice.lerf_answers.keys() == {"random", "gb"}
-        advice = recommend_rows(make_board_that_explains(both.combined_board, "grad"))
-        page = "leaderboard.page.overview.recommend_rows"
-        monkeypatch.setattr(page, lambda board: advice if board.slug == both.slug else none)
-        none = recommend_rows(make_board_that_explains(alone.board_for_advice))
-        overview = render(views, make_address("suites"))
-        monkeypatch.setattr("leaderboard.page.board.recommend_rows", lambda _: advice)
-        board = render(views, make_address("board", both.slug))
-    start = overview.partition("Which verdicts hold elsewhere")[0]
-    basis = "with the least important features removed first (LeRF order), or at one level, other rows can lead."
-    assert basis in start and "with the most important features removed first;" in start
-    assert "ROAR gain: 5 and 50 % removed; own-network gain: 5 and 50 % removed" in start
-    assert "not shown in LeRF order" in start
-    assert re.search("No row of .*alone v7.* is recommended: none is shown to explain its network", start)
-    assert f"the mean over 5 and 50 % removed, most important first; {basis}" in board
-    assert "not shown in LeRF order" in board
-
-
-def make_board_that_explains(board, *names):
-    """Return the board with the verdict that only these rows explain their network, and none in LeRF order."""
-    roar, own, *_ = board.questions
-    kinds = {name: BEATS if name in names else OPEN for name in own.answers}
-    answers = {name: Answer(Estimate(3.0, 2.0, 4.0), kind, "") for name, kind in kinds.items()}
-    lerf = {name: Answer(Estimate(1.0), OPEN, "") for name in board.lerf_answers}
-    return replace(board, questions=(roar, replace(own, answers=answers)), lerf_answers=lerf)

@@ -4,17 +4,17 @@ import re
 import shlex
 from dataclasses import replace
 from html import unescape
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from leaderboard.figures import make_estimator_curves
 from leaderboard.render import load_templates
-from leaderboard.suite_report import describe_methods, render_report
+from leaderboard.suite_report import render_report
 from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
-from roarbench.common.text import format_interval
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.change_suite import apply_selection_options, set_allowed_fill_and_unit
 from roarbench.plan.planned_runs import list_planned_runs
@@ -22,10 +22,11 @@ from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.repeat_commands import list_report_commands
+from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.submissions.submission_file import parse_submission
-from tests.helpers.board_store import make_store, results
+from tests.helpers.board_store import results
 from tests.helpers.store_rows import remove_rows
 
 LIMIT, SEEDS = 400, 2
@@ -73,7 +74,7 @@ def report(folder):
 
 
 def read_report(folder, suite):
-    html = render_report(SuiteView(load(folder, suite), folder))
+    html = render_report(SuiteView(load(folder, suite), folder, dict))
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
@@ -97,6 +98,13 @@ def own_network_folder(tmp_path_factory):
     return write_part(tmp_path_factory.mktemp("own-network"), part)
 
 
+def test_report_commands_name_protocols_with_results(own_network_folder):
+    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
+    run, _ = list_report_commands(load(own_network_folder, "quick"))
+    options = "--max-images 400 --protocol own-network --estimators grad,ig --submission my_estimator.py"
+    assert run == f"roarbench run --suite quick {options}"
+
+
 def test_report_commands_select_images_networks_fill_and_submissions_without_sandbox(folder):
     found = load(folder, "quick-roar")
     whole = set_allowed_fill_and_unit(SUITES["quick-roar"], "black")
@@ -113,51 +121,25 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     assert command.endswith("--submission 'my_estimator.py(samples=8)' --trust-submission")
 
 
-def test_report_has_gains_of_table_and_methods_without_external_files(views):
-    view = views["quick-v1"]
-    html = render_report(view)
-    text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
-    placed = [row for row in view.table(view.headline_protocol).rows if row.place]
-    for row in placed:
-        assert f"{row.estimator} {format_interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
-    assert len(placed) == 9
-    assert not re.findall(r'(?:src|href)="(?!data:)', html)
-    assert "@inproceedings" in html or "@article" in html
-    said = describe_methods(view.table(view.headline_protocol))
-    assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
-    assert "Fill of removed features: mean; levels" in said
-    hostile = replace(view.results, title_parts=("<script>alert(1)</script>",))
-    assert "<script" not in render_report(SuiteView(hostile, view.folder))
-
-
-def test_report_command_writes_file_and_refuses_to_overwrite(call, tmp_path):
-    make_store(tmp_path, SUITES["planted"], images=20)
-    asked = ("report", "--suite", "planted", "--store", tmp_path, "-o")
-    path = tmp_path / "report.html"
-    assert call(*asked, path).code == 0
-    assert path.read_text("utf-8").lstrip().startswith("<!doctype html>")
-    assert call(*asked, tmp_path / "report.txt").code == 2
-    again = call(*asked, path)
-    assert again.code == 2 and "report.html" in again.err
-
-
-def test_describe_methods_names_used_images_and_pretrained_weights(views):
-    view = views["quick-v1"]
-    table = view.table(view.headline_protocol)
-    small = describe_methods(replace(table, suite_results=replace(view.results, limit=200)))
-    assert "trained on 200 images of imagenette64 was explained" in small
-    suite = replace(view.results.suite, given="torchvision:resnet18-v1@0123456789abcdef", references=1)
-    given = describe_methods(replace(table, suite_results=replace(view.results, suite=suite)))
-    assert "1 network (resnet-quick) with given weights (torchvision:resnet18-v1@01234567) was explained" in given
-    assert "trained on" not in given
-
-
 def test_methods_count_rows_and_networks_with_results(report):
     """Three of the suite's rows and one of its networks have no results."""
     assert "2 estimators and 2 controls were compared by ROAR gain over Random" in report
     (networks,) = re.findall(r"\d+ networks .* were explained; [^;]* are classified correctly", report)
     assert networks.startswith("2 networks (resnet-quick) trained on 400 images of imagenette64-1000 were explained; ")
     assert networks.count(" %") == 2
+
+
+def test_detectable_difference_is_of_estimators(folder, report):
+    """It is at least the standard error that the two wide intervals imply, not that of Sobel and Random."""
+    found = re.search(r"True differences of ([0-9.]+) points between two estimators are detected", report)
+    view = SuiteView(load(folder, "quick-roar"), folder, dict)
+    rows = {row.estimator: row.gain for row in view.table(ROAR).rows}
+    narrow, wide = (rows[name].high - rows[name].low for name in ("sobel", "ig"))
+    assert narrow < wide / 4 < float(found[1])
+
+
+def test_detectable_difference_is_left_out_without_two_estimators(tmp_path):
+    assert "True differences" not in read_report(write_part(tmp_path, select("quick-roar", ["ig"])), "quick-roar")
 
 
 def test_bibtex_has_each_paper_of_run_rows_once(report):
@@ -181,6 +163,12 @@ def test_settings_of_estimators_and_submissions(report):
     assert "VarGrad" not in settings
 
 
+def test_settings_of_submission_with_other_values():
+    name, other = f"{SUBMISSION.id_without_parameters}(samples=8)", SUBMISSION.replace_parameters("samples=8")
+    found = collect_papers_and_settings(name, [SimpleNamespace(submissions={name: other})])
+    assert found.settings == ("samples 8", "noise 0.1") and found.authors == "A. Author and B. Author"
+
+
 def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_network_folder):
     """The untouched images were scored; without them, they are missing."""
     found = load(own_network_folder, "quick")
@@ -189,13 +177,13 @@ def test_doubt_names_estimator_that_was_not_run_under_own_network_gain(own_netwo
     unscored = remove_rows(found, estimator=CLEAN)
     nothing = "No rank: no result yet of the untouched images at t = 0."
     for stored, name, said in ((found, "var-grad", missing), (unscored, "grad", nothing)):
-        board = SuiteView(stored, own_network_folder).get_board(OWN_NETWORK)
+        board = SuiteView(stored, own_network_folder, dict).get_board(OWN_NETWORK)
         assert board.rows_by_id[name].doubts[0].sentence == said
 
 
 def test_figures_name_the_controls_and_dash_random(folder, report):
     assert report.count("test accuracy, %. Grey: Random (dashed), Sobel edges.") == 2
-    table = SuiteView(load(folder, "quick-roar"), folder).table(ROAR)
+    table = SuiteView(load(folder, "quick-roar"), folder, dict).table(ROAR)
     figure = make_estimator_curves(table, "ig")
     svg = load_templates().get_template("curves.svg").render(f=figure)
     lines = ElementTree.fromstring(svg.strip()).iter("{http://www.w3.org/2000/svg}polyline")

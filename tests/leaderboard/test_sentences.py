@@ -14,9 +14,12 @@ from leaderboard.headline import (
 )
 from leaderboard.page.board import list_explanations
 from leaderboard.page.estimator import (
+    choose_evenly_spaced_images,
     collect_doubts,
+    explain_disagreement,
     write_verdict_sentence,
 )
+from leaderboard.render import load_templates
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
@@ -32,8 +35,9 @@ from tests.helpers.made_up import SUITE, limit_to_one_seed, make_leaky_accuracy,
 from tests.helpers.store_rows import change_rows
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
-COMPARED = {"yes": (Estimate(2.0, 1.0, 3.0), Verdict.BETTER), "<": (Estimate(-2.0, -3.0, -1.0), Verdict.WORSE)}
-COMPARED |= {"≈": (Estimate(0.5, -1.0, 2.0), Verdict.SAME)}
+OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
+
+WORDS = {"yes": Verdict.BETTER, "<": Verdict.WORSE, "≈": Verdict.SAME}
 
 
 def compare_with_control(over, verdict):
@@ -41,44 +45,62 @@ def compare_with_control(over, verdict):
 
 
 def make_row(word, name="e", **more):
-    """Return a row that beats, equals or loses to the control; a control; or a row without gain or verdict."""
-    found = compare_with_control(*COMPARED[word]) if word in COMPARED else None
+    """Return a row that beats, equals or loses to the control; a control; or a row without gain or verdict.
+
+    A number after a slash is the row's best rank under ROAR.
+    """
+    word, _, low = word.partition("/")
+    found = compare_with_control(OVER[word], WORDS[word]) if word in OVER else None
+    control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
-    made = BoardRow(name, name.upper(), "", "", word.startswith("control"), None, value, found, (), ())
+    roar = RankInterval(int(low), int(low), 9, (int(low),)) if low else None
+    made = BoardRow(name, name.upper(), "", "", control, None, value, found, (), roar, (), (), None)
     return replace(made, **more)
 
 
 EVERY = "the one control, which does not use the network"
-HEADLINES = {  # + marks a row added to the suite
+JOINED = "rows added to the suite, each judged alone,"
+CASES = {  # + marks a row added to the suite, @ a submission
     "control yes yes ≈": f"2 of 3 estimators are shown to beat {EVERY}.",
     "control control yes ≈": "1 of 2 estimators is shown to beat all 2 controls that do not use the network.",
     "control yes yes": f"All 2 estimators are shown to beat {EVERY}.",
     "control ≈ <": f"None of 2 estimators is shown to beat {EVERY}.",
     "control yes": f"The one estimator beats {EVERY}.",
-    "control < +yes": f"The suite’s one estimator is not shown to beat {EVERY}.",
+    "control yes +yes": f"The suite’s one estimator beats {EVERY}. E2, added to the suite, beats every control.",
     "control yes yes +≈": f"2 of the suite’s 2 estimators are shown to beat {EVERY}.",
+    "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator is not shown to beat it.",
+    "control < @yes": f"E2, a submission, beats {EVERY}. The suite’s one estimator is not shown to beat it.",
+    "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators is shown to beat it.",
     "+control yes": "",  # verdicts ignore an added control
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
     "control": "",
+    "control/2 yes/3 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}. ROAR’s best, E2, is not among them.",
+    "control yes/3 ≈/1 </1": f"1 of 3 estimators is shown to beat {EVERY}. ROAR’s best, E2 and E3, are not among them.",
+    "control yes/1 ≈/1 </3": f"1 of 3 estimators is shown to beat {EVERY}.",  # one of ROAR's best rows does
+    "control yes/1 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}.",  # all rows tie under ROAR
+    "control ≈/1 </2": f"None of 2 estimators is shown to beat {EVERY}.",  # no row does
 }
 
 
-@pytest.mark.parametrize("words", HEADLINES)
-def test_headline_counts_adjusted_verdicts_of_own_estimators(words):
-    rows = [make_row(word.strip("+"), f"e{n}", added=word[0] == "+") for n, word in enumerate(words.split())]
-    headline = write_beats_controls_headline(rows)
-    assert headline == HEADLINES[words]
+@pytest.mark.parametrize("words", CASES)
+def test_describe_winners_matches_verdicts(words):
+    rows = [
+        make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
+        for n, word in enumerate(words.split())
+    ]
+    assert write_beats_controls_headline(rows) == CASES[words]
     told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
-    said = headline.replace("do not use the network", "use at most the network’s predicted class")
-    said = said.replace("does not use the network", "uses at most the network’s predicted class")
+    most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
+    said = CASES[words].replace("do not use the network", most[0]).replace("does not use the network", most[1])
     assert write_beats_controls_headline(told) == said
-    alone = headline.replace("the network", "the network, for this network only")
+    alone = CASES[words].replace("the network", "the network, for this network only")
     assert write_beats_controls_headline(rows, one_network=True) == alone
-    assert add_protocol_to_headline(headline, MATCHED) == headline, "no other order"
-    start, _, rest = headline.partition(" ")
-    named = f"Under ROAR, {start.lower()} {rest}" if start else ""
-    assert add_protocol_to_headline(headline, ROAR) == named
+    assert add_protocol_to_headline(write_beats_controls_headline(rows), MATCHED) == CASES[words], "no other order"
+    for protocol in (ROAR, KAR):
+        start, _, rest = CASES[words].partition(" ")
+        named = f"Under {protocol.title}, {start if start[:1] == 'E' else start.lower()} {rest}" if start else ""
+        assert add_protocol_to_headline(write_beats_controls_headline(rows), protocol) == named
 
 
 MORF_FIRST = "(most important features removed first)"
@@ -153,15 +175,32 @@ def test_verdict_sentence_counts_rank_among_suite_rows():
         assert f", place {words}" in write_verdict_sentence(board, asked)
 
 
+def test_explain_disagreement_names_win_and_loss_under_roar():
+    def said(suites=("one", "one"), **words):
+        boards = [SimpleNamespace(protocol=SHOWN[name], title="digits", levels=(0.1, 0.9)) for name in words]
+        return explain_disagreement(list(zip(suites, boards, map(make_row, words.values()), strict=True)))
+
+    why = said(matched="yes", roar="<")
+    removed = "(10 and 90 % removed)"
+    won, lost = f"under Matched gain {removed}", f"under ROAR {removed}."
+    assert why.startswith(f"On digits it beats every control {won} and is below Local contrast {lost}")
+    assert MATCHED.question in why and ROAR.question in why
+    assert said(matched="<", roar="yes").startswith(f"On digits it beats every control under ROAR {removed} and is ")
+    assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
+    assert said(("digits", "photographs"), matched="yes", roar="<") == "", "verdicts on other images may differ"
+
+
 def test_explanations_cover_rank_range_and_mask_only_accuracy():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
     first = make_row("yes", "e1", place=RankInterval(1, 1, 1))
     ranged = make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found)
-    place, masks = list_explanations(SimpleNamespace(rows=[first, ranged], protocol=MATCHED))
+    place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" have an accuracy of 66 %.")
-    added = SimpleNamespace(rows=[replace(first, added=True)], protocol=ROAR)
-    assert [words[:12] for words in list_explanations(added)] == ["In brackets:", "Colours comp"]
+    more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
+    _, added, roar, _ = list_explanations(SimpleNamespace(rows=more))
+    assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
+    assert list(list_explanations(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
 
 
 def test_collect_doubts_merges_equal_doubts_of_boards():
@@ -211,7 +250,7 @@ def test_doubts_name_controls_and_variants_with_equal_gain():
         (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not significantly different from"),
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Significantly worse than"),
     ):
-        beating = compare_with_control(over, COMPARED[short[0]][1])
+        beating = compare_with_control(over, WORDS[short[0]])
         ((said, sentence, grave),) = list_doubts(make_suite_results(), beating=beating)
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
         start = f"{side} Local contrast, which does not use the network: the row’s matched gain minus the control’s is "
@@ -271,3 +310,13 @@ def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(proto
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510
+
+
+def test_choose_evenly_spaced_images_returns_six_or_all():
+    for count, chosen in ((24, [0, 4, 8, 12, 16, 20]), (3, [0, 1, 2]), (0, [])):
+        assert choose_evenly_spaced_images(count) == chosen
+
+
+def test_template_capitalize_changes_only_first_letter():
+    template = load_templates().from_string("{{ 'DiffROAR'|capitalize }}, {{ 'own-network gain'|capitalize }}")
+    assert template.render() == "DiffROAR, Own-network gain"

@@ -3,40 +3,25 @@
 import json
 import re
 from html.parser import HTMLParser
-from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
 
+from leaderboard.first_page_cache import ShownStore
 from leaderboard.links import PageNotFound, Site, make_address, make_file_name
-from leaderboard.live_store import ShownStore, read_views
-from leaderboard.page import overview, submit_and_cite
-from leaderboard.page.trust_and_claims import TRUST, build_context
-from leaderboard.render import (
-    PAGES,
-    export_site,
-    list_addresses,
-    load_templates,
-    render_live_page,
-    render_message,
-    render_page,
-)
+from leaderboard.live_store import read_views
+from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from roarbench.common.errors import CallerError
 from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.table_formats import render as as_format
-from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.submissions import store_submission
 from roarbench.submissions.submission_file import parse_submission
-from studies import trust
 from tests.helpers import hostile
-from tests.helpers.board_store import make_store, open_views
-from tests.helpers.elsewhere import ROOT
-
-SVG = "{http://www.w3.org/2000/svg}"
+from tests.helpers.board_store import make_store
 
 
 class Parsed(HTMLParser):
@@ -63,7 +48,8 @@ def parse_pages(site):
 
 def test_site_pages_are_valid_and_links_lead_to_files(site, views):
     found = parse_pages(site)
-    assert found["index.html"].text == found[make_file_name(list_addresses(views)[0])].text
+    forward = found.pop(make_file_name(list_addresses(views)[0]))
+    assert forward.all("meta")[0]["content"] == "0; url=index.html", "the first page's own name leads to the index"
     assert len(found) > 20
     for name, page in found.items():
         assert len(page.all("h1")) == 1 and page.all("html") == [{"lang": "en"}], name
@@ -88,7 +74,8 @@ def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, vi
         if at.page == "board" and not at.get_choice("unit"):
             view, name = views[at.suite], at.get_choice("protocol")
             board = next(b for b in view.protocol_boards if b.protocol.name == (name or view.headline_protocol.name))
-            body = (site / make_file_name(at)).read_text().partition("<tbody")[2].partition("</tbody>")[0]
+            html = (site / ("index.html" if at == list_addresses(views)[0] else make_file_name(at))).read_text()
+            body = html.partition("<tbody")[2].partition("</tbody>")[0]
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
             places = re.findall(r'<td class="place">(.*?)</td>', body)
             assert [place == "–" for place in places] == [row.place is None for row in board.rows]
@@ -102,19 +89,22 @@ def test_site_board_shows_table_rows_and_downloads_equal_command_output(site, vi
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
-def test_app_reports_missing_pages(views):
+def test_app_offers_levels_and_reports_missing_pages(views):
     app = Site(views, list_addresses(views), live=True)
     for asked, where in (
         ({"page": "wurst"}, "here"),
         ({"suite": "wurst"}, "here"),
         ({"suite": "quick-v1", "protocol": "wurst"}, "in quick v1"),
+        ({"suite": "quick-v1", "level": "0.7"}, "in quick v1"),
         ({"page": "estimator", "estimator": "nobody"}, "here"),
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
             render_page(app, make_address(**asked))
     assert "&lt;b&gt;" in render_message("<b>", Site({}, live=True)).html
-    html = render_page(app, make_address("board", "quick-v2")).html
+    html = render_page(app, make_address("board", "quick-v2", level="0.5")).html
+    shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
+    assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
     there = {at.page for at in list_addresses(views)}
     labels = [label for name, (label, _) in PAGES.items() if label and name in there]
     header = html.partition("<header>")[2].partition("</header>")[0]
@@ -152,6 +142,7 @@ def test_site_escapes_hostile_text(tmp_path, monkeypatch):
         store.failures.record_runs_failed_until_retry([run], "<script>window.hurt=1</script>")
         export_site(views, site)
     found = parse_pages(site)
+    del found[make_file_name(list_addresses(views)[0])]  # it leads to the index, and shows no text of the store
     drawn = {part.tag.partition("}")[2] for part in ElementTree.parse(site / "board-hostile-v1.svg").iter()}
     assert drawn <= {"svg", "style", "rect", "text", "tspan", "line", "g", "circle", "path"}
     assert len([name for name in found if name.startswith("estimator-")]) == len(hostile.NAMES) + 3
@@ -200,60 +191,3 @@ def test_roar_board_with_several_levels_shows_curves(site, views):
     assert len(curves) == len(views) - 1
     picture = Image.open(site / "curves-quick-v1-scalar.webp")
     assert picture.width > 500 and len(set(picture.convert("L").resize((64, 64)).tobytes())) > 10, "not blank"
-
-
-def test_svg_figure_has_every_row_and_escapes_names(views):
-    view = views["quick-v1"]
-    name = "<script>alert(1)</script>"
-    text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
-    found = ElementTree.fromstring(text)
-    marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("circle", "path")]
-    controls = sum(row.control for row in view.board.rows)
-    assert marks == [len(view.board.rows) - controls, controls]
-    assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.colour_class for row in view.board.rows]
-    assert ".open circle{fill:#fff}" in text  # hollow, as on the board
-    assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
-
-
-def test_submit_page_has_readme_commands():
-    fields = submit_and_cite.build_submit_context(Site({}), make_address("submit"))
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
-
-
-def test_trust_record_equals_numbers_of_studies(views):
-    """After a study's page changes, update the record with python -m studies.trust."""
-    found = trust.make_trust_record()
-    assert json.loads(TRUST.read_text("utf-8")) == found
-    for finding in found["findings"]:
-        assert trust.COMMIT in finding["command"] and trust.COMMIT in (ROOT / finding["page"]).read_text()
-        assert finding["number"][0].isdigit()
-    fields = build_context(Site(views), make_address("trust"))
-    absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
-    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet-noretrain"] == 201
-    assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
-
-
-@pytest.mark.slow
-def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
-    import_module("make_demo").write_demo(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
-    with open_views(tmp_path) as views:
-        published = {file.versioned_suite for file in read_index_and_check_folder(ROOT / "results")}
-        shown = {view.results.suite.versioned for view in views.values()}
-        assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
-        site = Site(views, list_addresses(views))
-        counts = overview.build_context(site, make_address("suites"))["counts"]
-        assert counts == {"Images": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
-        three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
-        assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
-        both, first = views["quick-v7"], views["quick-v6"]
-        assert both.combined_board and both.combined_board.headline and both.pictures
-        assert first.headline_protocol.name == "matched"
-        for result in (*both.results.results.values(), *first.results.results.values()):
-            on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
-            assert on_h100 or "dirty" not in result.provenance.code_version
-        doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
-        shorts = {doubt.short for doubt in doubts}
-    assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
-    assert not any("self-reported" in short for short in shorts)

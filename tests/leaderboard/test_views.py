@@ -2,10 +2,17 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from threading import Event
 
 import pytest
 
-from leaderboard.live_store import SELECTION_VARIABLE, LiveStore, ShownStore, find_live_store, read_views
+from leaderboard import first_page_cache
+from leaderboard.figures import make_estimator_curves
+from leaderboard.first_page_cache import ShownStore
+from leaderboard.live_store import LiveStore, find_live_store, read_views
+from leaderboard.page.estimator import list_curves
+from leaderboard.views import SuiteView
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset
@@ -17,7 +24,6 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url, store_reproduction
 from roarbench.store.user_files import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from tests.helpers.board_store import make_store, open_views, results
-from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import OLDER
 
 QUICK, PLANTED = OLDER["quick@1"], SUITES["planted"]
@@ -73,6 +79,11 @@ def test_read_views_for_first_page_reads_only_needed_suites(tmp_path):
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results([make_late_results(QUICK)[0]])
     assert list(live.read_views(first_page_only=True)) == ["quick-v1", "planted-v1"] and live.state
+    make_store(tmp_path, OLDER["quick-matched@2"], is_early, images=40)
+    anew = LiveStore(open_read_only(tmp_path), tmp_path)
+    beside = list(anew.read_views(first_page_only=True))
+    assert beside[0].startswith("quick-matched") and "quick-v1" in beside
+    assert "planted-v1" not in beside and list(anew.read_views())[0] == beside[0]
 
 
 @pytest.mark.slow
@@ -91,6 +102,16 @@ def test_read_views_puts_newest_version_with_rows_first(tmp_path):
     assert list(live.read_views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
     with open_views(tmp_path) as found:
         assert list(found) == list(live.read_views())
+
+
+def test_view_lists_suites_on_same_images_and_network(tmp_path):
+    for suite in (OLDER["quick-matched@2"], QUICK):
+        make_store(tmp_path, suite, images=60)
+    with open_views(tmp_path) as views:
+        matched, places = views["quick-matched-v2"], {row.place for row in views["quick-v1"].board.rows}
+        assert [view.slug for view in matched.suites_on_same_images_and_network] == ["quick-v1"]
+        assert matched.board.roar_source == "quick v1"
+        assert {row.roar for row in matched.board.rows} <= {*places, None}
 
 
 @pytest.mark.slow
@@ -128,23 +149,79 @@ def test_views_are_separate_for_images_networks_and_small_versions(call, tmp_pat
     assert not (out / "board-quick-v1.html").exists()
 
 
-@pytest.mark.slow
-def test_app_renders_current_state_of_store(tmp_path, monkeypatch):
+def test_curve_title_names_single_level_and_curves_are_unique(views):
+    view = views["quick-v1"]
+    drawn = make_estimator_curves(view.table(ROAR, levels=(0.9,)), "grad")
+    assert drawn and drawn.title == "test accuracy, %; measured only at t = 0.9"
+    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.description.count("t = ") == 1
+    once = list(list_curves([view], "grad"))
+    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(list_curves([view, view], "grad")) == once
+
+
+def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeypatch):
+    """The first page may be the overview, which needs all suites."""
+    for suite in (PLANTED, QUICK):
+        make_store(tmp_path, suite, is_early, images=40)
+    live, ready, seen, built = LiveStore(open_read_only(tmp_path), tmp_path), Event(), Event(), []
+    seen.set()
+
+    def sleep(seconds):
+        if seconds > 1:  # the first round is done
+            raise InterruptedError
+
+    for name, value in {"boards_ready": ready, "first_page_shown": seen, "sleep": sleep}.items():
+        monkeypatch.setattr(f"leaderboard.live_store.{name}", value)
+    for part in ("combined_board", "board"):
+        note = property(lambda view, part=part: built.append((part, view.slug, ready.is_set())))
+        monkeypatch.setattr(SuiteView, part, note)
+    monkeypatch.setattr(SuiteView, "protocol_boards", ())
+    with pytest.raises(InterruptedError):
+        live.compute_boards_in_endless_loop()
+    slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
+    assert built == [(part, slug, False) for slug in slugs for part in ("combined_board", "board")] and ready.is_set()
+
+
+def render_app_page(**query):
     from streamlit.testing.v1 import AppTest  # the import takes half a second
 
+    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=60)
+    app.query_params.update(query)
+    app.run()
+    assert not app.exception
+    return next(part.value for part in app.get("html") if 'class="rb"' in part.value)
+
+
+@pytest.mark.slow
+def test_first_page_is_cached_until_new_result(tmp_path, monkeypatch):
+    """The cached page requires the same code version and a process that has computed no boards."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = ShownStore(make_store(tmp_path, PLANTED, is_early, images=40), str(tmp_path))
-    monkeypatch.setenv(SELECTION_VARIABLE, json.dumps(shown))
-    app = AppTest.from_file(str(ROOT / "leaderboard" / "app.py"), default_timeout=60)
-
-    def render_page():
-        app.run()
-        assert not app.exception
-        return next(part.value for part in app.get("html") if 'class="rb"' in part.value)
-
-    first = render_page()
-    assert 'class="board"' in first
+    monkeypatch.setenv(first_page_cache.SELECTION_VARIABLE, json.dumps(shown))
+    monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
+    assert first_page_cache.read_cached_page(shown) is None
+    page = render_app_page()
+    kept = first_page_cache.read_cached_page(shown)
+    assert kept and kept.html == page and kept.files and 'class="board"' in page
+    with monkeypatch.context() as closed:
+        closed.setattr(LiveStore, "read_views", None)
+        assert render_app_page() == page
+    assert "Board" in render_app_page(page="trust") != page
     with ResultsStore.open(shown.url) as store:
         store.add_results([make_late_results(PLANTED)[0]])
-    assert render_page() != first
-    app.query_params["page"] = "trust"
-    assert "Can I trust this?</h1>" in render_page()
+    assert first_page_cache.read_cached_page(shown) is None
+    again = render_app_page()
+    assert again != page and first_page_cache.read_cached_page(shown).html == again
+    assert first_page_cache.read_cached_page(shown._replace(data="07e4")) is None
+    with monkeypatch.context() as other:
+        other.setattr(first_page_cache, "read_code_version", lambda: "0")
+        assert first_page_cache.read_cached_page(shown) is None
+    first_page_cache.boards_ready.set()
+    assert first_page_cache.read_cached_page(shown) is None
+    first_page_cache.boards_ready.clear()
+    first_page_cache.find_cache_file(shown).write_text("{")
+    assert first_page_cache.read_cached_page(shown) is None
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
+    with ResultsStore.open(shown.url) as store:
+        first_page_cache.cache_page(shown, "", store.read_change_stamp(), kept)
+    assert first_page_cache.read_cached_page(shown) is None

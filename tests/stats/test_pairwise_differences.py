@@ -19,6 +19,7 @@ from roarbench.stats.bootstrap_intervals import (
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_rank_intervals,
+    find_maximal_tie_groups,
     find_significant_pairs,
     rank_by_gain,
 )
@@ -60,6 +61,7 @@ def test_rank_intervals_match_manual_computation():
     found = compute_rank_intervals(Pairs(gains, draw_normal(gains, 1.0), 0.95))
     places = [(one.place, one.low, one.high) for one in found]
     assert places == [(2, 1, 2), (4, 3, 4), (1, 1, 2), (5, 5, 5), (3, 3, 4)]
+    assert [one.groups for one in found] == [(1,), (2,), (1,), (3,), (2,)]
 
 
 def find_significant_pairs_by_loops(gains, draws, confidence):
@@ -97,6 +99,19 @@ def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps(common):
     draws = np.repeat(common, 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
     apart = find_significant_pairs(Pairs(gains, draws, 0.95))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
+
+
+@given(st.integers(1, 7), st.integers(0, 10_000))
+def test_tie_groups_are_all_maximal_sets_without_significant_pair(size, seed):
+    generator = np.random.default_rng(seed)
+    apart = np.triu(generator.random((size, size)) < generator.random(), 1)
+    apart = apart | apart.T
+    sets = [frozenset(s) for count in range(1, size + 1) for s in combinations(range(size), count)]
+    tied = [s for s in sets if not any(apart[one, other] for one, other in combinations(s, 2))]
+    largest = {s for s in tied if not any(s < other for other in tied)}
+    groups = find_maximal_tie_groups(generator.normal(size=size), apart)
+    assert len(groups) == len(set(groups))
+    assert set(groups) == largest
 
 
 def draw_gains(values, seed):

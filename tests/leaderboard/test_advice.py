@@ -1,0 +1,171 @@
+"""Recommended estimators: the front of own-network gain against passes, and what the recommendation is based on."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from leaderboard.advice import recommend_rows
+from leaderboard.board_contents import BEATS, BELOW, OPEN
+from leaderboard.combined_board import Answer, NamedRow, make_combined_board
+from leaderboard.links import Site, make_address
+from leaderboard.page.overview import _find_kind_of_data
+from leaderboard.render import list_addresses, render_page
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES, find_builtin_suite
+from roarbench.stats.bootstrap_intervals import Estimate
+from tests.helpers.board_store import make_store, open_views
+from tests.helpers.command_line import publish
+from tests.helpers.two_questions import make_table_of_both_gains
+
+ADVISED = {  # passes, own-network gain with its interval
+    "grad": (2, (3.0, 2.0, 4.0), BEATS),
+    "lrp": (2, (5.0, 3.0, 7.0), BEATS),
+    "deeplift": (4, (4.9, 4.0, 7.5), BEATS),
+    "sg-grad": (30, (99.0, -1.0, 199.0), OPEN),
+    "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
+    "ig": (50, (7.9, 7.4, 8.6), BEATS),
+    "mine": (0, (20.0, 19.0, 21.0), BEATS),
+    "rise": (1000, (8.5, 7.0, 10.0), BEATS),
+    "gb": (2000, (), BEATS),
+}
+
+
+@pytest.fixture
+def combined_board():
+    """A board with handwritten gains under both protocols."""
+    return make_combined_board(make_table_of_both_gains())
+
+
+def recommend(board, *names, added=(), lerf=()):
+    """Recommend among these rows of `ADVISED`, which replace those of the board; `lerf` has kinds in LeRF order."""
+    roar, own = board.questions
+    answers = {name: Answer(Estimate(*ADVISED[name][1]), ADVISED[name][2], "") for name in names}
+    rows = tuple(NamedRow(name, name, "", "", False, ADVISED[name][0], name in added) for name in names)
+    others = {name: Answer(Estimate(1.0), kind, "") for name, kind in dict(lerf).items()}
+    questions = roar, replace(own, answers=answers)
+    return recommend_rows(replace(board, rows=rows, questions=questions, lerf_answers=others))
+
+
+def test_recommended_rows_match_manual_pareto_front(combined_board):
+    """The front is of gain against passes; rows whose interval reaches the front are near."""
+    found = recommend(combined_board, *ADVISED)
+    assert [each.row.id for each in found.front] == ["lrp", "occlusion", "rise"]
+    assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
+    assert found.front[0].roar is None, "not retrained for"
+    assert [each.row.id for each in recommend(combined_board, "grad", "lrp").near] == ["grad"]
+
+
+def test_row_is_certain_if_interval_is_above_every_row_with_as_few_passes(combined_board):
+    few = ("lrp", "deeplift", "occlusion")
+    for more, added, certain in (
+        ((), (), [True, True]),
+        (("grad",), (), [False, True]),  # as many passes as lrp, whose interval reaches its gain
+        (("ig",), (), [True, False]),
+        (("ig",), ("ig",), [True, True]),  # an added row does not count
+        (("sg-grad",), (), [True, False]),  # a higher gain that is not significant
+        (("mine",), (), [True, True]),  # passes unknown
+    ):
+        found = recommend(combined_board, *few, *more, added=added)
+        assert {each.row.id: each.certain for each in found.front if each.row.id in few} == dict(
+            zip(("lrp", "occlusion"), certain, strict=True)
+        ), more
+
+
+def test_recommend_rows_skips_rows_without_verdict_or_known_cost(combined_board):
+    assert recommend(combined_board, "mine", "sg-grad", "gb") is None, "the only row that explains has no known cost"
+    assert recommend(combined_board) is None
+
+
+def test_recommended_row_is_marked_if_lerf_order_gives_another_verdict(combined_board):
+    found = recommend(combined_board, "lrp", "deeplift", "occlusion", lerf={"lrp": OPEN, "occlusion": BELOW})
+    assert [each.lerf_text for each in found.front] == ["not shown in LeRF order", "opposes it in LeRF order"]
+    assert [each.lerf_text for each in recommend(combined_board, "lrp", lerf={"lrp": BEATS}).front] == [""]
+    assert (found.removal_text, found.levels_text) == (
+        "5 and 50 % removed, most important first",
+        "ROAR gain: 90 % removed; own-network gain: 5 and 50 % removed",
+    )
+
+
+def test_suite_without_significant_gain_has_empty_front(combined_board):
+    """A suite without verdicts has no advice at all."""
+    found = recommend(combined_board, "sg-grad")
+    assert (found.front, found.near) == ([], [])
+    assert recommend(combined_board) is None
+
+
+def make_suite(name, dataset, protocols, rows):
+    blocks = tuple(Block(protocol, rows, (0.05, 0.5), 1) for protocol in protocols)
+    return replace(SUITES["quick"], name=name, dataset=dataset, blocks=blocks)
+
+
+def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, monkeypatch):
+    """One suite has both orders; the other leads with own-network gain alone, in which no row explains its network."""
+    for name, dataset, protocols, rows in (
+        ("both-orders", SUITES["quick"].dataset, (ROAR, OWN_NETWORK, OWN_NETWORK_LERF), ("random", "grad", "ig")),
+        ("alone", "fashion-mnist", (OWN_NETWORK, OWN_NETWORK_LERF), ("random", "gb")),
+    ):
+        publish(monkeypatch, suite := make_suite(name, dataset, protocols, rows))
+        make_store(tmp_path, suite, images=40)
+    with open_views(tmp_path) as views:
+        both, alone = views["both-orders-v7"], views["alone-v7"]
+        assert both.combined_board.lerf_answers.keys() == {"random", "grad", "ig"}
+        assert alone.combined_board is None and {"random", "gb"} <= alone.board_for_advice.questions[1].answers.keys()
+        assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
+        assert alone.board_for_advice.lerf_answers.keys() == {"random", "gb"}
+        advice = recommend_rows(make_board_that_explains(both.combined_board, "grad"))
+        page = "leaderboard.page.overview.recommend_rows"
+        monkeypatch.setattr(page, lambda board: advice if board.slug == both.slug else none)
+        none = recommend_rows(make_board_that_explains(alone.board_for_advice))
+        overview = render(views, make_address("suites"))
+        monkeypatch.setattr("leaderboard.page.board.recommend_rows", lambda _: advice)
+        board = render(views, make_address("board", both.slug))
+    start = overview.partition("Which verdicts hold elsewhere")[0]
+    basis = "with the least important features removed first (LeRF order), or at one level, other rows can lead."
+    assert basis in start and "with the most important features removed first;" in start
+    assert "ROAR gain: 5 and 50 % removed; own-network gain: 5 and 50 % removed" in start
+    assert "not shown in LeRF order" in start
+    assert re.search("No row of .*alone v7.* is recommended: none is shown to explain its network", start)
+    assert f"the mean over 5 and 50 % removed, most important first; {basis}" in board
+    assert "not shown in LeRF order" in board
+
+
+def test_boards_for_advice_of_two_suites_wait_for_no_lock_of_each_other(tmp_path, monkeypatch):
+    """A board may need the ROAR table of another suite on the same images, whose lock another visitor may hold."""
+    for name, protocols in (("alone", (OWN_NETWORK,)), ("roar-first", (ROAR,))):
+        publish(monkeypatch, suite := make_suite(name, SUITES["quick"].dataset, protocols, ("random", "grad")))
+        make_store(tmp_path, suite, images=40)
+    with open_views(tmp_path) as views:
+        alone, other = views["alone-v7"], views["roar-first-v7"]
+        make_table, calls = type(other).table, set()
+
+        def record_lock(view, *of):
+            calls.add((view is other, alone._lock._is_owned()))
+            return make_table(view, *of)
+
+        monkeypatch.setattr(type(other), "table", record_lock)
+        assert alone.board_for_advice and (True, False) in calls and (True, True) not in calls
+
+
+def make_board_that_explains(board, *names):
+    """Return the board with the verdict that only these rows explain their network, and none in LeRF order."""
+    roar, own, *_ = board.questions
+    kinds = {name: BEATS if name in names else OPEN for name in own.answers}
+    answers = {name: Answer(Estimate(3.0, 2.0, 4.0), kind, "") for name, kind in kinds.items()}
+    lerf = {name: Answer(Estimate(1.0), OPEN, "") for name in board.lerf_answers}
+    return replace(board, questions=(roar, replace(own, answers=answers)), lerf_answers=lerf)
+
+
+def render(views, address):
+    """Return a page, with plain spaces before percent signs."""
+    return render_page(Site(views, list_addresses(views)), address).html.replace("\N{NARROW NO-BREAK SPACE}%", " %")
+
+
+def test_grey_pictures_of_clothes_are_images():
+    kinds = {
+        name: _find_kind_of_data(SimpleNamespace(results=SimpleNamespace(suite=find_builtin_suite(name))))
+        for name in ("benchmark-fashion-mnist", "benchmark-imagenette64", "benchmark-digits", "planted")
+    }
+    assert [*kinds.values()] == ["Images", "Images", "Tables", "Known truth"]

@@ -1,0 +1,211 @@
+"""Exports of the board: figures, commands, single-file reports, the trust page and the demo."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from email.message import Message
+from importlib import import_module
+from types import SimpleNamespace
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from leaderboard import text_helpers
+from leaderboard.figures import draw_preview_card
+from leaderboard.links import Address, Site, make_address
+from leaderboard.page import overview, submit_and_cite
+from leaderboard.page.trust_and_claims import TRUST, build_context
+from leaderboard.pictures import Pictures
+from leaderboard.render import list_addresses, load_templates, render_page
+from leaderboard.suite_report import describe_methods, render_report, write_report
+from leaderboard.views import SuiteView
+from roarbench.common.errors import CallerError
+from roarbench.common.text import format_interval
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
+from roarbench.store.published_folder import read_index_and_check_folder
+from roarbench.store.results import DEFAULT_FILE
+from studies import trust
+from tests.helpers.board_store import make_store, open_views
+from tests.helpers.elsewhere import ROOT
+from tests.helpers.older_suites import OLDER
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def view(views):
+    return views["quick-v1"]
+
+
+def test_preview_card_draws_dots_in_verdict_colours(view):
+    unjudged = tuple(replace(row, beating=None) for row in view.board.rows)
+    for rows, colours in ((view.board.rows, {(0, 158, 115), (184, 73, 0)}), (unjudged, set())):
+        board, headline = replace(view.board, rows=rows), "A × headline that is as long as three lines of it, or four"
+        picture = Image.open(io.BytesIO(draw_preview_card(board, headline)))
+        assert (picture.size, picture.format) == ((1200, 630), "PNG")
+        seen = {colour for _, colour in picture.convert("RGB").getcolors()}
+        assert seen & {(0, 158, 115), (184, 73, 0)} == colours
+
+
+def test_svg_figure_has_every_row_and_escapes_names(view):
+    name = "<script>alert(1)</script>"
+    text = load_templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
+    found = ElementTree.fromstring(text)
+    marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("circle", "path")]
+    controls = sum(row.control for row in view.board.rows)
+    assert marks == [len(view.board.rows) - controls, controls]
+    assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.colour_class for row in view.board.rows]
+    assert ".open circle{fill:#fff}" in text  # hollow, as on the board
+    assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
+
+
+def list_changes(suite):
+    return submit_and_cite.list_changes_since_last_version(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
+
+
+def test_version_changes_list_networks_rows_and_recipe():
+    found = list_changes(OLDER["quick@2"])
+    assert "Explained networks: 1 before, now 3." in found and list_changes(OLDER["quick@1"]) == []
+    added = frozenset({"ig~untrained"})  # no row of the version
+    later = list_changes(replace(SUITE_VERSIONS["quick", 6], added=added))
+    (rows,) = (each for each in later if each.startswith("New rows: "))
+    assert " grad~untrained, " in rows and " ig~untrained" not in rows
+    starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
+    for start, name in (starts | {"Removed rows: ": "grad-sq"}).items():
+        assert any(each.startswith(start) and name in each for each in found)
+
+
+@pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
+def test_submit_page_has_readme_commands_and_link_to_new_file(monkeypatch, address):
+    """The store is empty, and the package may lack the address of its source."""
+    package = Message()
+    package["Project-URL"] = "Homepage, https://x.invalid"
+    if address:
+        package["Project-URL"] = f"Repository, {address}/"
+    monkeypatch.setattr(text_helpers, "metadata", lambda name: package)
+    monkeypatch.setattr(submit_and_cite, "REPOSITORY", text_helpers._read_repository_url())
+    fields = submit_and_cite.build_submit_context(Site({}), Address("submit"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
+    link, _, query = fields["pull"].partition("?")
+    assert link == (f"{address}/new/main/submissions" if address else "")
+    named = {"value": [submit_and_cite.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
+    assert parse_qs(query) == (named if address else {})
+
+
+def test_report_has_gains_of_table_and_methods_without_external_files(view):
+    html = render_report(view)
+    text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
+    placed = [row for row in view.table(view.headline_protocol).rows if row.place]
+    for row in placed:
+        assert f"{row.estimator} {format_interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
+    assert len(placed) == 9
+    assert not re.findall(r'(?:src|href)="(?!data:)', html)
+    assert "@inproceedings" in html or "@article" in html
+    said = describe_methods(view.table(view.headline_protocol))
+    assert "trained on 9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
+    assert "Fill of removed features: mean; levels" in said
+    hostile = replace(view.results, title_parts=("<script>alert(1)</script>",))
+    assert "<script" not in render_report(SuiteView(hostile, view.folder, dict))
+
+
+def test_report_command_writes_file_and_refuses_to_overwrite(call, tmp_path):
+    make_store(tmp_path, SUITES["planted"], images=20)
+    asked = ("report", "--suite", "planted", "--store", tmp_path, "-o")
+    path = tmp_path / "report.html"
+    assert call(*asked, path).code == 0
+    assert path.read_text("utf-8").lstrip().startswith("<!doctype html>")
+    assert call(*asked, tmp_path / "report.txt").code == 2
+    again = call(*asked, path)
+    assert again.code == 2 and "report.html" in again.err
+
+
+def test_describe_methods_names_used_images_and_pretrained_weights(view):
+    table = view.table(view.headline_protocol)
+    small = describe_methods(replace(table, suite_results=replace(view.results, limit=200)))
+    assert "trained on 200 images of imagenette64 was explained" in small
+    suite = replace(view.results.suite, given="torchvision:resnet18-v1@0123456789abcdef", references=1)
+    given = describe_methods(replace(table, suite_results=replace(view.results, suite=suite)))
+    assert "1 network (resnet-quick) with given weights (torchvision:resnet18-v1@01234567) was explained" in given
+    assert "trained on" not in given
+
+
+@pytest.mark.browser
+def test_write_report_prints_pdf(view, tmp_path, require):
+    require("chromium", "it prints a report as PDF: apt-get install chromium")
+    write_report(view, tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_write_report_rejects_pdf_without_chromium(view, tmp_path, monkeypatch):
+    monkeypatch.setattr("leaderboard.suite_report.shutil.which", lambda name: None)
+    with pytest.raises(CallerError, match="apt-get install chromium"):
+        write_report(view, tmp_path / "report.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trust_record_equals_numbers_of_studies(views):
+    """After a study's page changes, update the record with python -m studies.trust."""
+    found = trust.make_trust_record()
+    assert json.loads(TRUST.read_text("utf-8")) == found
+    for finding in found["findings"]:
+        assert trust.COMMIT in finding["command"] and trust.COMMIT in (ROOT / finding["page"]).read_text()
+        assert finding["number"][0].isdigit()
+    fields = build_context(Site(views), make_address("trust"))
+    absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
+    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet-noretrain"] == 201
+    assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
+
+
+def test_write_pictures_saves_suites_with_images_for_demo(tmp_path, monkeypatch, capsys):
+    """Only suites with images and rankings have pictures."""
+    store, shown = tmp_path / "store", Pictures((7,), "By hand.", 0.5, ("map",), 64, ("grad",), (), {}, str.encode)
+    make_store(store, OLDER["quick@1"], images=20)
+    make_store(store, OLDER["quick@2"], images=20)
+    monkeypatch.setattr(SuiteView, "pictures", property(lambda view: shown if view.slug == "quick-v2" else None))
+    import_module("make_demo").write_pictures(store, tmp_path / "demo")
+    assert len(list((tmp_path / "demo" / "pictures").iterdir())) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert ["no pictures" in line for line in told] == ["quick v2" not in line for line in told] == [False, True]
+
+
+def test_overview_drops_suite_only_if_other_suite_has_all_its_runs():
+    """Runs of other explained networks are no repetition."""
+
+    def view(paired, *runs):
+        results = {number: SimpleNamespace(run=run) for number, run in enumerate(runs)}
+        return SimpleNamespace(combined_board=paired, results=SimpleNamespace(results=results))
+
+    small, large, other = view(None, "a", "b"), view("both", "a", "b", "c"), view("both", "A", "B", "C")
+    for beside, shown in (([large], []), ([other], [small]), ([view(None, "a", "b", "c")], [small])):
+        small.suites_on_same_images_and_network = beside
+        assert list(overview._drop_repeated_suites([small])) == shown
+
+
+@pytest.mark.slow
+def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
+    import_module("make_demo").write_demo(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {DEFAULT_FILE, "pictures"}  # no log of writes
+    with open_views(tmp_path) as views:
+        published = {file.versioned_suite for file in read_index_and_check_folder(ROOT / "results")}
+        shown = {view.results.suite.versioned for view in views.values()}
+        assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
+        site = Site(views, list_addresses(views))
+        counts = overview.build_context(site, make_address("suites"))["counts"]
+        assert counts == {"Images": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
+        three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
+        assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
+        both, first = views["quick-v7"], views["quick-v6"]
+        assert both.combined_board and both.combined_board.headline and both.pictures
+        assert first.headline_protocol.name == "matched"
+        for result in (*both.results.results.values(), *first.results.results.values()):
+            on_h100 = "H100" in result.provenance.hardware["device"]  # its checkout lacked data (docs/decisions/0052)
+            assert on_h100 or "dirty" not in result.provenance.code_version
+        doubts = [doubt for board in first.headline_boards for row in board.rows for doubt in row.doubts]
+        assert first.pictures and first.board.headline and first.board.roar_source
+    shorts = {doubt.short for doubt in doubts}
+    assert any("prediction stability" in short for short in shorts) and any(short.startswith("<") for short in shorts)
+    assert not any("self-reported" in short for short in shorts)
