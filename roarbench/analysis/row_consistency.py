@@ -47,6 +47,15 @@ def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 
 
+def find_provenance_differences(results: Iterable[RunResult]) -> dict[str, list[str]]:
+    """Return the provenance settings in which these results differ, with their values."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for result in results:
+        for name, value in result.provenance.rounding_settings.items():
+            values[name].add(value)
+    return {name: sorted(seen_values) for name, seen_values in values.items() if len(seen_values) > 1}
+
+
 class UnrankedRow(NamedTuple):
     """A row that has no rank because its results are inconsistent, and the reason."""
 

@@ -14,6 +14,7 @@ from roarbench.analysis.networks_at_chance import describe_at_chance, describe_c
 from roarbench.analysis.row_consistency import (
     UnrankedRow,
     explain_inconsistency,
+    find_provenance_differences,
     find_usual_weights,
     has_same_rankings_for_all_networks,
 )
@@ -319,6 +320,17 @@ class SuiteResults:
             for protocol, unit, fill in boards
             for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
+
+    def find_machine_differences(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
+        """Return the settings that differ between the machines that computed one row, by estimator.
+
+        Such a row is valid, because results differ less between machines than between seeds. Results without recorded
+        settings are taken as equal.
+        """
+        rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+        for name, curve in self._list_curves(protocol, unit, ""):
+            rows[name] += curve
+        return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
 
     def _list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.

@@ -56,9 +56,10 @@ class PanelCurve:
     high: tuple[float | None, ...]
 
     @property
-    def last_point(self) -> tuple[float, float]:
-        """Return the last point, (t, accuracy); a curve has at least one point."""
-        return [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None][-1]
+    def last_point(self) -> tuple[float, float] | None:
+        """Return the last point, (t, accuracy); None if all accuracies are missing."""
+        present = [(t, value) for t, value in zip(self.levels, self.accuracy, strict=True) if value is not None]
+        return present[-1] if present else None
 
 
 class Style(NamedTuple):
@@ -116,7 +117,7 @@ def label_curve_ends(
     """Write each name once at the right of the panel, joined to its curve's end; axis limits must be set before."""
     # a measured curve replaces the published curve of the same name
     curves = {curve.estimator: curve for curve in (*published, *measured)}
-    ends = [(name, curve.last_point) for name, curve in curves.items()]
+    ends = [(name, curve.last_point) for name, curve in curves.items() if curve.last_point]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
     figure = axes.get_figure(root=True)
     assert figure is not None, "the axes are in no figure"
@@ -180,8 +181,8 @@ class Chart:
 
     @property
     def all_curves(self) -> tuple[PanelCurve, ...]:
-        """Return the measured and the published curves."""
-        return (*self.curves, *self.published)
+        """Return the measured and the published curves that have a point."""
+        return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
 
     @property
     def families(self) -> list[str]:
@@ -230,7 +231,7 @@ def make_figure(chart: Chart) -> Figure:
 
 
 def _select_family_and_controls(curves: Sequence[PanelCurve], family: str) -> list[PanelCurve]:
-    return [curve for curve in curves if curve.control or curve.family == family]
+    return [curve for curve in curves if curve.last_point and (curve.control or curve.family == family)]
 
 
 def _make_figure_with_panels(chart: Chart, blocks: Sequence[Chart]) -> tuple[Figure, list[Axes]]:

@@ -148,7 +148,9 @@ def format_csv(*tables: SuiteTable) -> str:
 
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
-    shared = {"chance": table.suite_results.chance, "hash": table.runs_hash, "protocol": table.board.protocol.name}
+    results = table.suite_results
+    shared = {"limit": results.limit, "chance": results.chance, "hash": table.runs_hash}
+    shared["protocol"] = table.board.protocol.name
     curve_group = "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"
     return [_flatten_row(make_plain_row(table, row) | shared, curve_group) for row in table.rows]
 

@@ -8,7 +8,7 @@ from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.row_warnings import STABLE_ENOUGH, describe_rows_not_above_mask_only, list_general_doubts
 from roarbench.common.errors import Hint
-from roarbench.common.text import SAME, format_count, format_interval
+from roarbench.common.text import SAME, format_count, format_interval, list_some
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
@@ -37,7 +37,9 @@ def summarize_notes(table: SuiteTable) -> list[str]:
     else:
         intervals = f"{_describe_interval_scope(board)}; {SAME}: not significant."
     signs = dict.fromkeys(sign for name in table.names for sign in table.format_row_signs(name).split())
-    signs |= dict.fromkeys(["warnings"] if table.levels_not_above_mask_only.keys() & set(table.names) else [])
+    at_mask_only = table.levels_not_above_mask_only.keys() & set(table.names)
+    if at_mask_only or _describe_several_machines(table) or _describe_opposite_gains(table):
+        signs["warnings"] = None
     more = f"{', '.join(signs)} and more are" if signs else "More is"
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
     return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {MORE}."]
@@ -68,8 +70,10 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_missing_controls(table),
         describe_rows_not_above_mask_only(levels),
         *_describe_inconsistent_rows(table),
+        _describe_several_machines(table),
         note_if_self_reported(table),
         _describe_doubts_of_any_protocol(table),
+        _describe_opposite_gains(table),
         _describe_unstable_predictions(table, UNSTABLE_SIGN * signs),
         f"Left out: {left_out}." if left_out else "",
         _describe_quantus_columns(table),
@@ -129,6 +133,19 @@ def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
     ]
 
 
+def _describe_several_machines(table: SuiteTable) -> str:
+    differences = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
+    shown = [row.estimator for row in table.board.rows if row.estimator in differences]
+    values_by_setting = defaultdict[str, set[str]](set)
+    for name in shown:
+        for setting, values in differences[name].items():
+            values_by_setting[setting] |= set(values)
+    if not values_by_setting:
+        return ""
+    differ = "; ".join(f"{setting} {' or '.join(sorted(values))}" for setting, values in values_by_setting.items())
+    return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
+
+
 def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
     shared = table.suite_results.doubts if table.all_rows_self_reported else {}
     doubts = _join_names_by_reason(
@@ -138,6 +155,17 @@ def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
         if reason != shared.get(row.estimator)
     )
     return f"(!) {doubts}." if doubts else ""
+
+
+def _describe_opposite_gains(table: SuiteTable) -> str:
+    """Name the rows whose gains at two levels have opposite signs."""
+    found = {row.estimator: table.board.find_two_opposite_gains(row) for row in table.board.rows}
+    rows = [
+        f"{name} ({', '.join(f'{format_interval(gain.in_points)} at t = {at:g}' for at, gain in gains.items())})"
+        for name, gains in found.items()
+        if gains
+    ]
+    return f"Gains of opposite sign at two levels: {'; '.join(rows)}." if rows else ""
 
 
 def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:

@@ -42,6 +42,15 @@ class Provenance:
         values: dict[str, str | int] = {**self.versions, **self.hardware}
         return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in values.items()}
 
+    @property
+    def rounding_settings(self) -> dict[str, str]:
+        """Return the known values that only change the rounding of a result; keys are the usual names."""
+        known = self.known_values
+        return {usual: known[name] for name, usual in _USUAL_NAMES.items() if name in known}
+
+
+_USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
+
 
 def read_provenance(device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = {}) -> Provenance:
     """Return the provenance of this process's results; `device` is `cpu` or a GPU's name, `libraries` adds versions."""

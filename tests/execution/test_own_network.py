@@ -172,6 +172,7 @@ def test_own_network_gain_orders_planted_corner_maps(call, tmp_path):
     maps = ("corner-own", "corner-mixed-50", "corner-next", "corner-all")
     asked = ("--suite", "planted-corners", "--max-images", "1500", "--protocol", "own-network", "--format", "json")
     answer = call("run", *asked, "--estimators", ",".join(maps), "--store", tmp_path)
+    assert answer.code == 0, answer.err
     rows = {row["estimator"]: row for row in json.loads(answer.out)["rows"]}
     own, half, other, every = (rows[name] for name in maps)
     assert own["gain"] > 2 * half["gain"] > 0 > other["gain"]

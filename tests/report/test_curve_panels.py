@@ -86,7 +86,8 @@ def test_make_figure_draws_bands_with_gaps_for_missing_points():
     assert axes.get_ylim()[0] > 0.3  # a missing point drawn as 0 would lower the limit
     assert len(axes.collections[0].get_paths()) == 2  # the band has two parts
     with pytest.raises(CallerError, match="nothing to draw"):
-        make_figure(make_chart_of())
+        make_figure(make_chart_of(make_curve("grad", missing=range(6))))
+    assert len(make_figure(make_chart_of(make_curve("grad"), make_curve("ig", missing=range(6)))).axes) == 1
 
 
 @pytest.mark.slow

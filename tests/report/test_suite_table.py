@@ -20,6 +20,7 @@ from roarbench.report.validity_panel import compute_validity_panel, list_lines_b
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.run_result import Provenance
 from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.limits_and_faults import ValidationFinding
@@ -107,6 +108,24 @@ def test_table_hash_depends_only_on_its_correctness_bits(whole):
     assert before == hashes(flipped(ScoredNetwork.NONE))
     table = make_table(whole, "roar")
     assert all(before[0] in text for text in (render(table, "csv"), render_words(table)))
+
+
+def test_table_notes_name_rows_from_different_machines(whole):
+    epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
+
+    def made_but(*where):
+        """Make ROAR's table where the run of this estimator and seed was computed on a GPU."""
+        rows = {}
+        for at, row in whole.results.items():
+            machine = card if (at.cell.estimator, at.seed) == where else epyc
+            rows[at] = replace(row, provenance=Provenance("0", {}, machine))
+        return make_table(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
+
+    said = "Different machines computed the runs of one row (grad): device H200 or cpu; precision bf16 or float32."
+    assert said in write_all_notes(made_but("grad", 1))
+    every = made_but("none", 0)  # every curve includes the untouched images
+    assert "(random, grad, var-grad): device" in write_all_notes(every)
+    assert "machines" not in write_all_notes(made_but("sobel", 0))  # Sobel has no row in this table
 
 
 ENTRY = parse_submission(

@@ -113,7 +113,7 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
     rows, plain_rows = parse_rows(TABLE, "csv"), parse_rows(TABLE)
     assert list(rows) == ["var-grad", "sobel", "random", "ig", "grad"]
     for name, row in rows.items():
-        flat = {"chance": 0.25, "protocol": "roar", "hash": TABLE.runs_hash}
+        flat = {"limit": None, "chance": 0.25, "protocol": "roar", "hash": TABLE.runs_hash}
         for key, value in plain_rows[name].items():
             group = "accuracy" if key == "curve" else key
             flat |= {f"{group}_{t}": v for t, v in value.items()} if isinstance(value, dict) else {key: value}
@@ -231,6 +231,14 @@ def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", "a name"])
     print_table(TABLE, "text", notes=True)
     assert "(!): `roarbench diagnose --suite made-up --store 'a name'` explains" in capsys.readouterr().out
+
+
+def test_notes_name_rows_with_gains_of_opposite_sign():
+    row = replace(ROWS[3], differences=(Estimate(-0.1, -0.15, -0.05), Estimate(0.2, 0.1, 0.3)))
+    note = "opposite sign at two levels: var-grad (+10.0 [+5.0, +15.0] at t = 0.5, -20.0 [-30.0, -10.0] at t = 0.9)"
+    shown, others = make_table_with_board(rows=(row,)), make_table_with_board(rows=ROWS)
+    assert note in write_all_notes(shown) and "opposite" not in write_all_notes(others)
+    assert "warnings" in summarize_notes(replace(shown, levels_not_above_mask_only={}))[-1]
 
 
 def test_narrow_table_drops_whole_columns():
