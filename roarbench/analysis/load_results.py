@@ -1,6 +1,6 @@
 """Open stores and load results for commands, without importing torch."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,9 +8,11 @@ from roarbench.analysis.collect_results import (
     add_stored_estimators,
     add_values_from_store_folder,
     collect_results,
+    collect_results_of_all_versions,
     drop_unrun_submissions,
 )
 from roarbench.analysis.result_versions import list_image_sources
+from roarbench.analysis.row_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import (
     CallerError,
@@ -232,6 +234,22 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
 
 def _have_same_networks(one: SuiteSpec, other: SuiteSpec) -> bool:
     return (one.dataset, one.model) == (other.dataset, other.model)
+
+
+def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
+    """Return the rows without a rank in all suites that use these results, by suite title."""
+    cells = [result.run.cell for result in results.read_results(keys).values()]
+    datasets_and_models = {(cell.dataset, cell.model) for cell in cells}
+    dropped = {}
+    for suite in list_all_suites(results.database):
+        if (suite.dataset, suite.model) not in datasets_and_models:
+            continue
+        sources, extended = list_image_sources(results, folder, suite.dataset), add_stored_estimators(suite, results)
+        for suite_results in collect_results_of_all_versions(extended, results, sources):
+            touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
+            if touched and not has_only_results_of_other_suites(suite_results, results):
+                dropped[suite_results.title] = suite_results.inconsistent_rows
+    return dropped
 
 
 def find_run_key(store: ResultsStore, beginning: str) -> str:

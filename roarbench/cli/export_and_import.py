@@ -1,6 +1,6 @@
 """Commands that move results and rankings between stores."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,12 +23,16 @@ from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count
+from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
+    from roarbench.analysis.row_consistency import UnrankedRow
     from roarbench.execution.job_context import JobContext
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
+    from roarbench.store.transfer import Conflict, ImportOutcome
 
+_MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
 rankings = typer.Typer(
     help="Export or import the rankings of a suite, so that others retrain without computing maps.",
     epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
@@ -70,7 +74,7 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
-    from roarbench.analysis.load_results import open_store_for_writing
+    from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
     from roarbench.store.archive_rows import read_archived_rows
     from roarbench.store.published_folder import list_checked_result_files
     from roarbench.store.transfer import check_exported_files, import_results
@@ -81,12 +85,37 @@ def import_(
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
         for file in files:
             outcome = import_results(results, file)
-            counts = f"{len(outcome.new)} results are new, {len(outcome.known)} are stored already"
-            conflicts = f"{len(outcome.conflicts)} are stored already with other predictions and were not imported"
-            err.print(f"read: {file}: {counts}, {conflicts}", soft_wrap=True)
+            unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
+            for line in _summarize_import(file, outcome, unranked_rows):
+                err.print(line, soft_wrap=True)
             if restored := {row.run.key for row in read_archived_rows(results.database, outcome.new)}:
                 count = format_count(len(restored), "result")
                 err.print(f"archived before, and now back: {count}; `run-info KEY` shows the reasons", soft_wrap=True)
+
+
+def _summarize_import(
+    file: Path, outcome: "ImportOutcome", unranked: "Mapping[str, list[UnrankedRow]]"
+) -> Iterator[str]:
+    """Yield counts, runs with different predictions, and rows without a rank, one line each."""
+    from roarbench.report.status import describe_rows_without_rank
+
+    conflicts, more = outcome.conflicts, len(outcome.conflicts) - _MOST_CONFLICTS
+    yield (
+        f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
+        f"{len(conflicts)} are stored already with other predictions and were not imported"
+    )
+    yield from (f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS])
+    if more > 0:
+        yield f"other predictions: {more} more runs"
+    for title, rows in unranked.items():
+        yield from (f"{title}: {line}" for line in describe_rows_without_rank(rows))
+
+
+def _describe_conflict(conflict: "Conflict") -> str:
+    run, stored = conflict.stored.run, conflict.stored
+    counts = f"{stored.correct:,} of {stored.total:,} correct here, {conflict.imported.correct:,} in the file"
+    differ = f"{conflict.differing_images:,} differ (key {run.key[:8]})"
+    return f"{describe_run(PlannedRun(run.cell, run.seed))}: {counts}, {differ}"
 
 
 @rankings.command("export")

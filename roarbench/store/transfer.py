@@ -116,12 +116,24 @@ def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
     return values | {"accuracy": row.correct / row.total, "origin": origin.value}
 
 
+class Conflict(NamedTuple):
+    """Different results of one run, in the store and in an imported file."""
+
+    stored: RunResult
+    imported: RunResult
+
+    @property
+    def differing_images(self) -> int:
+        """Count the test images on which only one of the two results is correct."""
+        return int((self.stored.correctness != self.imported.correctness).sum())
+
+
 class ImportOutcome(NamedTuple):
     """Outcome of an import."""
 
     new: set[str]  # keys of added rows
     known: set[str]  # keys of rows that were already stored with the same correctness
-    conflicts: set[str]  # keys of rows that are stored with different correctness; the store keeps its own
+    conflicts: list[Conflict]  # rows that are stored with different correctness; the store keeps its own
 
 
 def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
@@ -150,8 +162,9 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         insert_image_sources(connection, file.image_sources)
         insert_suites(connection, file.suites)
         insert_annotations(connection, file.annotations)
-    conflicts = {key for key, own in store.read_results(known).items() if own.bits != known[key].bits}
-    return ImportOutcome(new, known.keys() - conflicts, conflicts)
+    stored = store.read_results(known)
+    conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
+    return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
 def check_exported_files(paths: Iterable[Path]) -> None:

@@ -1,5 +1,6 @@
 """States and pace of runs, messages of `import`, and costs of suites."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,7 @@ from roarbench.report.suite_and_estimator_descriptions import count_suite_cost, 
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import export_results
+from tests.helpers.command_line import publish
 from tests.helpers.made_up import DATA, MAIN, SUITE, make_suite_results
 from tests.helpers.store_rows import lease, set_correctness
 
@@ -84,21 +86,41 @@ def test_status_counts_seed_complete_with_every_curve(store):
         assert make_status_record(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
 
 
-def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_path):
-    """The file has other predictions on untouched images."""
-    for name in ("here", "there"):
-        rows = list(make_suite_results(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=1),))).results.values())
-        bits = rows[0].correctness
-        bits[0] ^= name == "there"
+def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_path, monkeypatch):
+    """The file has other predictions on untouched images, and grad lacks the checksum of the weights."""
+    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=2),))
+    publish(monkeypatch, suite)
+    asked = ("--suite", suite.name, "--store", tmp_path / "here")
+    stores = {"here": [], "there": []}
+    for point, row in make_suite_results(suite).results.items():
+        if point.cell.estimator != "grad":
+            stores["here"].append(replace(row, weights="a" * 64 if row.run.reference else ""))
+        bits = row.correctness
+        bits[0] ^= point.cell.estimator == CLEAN
+        stores["there"].append(set_correctness(row, bits))
+    for name, rows in stores.items():
         with ResultsStore.open(make_default_url(tmp_path / name)) as store:
-            store.add_results([set_correctness(rows[0], bits), *rows[1 : 3 + (name == "there")]])
+            store.add_results(rows)
             export_results(store, tmp_path / f"{name}.parquet")
-    for new, known in ((1, 2), (0, 3)):
+
+    def read_curves():
+        rows = json.loads(call("table", *asked, "--format", "json").out)["rows"]
+        return {row["estimator"]: row["curve"] for row in rows if row["estimator"] != "grad"}
+
+    before = read_curves()
+    unsaid = "made from a different reference than the other rows, or one without a recorded checksum"
+    told = f"grad has no rank (roar scalar): {unsaid}; compute the row again in a new --store."
+    for new, known in ((2, 6), (0, 8)):
         answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")
-        words = f"{new} results are new, {known} are stored already, 1 are stored already with other predictions"
-        assert answer.code == 0 and f"{words} and were not imported" in answer.err
-    with ResultsStore.open(make_default_url(tmp_path / "here")) as store:
-        assert store.read_results([rows[0].run.key])[rows[0].run.key].correctness[0] != bits[0]
+        read, other, _, last = answer.err.splitlines()
+        words = f"{new} results are new, {known} are stored already, 2 are stored already with other predictions"
+        assert answer.code == 0 and read.endswith(f"{words} and were not imported")
+        assert other == (
+            "other predictions: roar none t=0 scalar seed 1: "
+            "1,798 of 2,000 correct here, 1,797 in the file, 1 differ (key afb0293f)"
+        )
+        assert last == f"made-up v1: {told}"
+    assert read_curves() == before and told in call("status", *asked).out
 
 
 @pytest.mark.slow

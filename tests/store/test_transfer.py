@@ -110,12 +110,12 @@ def test_export_and_import_keep_results_unchanged(store, second, tmp_path):
     store.add_results(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
-    assert import_results(second, path) == (set(kept), set(), set())
+    assert import_results(second, path) == (set(kept), set(), [])
     assert second.read_results(kept) == kept
     assert read_submissions_by_id(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
     assert read_image_sources(second.database) == [replace(photos, folder="photos", files="")]
-    assert import_results(second, path) == (set(), set(kept), set())
+    assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="already exists"):
         export_results(store, path)
 
@@ -156,7 +156,10 @@ def test_import_reports_different_results_as_conflicts_without_replacement(store
     other = replace(changed, bits=pack_correctness(changed.correctness[::-1]))  # as many correct
     store.add_results([same, other, fresh])
     second.add_results([same, changed])
-    assert moved(store, second, tmp_path) == ({fresh.run.key}, {same.run.key}, {changed.run.key})
+    new, known, (conflict,) = moved(store, second, tmp_path)
+    assert (new, known) == ({fresh.run.key}, {same.run.key})
+    assert (conflict.stored, conflict.imported) == (changed, other)
+    assert conflict.differing_images == (changed.correctness != other.correctness).sum() > 0
     assert second.read_results([changed.run.key]) == {changed.run.key: changed}
 
 
