@@ -85,7 +85,7 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
 
 def _read_pictures_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
-        about = json.loads(file.read("about.json"))
+        about = {"seconds": {}} | json.loads(file.read("about.json"))  # files may lack the times of maps
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
 
     def sheet(name: str) -> bytes:
