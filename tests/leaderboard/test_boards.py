@@ -130,7 +130,10 @@ def test_row_without_rank_states_reason(quick):
         assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
     mixed = set_checksums(quick, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
     gone = [row for row in make_contents(mixed).rows if not row.place]
-    said = "made from a different reference than the other rows, or one without a recorded checksum; compute the row again in a new --store"
+    said = (
+        "made from a different reference than the other rows,"
+        " or one without a recorded checksum; compute the row again in a new --store"
+    )
     assert [row.id for row in gone] == ["grad"] and find_reasons(gone) == {said}
     guess = np.arange(300) < 30  # ten classes
     void = change_rows(quick, lambda point, row: set_correctness(row, guess) if point.cell.estimator == CLEAN else row)
