@@ -21,7 +21,12 @@ from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
 from roarbench.submissions.entry_points import EstimateFunction  # noqa: E402
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault  # noqa: E402
-from roarbench.submissions.submission_calls import ExplainedPart, compute_map_batches, load_entry_point  # noqa: E402
+from roarbench.submissions.submission_calls import (  # noqa: E402
+    ExplainedPart,
+    compute_map_batches,
+    explain_limits_of_sandbox,
+    load_entry_point,
+)
 
 
 def main(request: int, answer: int, started: int) -> None:
@@ -43,17 +48,13 @@ def main(request: int, answer: int, started: int) -> None:
     try:
         header |= _explain_parts(load_entry_point(source), parts, about["device"], answer)
     except Refusal as refusal:
-        header = {"fault": refusal.kind, "words": f"{refusal}{_explain_limits(refusal)}", "trace": refusal.trace}
+        header = {
+            "fault": refusal.kind,
+            "words": f"{refusal}{explain_limits_of_sandbox(refusal)}",
+            "trace": refusal.trace,
+        }
     sealed_memory_messages.finish_answer(answer, header)
     os._exit(0)  # skips the submission's exit handlers
-
-
-def _explain_limits(refusal: Refusal) -> str:
-    """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
-    outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
-    if outside or "name resolution" in str(refusal):
-        return "; the sandbox has installed packages only, and neither your files nor a network"
-    return ""
 
 
 def _read_part(number: int, about: dict[str, Any], arrays: sealed_memory_messages.Arrays) -> ExplainedPart:

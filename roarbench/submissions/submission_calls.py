@@ -136,3 +136,11 @@ def _describe_exception(error: BaseException) -> str:
         message = "(no message)"
     name = type(error).__name__
     return f"{name}: {message[:90]}" if message else name
+
+
+def explain_limits_of_sandbox(refusal: Refusal) -> str:
+    """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
+    outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
+    if outside or "name resolution" in str(refusal):
+        return "; the sandbox has installed packages only, and neither your files nor a network"
+    return ""

@@ -55,7 +55,7 @@ def test_table_shows_results_on_other_images_only_with_data_option(call, photos,
         assert record(call, "table", *QUICK, *at, "--data", name)["images"] == 10
     folder = write_photos(tmp_path / "more")
     run = f"roarbench run --suite quick --data {folder} --store {at[1]} --max-images 10"
-    for name, said in ((folder, f"`{run}` computes them"), ("/nowhere", "/nowhere is not a folder")):
+    for name, said in ((folder, f"`{run}` computes them"), ("/nowhere", "--data /nowhere is missing")):
         assert said in read_refusal(call, "table", *QUICK, *at, "--data", name)
 
 

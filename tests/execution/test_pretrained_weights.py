@@ -137,7 +137,7 @@ def set_bias(values):
         ),
         (lambda w: [w], f"contains no state dict; {SAVE}"),
         (lambda w: network(), f"is never run; if you trust the file, load it and {SAVE}"),
-        (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "1.]); expected 3 numbers each"),
+        (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "1.0]; expected 3 numbers each"),
         (lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3}, "which suits images in [0, 1] and images in [0, 255]"),
         (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
     ],

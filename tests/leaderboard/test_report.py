@@ -98,13 +98,6 @@ def own_network_folder(tmp_path_factory):
     return write_part(tmp_path_factory.mktemp("own-network"), part)
 
 
-def test_report_commands_name_protocols_with_results(own_network_folder):
-    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
-    run, _ = list_report_commands(load(own_network_folder, "quick"))
-    options = "--max-images 400 --protocol own-network --estimators grad,ig --submission my_estimator.py"
-    assert run == f"roarbench run --suite quick {options}"
-
-
 def test_report_commands_select_images_networks_fill_and_submissions_without_sandbox(folder):
     found = load(folder, "quick-roar")
     whole = set_allowed_fill_and_unit(SUITES["quick-roar"], "black")
@@ -143,15 +136,10 @@ def test_detectable_difference_is_left_out_without_two_estimators(tmp_path):
 
 
 def test_bibtex_has_each_paper_of_run_rows_once(report):
-    """The suite, the paper, Sobel, Integrated Gradients and the submission; `grad` and `var-grad` were not run."""
-    keys = re.findall(r"@\w+\{([^,]+),", report)
+    """The suite, the paper, Sobel and Integrated Gradients; `grad` and `var-grad` were not run."""
     first = ["roarbench-quick-roar-v1-small-400", "hooker2019benchmark"]
-    assert keys[:2] == first and len(keys) == 5
-    own = f"my-estimator-{SUBMISSION.sha256[:8]}"
-    assert {*keys[2:]} == {"sobel1968isotropic", "sundararajan2017axiomatic", own}
-    entry = re.sub(r" +", " ", report[report.index(own) :])
-    assert entry.startswith(f"{own}, title = {{{{my-estimator}}}}, author = {{{{A. Author and B. Author}}}}, ")
-    assert r"howpublished = {{A. Author and B. Author: Noise helps \& hinders. arXiv:2601.00001}} }" in entry
+    keys = re.findall(r"@\w+\{([^,]+),", report)
+    assert keys[:2] == first and sorted(keys[2:]) == ["sobel1968isotropic", "sundararajan2017axiomatic"]
 
 
 def test_settings_of_estimators_and_submissions(report):

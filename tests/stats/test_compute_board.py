@@ -214,7 +214,8 @@ def test_submitted_rows_leave_numbers_of_all_other_rows_unchanged():
         scores = replace(scores, correct=scores.correct | fixed, submitted=frozenset(strangers))
         explained = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
         scores = replace(scores, references=dict.fromkeys(explained, ("r0", "r1", "r2")))
-        return compute_board(scores, ROAR, BOOTSTRAP)
+        found = compute_board(scores, ROAR, BOOTSTRAP)
+        return replace(found, rows=[replace(each, place=each.place[:3]) for each in found.rows])  # without tie groups
 
     alone, one, every = judged(), judged(names[0]), judged(*names)
     assert alone.rows == one.rows[: len(MAIN)] == every.rows[: len(MAIN)]

@@ -19,7 +19,7 @@ from roarbench.submissions import sealed_memory_messages
 from roarbench.submissions.entry_points import find_entry_point
 from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
-from roarbench.submissions.submission_calls import _refuse_exceptions
+from roarbench.submissions.submission_calls import _refuse_exceptions, explain_limits_of_sandbox
 from tests.helpers.streamed import seeded
 
 ARRAYS = {
@@ -178,4 +178,4 @@ def test_kernel_limit_sends_sigxcpu_at_cpu_limit():
 def test_fault_mentions_sandbox_for_missing_file_module_or_network(error, outside):
     with pytest.raises(Refusal) as caught, _refuse_exceptions(SubmissionFault.RAISED, "raised"):
         raise error
-    assert ("the sandbox has installed packages only" in str(caught.value)) is outside
+    assert ("the sandbox has installed packages only" in explain_limits_of_sandbox(caught.value)) is outside
