@@ -85,7 +85,7 @@ def save_pictures(pictures: Pictures, path: Path) -> None:
 
 def _read_pictures_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
-        about = {"seconds": {}} | json.loads(file.read("about.json"))  # files may lack the times of maps
+        about = json.loads(file.read("about.json"))
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
 
     def sheet(name: str) -> bytes:
@@ -108,16 +108,9 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
         if chosen.protocol.scores_all_network_pairs
         else {}
     )
-    seconds = {name: seconds for name, rankings in ranked.items() if (seconds := _read_map_seconds(rankings))}
+    counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
+    seconds = {name: 1000 * rankings.seconds / counts[name] for name, rankings in ranked.items()}
     return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
-
-
-def _read_map_seconds(rankings: Rankings) -> float | None:
-    """Return the recorded CPU seconds for the maps of 1,000 images; None without a record of the time."""
-    files = rankings.files.values()
-    if not all("seconds" in file for file in files):
-        return None
-    return 1000 * sum(float(file["seconds"]) for file in files) / sum(int(file["images"]) for file in files)
 
 
 class PicturedImages(NamedTuple):

@@ -63,7 +63,7 @@ def rank_images(
             shape = len(chosen.images.test.labels), *piece.shape[1:]
             planes.setdefault(spec.name, np.zeros(shape, np.uint8))[image] = piece[0]
     layouts = {spec.name: spec.layout for spec in specs}
-    return {name: Rankings(Path(), layouts[name], {Split.TEST: planes[name]}, {}, "", "") for name in names}
+    return {name: Rankings(Path(), layouts[name], {Split.TEST: planes[name]}, {}, 0.0, "", "") for name in names}
 
 
 if __name__ == "__main__":

@@ -34,7 +34,12 @@ class MapTask(NamedTuple):
     black: Tensor  # float (c, 1, 1), the black pixel, normalised
 
 
-StableCopies = dict[str, Tensor]  # from the ids of estimators with noisy copies to `SharedPassMaps.stable_copies`
+class PassReport(NamedTuple):
+    """Facts about one group of images that passed through a model together."""
+
+    images: int  # number of images in the group
+    # from the id of each estimator with noisy copies to `SharedPassMaps.stable_copies`, int64 (n,)
+    stable_copies: dict[str, Tensor]
 
 
 def compute_importance_maps(
@@ -71,20 +76,20 @@ def compute_importance_maps(
 def compute_maps_of_tasks(
     tasks: Sequence[MapTask],
     precision: Precision = Precision.FLOAT32,
-    report_stable_copies: Callable[[list[StableCopies]], object] = lambda stable_copies: None,
+    report_passes: Callable[[list[PassReport]], object] = lambda reports: None,
 ) -> list[Maps]:
     """Compute the maps of each task, bit for bit as `compute_importance_maps` does, but draw the noise only once.
 
     All tasks must have the same images and image numbers; models, targets and normalisation may differ. If memory runs
-    out, the images pass through the models in several groups; after each group, `report_stable_copies` is called
-    with one dict per task. Raises the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
+    out, the images pass through the models in several groups; after each group, `report_passes` is called with one
+    report per task. Raises the errors of `compute_importance_maps`, and ValueError if the image numbers differ.
     """
     _check_eval_mode_and_same_ids(tasks)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [t._replace(batch=t.batch.select_rows(rows), black=t.black.to(t.batch.images)) for t in tasks]
         maps, stable_copies = _compute_maps(parts, precision)
-        report_stable_copies(stable_copies)
+        report_passes([PassReport(rows.stop - rows.start, counts) for counts in stable_copies])
         return maps
 
     keep_freed_cpu_memory()
@@ -132,7 +137,7 @@ def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shap
 
 
 def _compute_maps(tasks: Sequence[MapTask], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
-    """Return each task's maps and its stable copies, both as dicts from estimators' ids."""
+    """Return each task's maps and its `PassReport.stable_copies`, both as dicts from estimators' ids."""
     requests: dict[tuple[int, SharedPassSettings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(tasks):
         sharing = [estimator for estimator in estimators if estimator.uses_shared_pass]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from roarbench.common.device_settings import (
     choose_device,
     choose_precision,
+    choose_processor_or_gpu_clock,
     count_available_gpu_bytes,
     name_device,
 )
@@ -23,12 +24,12 @@ from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
 from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,
     Maps,
     MapTask,
-    StableCopies,
+    PassReport,
     compute_maps_of_tasks,
     count_fitting_images,
 )
@@ -150,7 +151,7 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.refusal.kind}: {answer.refusal}")
     (importance,) = answer.maps
-    provenance = MapProvenance(precision=Precision.FLOAT32, device=find_map_device(estimator))
+    provenance = MapProvenance(answer.ended.cpu, precision=Precision.FLOAT32, device=find_map_device(estimator))
     maps = MapWithProvenance(importance, provenance)
     return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
 
@@ -163,7 +164,8 @@ def find_map_device(estimator: Estimator) -> str:
 def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProvenance]]:
     """Make the maps of built-in estimators that share passes, or of controls, for several explained networks."""
     device = choose_device()
-    first, estimator = parts[0].explained, parts[0].estimators[0]
+    clock = choose_processor_or_gpu_clock(device)
+    start, first, estimator = clock(), parts[0].explained, parts[0].estimators[0]
     numerics = first.work.suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32
     variant = estimator.explained_variant
     networks = [part.explained for part in parts]
@@ -176,19 +178,19 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     n, estimator_count = len(parts[0].batch.ids), sum(len(part.estimators) for part in parts)
     size = choose_map_batch_size(first.work.suite, estimator_count)
     used_numerics = MapNumerics(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
-    stable_copies_of_batches: list[list[StableCopies]] = []
+    reports_of_batches: list[list[PassReport]] = []
     maps_of_batches: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         tasks = [
             MapTask(estimators, model, batch.select_rows(rows).to(device), black)
             for (_, estimators, batch), model, black in zip(parts, models, blacks, strict=True)
         ]
-        maps_of_batches.append(compute_maps_of_tasks(tasks, precision, stable_copies_of_batches.append))
-    by_network = zip(
-        parts, zip(*stable_copies_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True
-    )
+        maps_of_batches.append(compute_maps_of_tasks(tasks, precision, reports_of_batches.append))
+    passes = sum(sum(count_passes(part.estimators)) or len(part.estimators) for part in parts)
+    seconds_per_pass = (clock() - start) / passes
+    by_network = zip(parts, zip(*reports_of_batches, strict=True), zip(*maps_of_batches, strict=True), strict=True)
     return [
-        _join_maps_of_batches(variant, part.estimators, reports, maps, used_numerics)
+        _join_maps_of_batches(variant, part.estimators, reports, maps, used_numerics, seconds_per_pass)
         for part, reports, maps in by_network
     ]
 
@@ -196,19 +198,21 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
 def _join_maps_of_batches(
     variant: str,
     estimators: list[Estimator],
-    reports: Sequence[StableCopies],
+    reports: Sequence[PassReport],
     maps: Sequence[Maps],
     numerics: MapNumerics,
+    seconds_per_pass: float,
 ) -> dict[str, MapWithProvenance]:
-    """Join the batches' maps of one explained network, and count each image's stable copies."""
+    """Join the batches' maps of one explained network, and derive their provenance from each batch's report."""
     device = name_device(choose_device())
     # prediction stability is defined for the trained network's own predictions only
-    names = reports[0] if variant == "trained" else ()
-    stable_copies = {name: torch.cat([report[name] for report in reports]).tolist() for name in names}
+    names = reports[0].stable_copies if variant == "trained" else ()
+    stable_copies = {name: torch.cat([report.stable_copies[name] for report in reports]).tolist() for name in names}
     joined = {}
     for estimator in estimators:
+        seconds = (sum(count_passes([estimator])) or 1) * seconds_per_pass
         stable = stable_copies.get(estimator.id, ())
-        provenance = MapProvenance("", numerics, device, stable)
+        provenance = MapProvenance(seconds, "", numerics, device, stable)
         joined[estimator.id] = MapWithProvenance(torch.cat([part[estimator.id] for part in maps]), provenance)
     return joined
 
@@ -277,9 +281,10 @@ def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
+    seconds = sum(part.seconds for part in parts)
     stable_copies = [n for part in parts for n in part.stable_copies]
     ties = [share for part in parts for share in part.ties]
-    return parts[0]._replace(weights=weights, stable_copies=stable_copies, ties=ties)
+    return parts[0]._replace(seconds=seconds, weights=weights, stable_copies=stable_copies, ties=ties)
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:

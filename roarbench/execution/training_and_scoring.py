@@ -72,7 +72,7 @@ def train_or_read_reference(explained: ReferenceModel) -> None:
 
 
 def _train_or_read_weights(explained: ReferenceModel) -> None:
-    work, reference, norm = explained.work, explained.reference, None
+    start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.get_checkpoint(reference.key), work.images
     if reference.given:
         model = explained.build_untrained_network(reference.seed).to(choose_device())
@@ -82,7 +82,7 @@ def _train_or_read_weights(explained: ReferenceModel) -> None:
         model = build_starting_network(work.suite, recipe, reference.seed).to(choose_device())
         inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
-    explained.store.save_trained(model, norm)
+    explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
 
 
@@ -104,9 +104,9 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:
         recipe = find_recipe(common.recipe)
         model = build_starting_network(work.suite, recipe, common.seed).to(choose_device())
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
-        labels = torch.from_numpy(images.train.labels)
+        labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        store.save(model, {"network": make_json_record(common)})
+        store.save(model, {"network": make_json_record(common), "seconds": time.perf_counter() - start})
         checkpoint.remove()
 
 
@@ -120,10 +120,11 @@ def fine_tune_common_network(work: JobContext, common: CommonNetworkSpec, spec: 
         model = _load_stored_network(work, common.key)
         masks, seed = _list_masks_at_all_levels(rankings, common.order, split), _FINE_TUNING_SEED + common.seed
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, seed, common.fill, split)
-        labels = torch.from_numpy(images.train.labels)
+        labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = make_fine_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
-        store.save(model, {"network": make_json_record(common), "rankings": rankings.checksum})
+        seconds = time.perf_counter() - start
+        store.save(model, {"network": make_json_record(common), "rankings": rankings.checksum, "seconds": seconds})
 
 
 def load_stored_common_network(work: JobContext, run: Run, rankings: Rankings | None) -> nn.Module:

@@ -114,9 +114,9 @@ class StoredReference(StoredNetwork):
         super().__init__(root, reference.key, f"{reference.dataset}-{reference.model}-{reference.key[:16]}")
         self._reference = reference
 
-    def save_trained(self, model: nn.Module, norm: Normalisation | None = None) -> None:
-        """Save the weights, and the normalisation unless it is the data set's."""
-        about = {"reference": make_json_record(self._reference)}
+    def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
+        """Save the weights, the training time in seconds, and the normalisation unless it is the data set's."""
+        about = {"reference": make_json_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
     def read_normalisation(self) -> Normalisation | None:

@@ -99,13 +99,14 @@ Planes = NDArray[np.uint8]  # bit-planes of images, (n, planes, width)
 _COLUMN = "planes"
 FORMAT = 1  # increases when older versions of roarbench cannot read the files
 MANIFEST = "manifest.json"
-_FILE_KEYS = {"images", "bytes", "sha256"}
+_FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 _IMAGES_PER_COMPARISON = 512
 
 
 class MapProvenance(NamedTuple):
-    """Provenance of the maps behind stored bit-planes."""
+    """Provenance of the maps behind stored bit-planes: computing time, network, precision and device."""
 
+    seconds: float  # processor seconds that computed the maps; wall seconds on a GPU
     weights: str = ""  # checksum of the explained network's weights; empty for controls
     precision: str = ""  # precision of the network, with `-stem` if its stem was split off; empty for given maps
     device: str = ""  # `cpu`, or the GPU's name; empty for given maps

@@ -69,6 +69,7 @@ class Rankings:
     layout: Layout
     splits: Mapping[Split, Planes]  # bit-planes of each split, uint8 (n, planes, width), read-only
     files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each split's file, from the manifest
+    seconds: float  # processor seconds that computed the maps, summed over all workers
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
     checksum: str  # checksum from the manifest (`extract_rankings_checksum`)
     # share of noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy copies,
@@ -153,7 +154,7 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.bytes_per_plane)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        metadata = make_file_metadata(spec, split) | {"weights": provenance.weights}
+        metadata = make_file_metadata(spec, split) | {"seconds": provenance.seconds, "weights": provenance.weights}
         metadata |= {"precision": provenance.precision, "device": provenance.device}
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
@@ -210,9 +211,10 @@ class RankingsStore:
                 raise StoreError(f"{mismatch}; {advise_to_delete(folder)}")
         files = manifest["files"]
         splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
+        seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
         prediction_stability = compute_share(files, "kept", "copies")
-        return Rankings(folder, spec.layout, splits, files, weights, checksum, prediction_stability)
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
@@ -247,12 +249,13 @@ class RankingsStore:
     def _join_parts_into_split_file(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        metadata = make_file_metadata(spec, split)
+        metadata, seconds = make_file_metadata(spec, split), 0.0
         made, stable_copies, ties = set[tuple[str, str]](), list[int](), list[float]()
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
+                seconds += part_metadata.pop("seconds")
                 part_metadata.pop("weights")
                 made.add((part_metadata.pop("precision", ""), part_metadata.pop("device", "")))
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
@@ -265,7 +268,7 @@ class RankingsStore:
         write_atomically(path, lambda temporary: write_planes(temporary, joined, metadata), parts / f"{split}.tmp")
         raw.unlink()
         record_whole_read(path, digest := compute_sha256(path))
-        entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest}
+        entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}

@@ -137,7 +137,7 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
     copies = ("var-grad", [15, 15, 10, 0]), ("var-grad", [15, 15, 14, 0]), ("grad", [])
     low, high, other = (
-        write_sealed_ranking(tmp_path, name, sum(kept), [(4, MapProvenance(stable_copies=kept))])
+        write_sealed_ranking(tmp_path, name, sum(kept), [(4, MapProvenance(0.0, stable_copies=kept))])
         for name, kept in copies
     )
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
@@ -159,7 +159,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     checksums = {}
     ties_by_name = {"var-grad": [0.5, 1.0], "grad": [0.4, 0.6], "sobel": [1.0, 1.0], "gb": []}
     for number, (name, ties) in enumerate(ties_by_name.items()):
-        parts = [(1, MapProvenance(ties=part)) for part in (ties[:1], ties[1:])]
+        parts = [(1, MapProvenance(0.0, ties=part)) for part in (ties[:1], ties[1:])]
         checksums[name] = write_sealed_ranking(tmp_path, name, number, parts)
     whole = make_suite_results()
     ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))

@@ -14,7 +14,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.ranking import Layout, read_bin_codes
 from roarbench.estimators import shared_pass
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, count_passes, find_estimator
-from roarbench.estimators.compute_maps import MapTask, StableCopies, compute_importance_maps, compute_maps_of_tasks
+from roarbench.estimators.compute_maps import MapTask, PassReport, compute_importance_maps, compute_maps_of_tasks
 from roarbench.estimators.estimator import CONTROLS, IG_STEPS, NOISE, SAMPLES, SEED, Passes
 from roarbench.estimators.map_input import Batch, blur
 from roarbench.estimators.random_draws import make_noisy_copies
@@ -36,8 +36,8 @@ def find_estimators(*names):
 
 def explain_and_report(*tasks):
     """Return the maps of the tasks, and the reports of each batch."""
-    told: list[list[StableCopies]] = []
-    return compute_maps_of_tasks(tasks, report_stable_copies=told.append), told
+    told: list[list[PassReport]] = []
+    return compute_maps_of_tasks(tasks, report_passes=told.append), told
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_batches_are_halved_until_they_fit_in_memory(error, tiny, batch, black):
     names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
     (found,), told = explain_and_report(MapTask(find_estimators(*names), small, batch, black))
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
-    assert [len(each[names[-1]]) for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
+    assert [each.images for (each,) in told] == [1, 1, 1]  # batches that did not fit are not counted
     (expected,), ((whole,),) = explain_and_report(MapTask(find_estimators(*names), tiny, batch, black))
-    stable_copies = torch.cat([each[names[-1]] for (each,) in told])
-    assert torch.equal(stable_copies, whole[names[-1]])
+    stable_copies = torch.cat([each.stable_copies[names[-1]] for (each,) in told])
+    assert torch.equal(stable_copies, whole.stable_copies[names[-1]])
     for name in names:  # other batch sizes sum in another order
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
@@ -197,12 +197,12 @@ def test_jointly_explained_tasks_equal_separate_maps_and_share_noise(tiny, model
     ]
     together, (noted,) = explain_and_report(*tasks)
     assert drawn == list(range(SAMPLES))
-    assert [set(each) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
+    assert [set(each.stable_copies) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for task, found, counted in zip(tasks, together, noted, strict=True):
         (alone,), ((counted_alone,),) = explain_and_report(task)
         torch.testing.assert_close(found, compute_importance_maps(*task), rtol=0, atol=0)
         torch.testing.assert_close(found, alone, rtol=0, atol=0)
-        torch.testing.assert_close(counted, counted_alone, rtol=0, atol=0)
+        torch.testing.assert_close(counted.stable_copies, counted_alone.stable_copies, rtol=0, atol=0)
 
 
 def test_parameters_of_estimator_name_set_samples_steps_and_baseline(tiny, batch, black):
@@ -231,11 +231,11 @@ def test_pass_reports_count_noisy_copies_with_unchanged_class(tiny, batch, black
     asked = batch._replace(targets=tiny(batch.images).argmax(1))
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
     _, ((noted,),) = explain_and_report(MapTask(find_estimators(*names), tiny, asked, black))
-    assert set(noted) == {name for name in names if name != "grad"}
-    for name, kept in noted.items():
+    assert set(noted.stable_copies) == {name for name in names if name != "grad"}
+    for name, kept in noted.stable_copies.items():
         noise = find_estimator(name).get_value("noise")
         copies = [make_noisy_copies(batch.images, batch.ids, j, SEED, noise) for j in range(SAMPLES)]
         expected = sum((tiny(copy).argmax(1) == asked.targets).long() for copy in copies)
         torch.testing.assert_close(kept, expected, rtol=0, atol=0)
-    unchanged = sum(int(kept.sum()) for kept in noted.values())
-    assert 0 < unchanged < len(noted) * SAMPLES * len(batch.ids)
+    unchanged = sum(int(kept.sum()) for kept in noted.stable_copies.values())
+    assert 0 < unchanged < len(noted.stable_copies) * SAMPLES * len(batch.ids)

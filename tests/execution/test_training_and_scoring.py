@@ -93,7 +93,7 @@ def test_run_rejects_rankings_of_another_network(work, other):
     model = work.build_untrained_network(5)
     said = work.explained[0].store.load_predictions(Split.TEST)
     with other.explained[0].store.lock():
-        other.explained[0].store.save_trained(model)
+        other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
         with pytest.raises(StoreError, match="was made for a different network than that in .*; delete .*, or use a"):

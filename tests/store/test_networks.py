@@ -36,7 +36,7 @@ def make_model(seed=0):
 def save(store, seed=0):
     with store.lock():
         if not store.has_weights():
-            store.save_trained(make_model(seed))
+            store.save_trained(make_model(seed), 12.5)
         for split, said in PREDICTIONS.items():
             store.save_predictions(split, said)
 
@@ -103,7 +103,7 @@ def test_damaged_network_raises_one_line_with_folder_to_delete(store, name, dama
 def test_interrupted_save_leaves_no_network_and_can_be_repeated(store, tmp_path, monkeypatch, owner, step):
     """The first two steps write weights, the other two predictions."""
     if owner is not Path:
-        store.save_trained(make_model())
+        store.save_trained(make_model(), 12.5)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, step, Mock(side_effect=KeyboardInterrupt))
         save(store)

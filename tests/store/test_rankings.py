@@ -35,7 +35,7 @@ PLANES = {split: encode_random_planes(split) for split in Split}
 
 
 def write(store, split, start, stop, **made):
-    store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(**made))
+    store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(**{"seconds": 0.25, **made}))
 
 
 def write_all(store, **made):
@@ -73,7 +73,7 @@ def test_sealed_rankings_open_with_same_planes_and_in_pyarrow(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
         np.testing.assert_array_equal(rankings.splits[split], PLANES[split])
-    assert (rankings.layout, rankings.weights) == (SPEC.layout, "")
+    assert (rankings.layout, rankings.seconds, rankings.weights) == (SPEC.layout, 0.25 * 6, "")
     sealed.verify_files(SPEC)
     with pa.memory_map(str(sealed.get_folder(SPEC) / "train.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
@@ -266,7 +266,7 @@ def rank_and_seal(store, spec, sign=1, **made):
     """Rank the images of the spec's splits, seal the rankings and return their checksum."""
     for split in spec.splits:
         planes = encode_random_planes(split, spec, sign)
-        store.write_part(spec, split, 0, COUNTS[split], planes, MapProvenance(**made))
+        store.write_part(spec, split, 0, COUNTS[split], planes, MapProvenance(0.25, **made))
     store.join_parts_and_finish(spec, {split: COUNTS[split] for split in spec.splits})
     return store.open(spec).checksum
 
