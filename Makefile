@@ -29,8 +29,13 @@ first-gpu: install-test
 quick-test: install-test
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (browser or process or slow or postgres)"
 
-test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+# the checks, which use one core, run beside the tests; what they say comes last; Ctrl-C, which a shell keeps from
+# commands with `&`, ends both
+test: install-test
+	@$(MAKE) --no-print-directory check >$(VENV)/check.txt 2>&1 & checking=$$!; \
+		trap 'kill $$checking 2>/dev/null' INT TERM; \
+		$(BIN)/python -m pytest -n 2 --dist worksteal; tested=$$?; \
+		wait $$checking; checked=$$?; cat $(VENV)/check.txt; exit $$((tested || checked))
 
 # faults and claims at length: at most half an hour
 soak: install-test
