@@ -20,6 +20,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
+from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import OLDER
 
 PLANTED, NOTHING = find_builtin_suite("planted"), Work(*[0] * len(Work._fields))
@@ -32,7 +33,7 @@ WORK = NOTHING._replace(
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
 GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
-PLAN = Plan("hand v1", 12, 3, WORK, (HERE, GUESS), 2)
+PLAN = Plan("hand v1", 12, 3, WORK, (HERE, GUESS), 2, PLANTED)
 TEXT = """\
 hand v1: 12 runs, 3 done, 9 to do
                                          one core    a GPU
@@ -199,6 +200,19 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
     measured = replace(assumed, train=0.00123 / batch, busy=busy)
     for each in (assumed, measured):
         assert seconds / 2 < plan.estimate_wall_seconds(each) < seconds * 2
+
+
+def test_plan_lists_steps_from_full_to_short_suite():
+    """The numbers are those of docs/gpu.md."""
+    suite = find_builtin_suite("imagenet")
+    plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
+    page = (ROOT / "docs/gpu.md").read_text()
+    assert len(steps := plan.steps_from_full_suite) == 7
+    for step in steps:
+        assert f"| {step.trainings:,} | {step.days:.1f} |" in page, step
+    assert steps[-1].days * 86400 == pytest.approx(plan.estimate_wall_seconds(plan.estimates[-1]))
+    assert plan.format_text().splitlines()[-1].split() == "14 estimators, maps in bf16: imagenet v3 87 7.6".split()
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), WORK, 2).steps_from_full_suite == []
 
 
 @pytest.mark.gpu
