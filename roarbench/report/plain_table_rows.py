@@ -14,6 +14,7 @@ from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.verdicts import Comparison
 
+_NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # from suffixes of JSON keys to fields of an estimate
 
 
@@ -45,9 +46,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
-        "references": board.references,
-        "family": board.family,
-        "detectable": board.detectable,
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family", "detectable")},
         "chance": suite_results.chance,
         "hash": table.runs_hash,
     }

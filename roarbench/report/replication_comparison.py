@@ -64,16 +64,24 @@ def compare_under_protocol(
 def make_replication_record(replications: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
     """Return the comparison under each protocol as plain values."""
     records = {
-        protocol.name.replace("-", "_"): replication
-        and asdict(replication) | {"rows": [_make_row_record(row) for row in replication.rows]}
+        protocol.name.replace("-", "_"): replication and _make_protocol_record(replication)
         for protocol, replication in replications.items()
     }
     return {"suite": first.title, "replication": second.title, **records}
 
 
+def _make_protocol_record(replication: Replication) -> dict[str, Any]:
+    parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains"}  # by count, the count of the whole
+    wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
+    shares = {f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()}
+    return asdict(replication) | shares | {"rows": [_make_row_record(row) for row in replication.rows]}
+
+
 def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
     estimates = {name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted")}
-    return row._asdict() | estimates | {"verdicts": [verdict._asdict() for verdict in row.verdicts]}
+    verdicts = [verdict._asdict() for verdict in row.verdicts]
+    beats = dict(zip(("first", "again"), row.beats_controls, strict=False))
+    return row._asdict() | estimates | {"verdicts": verdicts, "beats_controls": beats}
 
 
 def format_replication(replications: Replications, first: SuiteResults, second: SuiteResults) -> Group:
@@ -92,16 +100,21 @@ def _make_table(protocol: Protocol, replication: Replication, first: SuiteResult
     table.add_column("estimator", overflow="fold")
     table.add_column("gain [95%]", justify="right", no_wrap=True)
     table.add_column("again [95%]", justify="right", no_wrap=True)
-    table.add_column("vs 0" if protocol.scores_all_network_pairs else "vs Random", no_wrap=True)
+    own_network = protocol.scores_all_network_pairs
+    table.add_column("beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random", no_wrap=True)
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     for row in replication.rows:
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + (" (!)" if row.inside is False else ""),
-            _format_both_verdicts(row, protocol.scores_all_network_pairs),
+            _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network),
         )
     return table
+
+
+def _format_beats_controls(row: ReplicatedRow) -> str:
+    return " → ".join(dict.fromkeys("yes" if beats else "no" for beats in row.beats_controls)) or MISSING
 
 
 def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
@@ -115,7 +128,8 @@ def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
 
 def _summarize_agreement(replication: Replication) -> str:
     tau = "" if replication.tau is None else f" Kendall's tau of the gains: {replication.tau:.2f}."
-    return (
+    beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
+    return (beats if replication.beats_asked else "") + (
         f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "
         f"{replication.opposed} opposed. Gains inside the 95% prediction interval of the other table: "
         f"{replication.inside} of {replication.gains}.{tau}"

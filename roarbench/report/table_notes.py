@@ -206,6 +206,11 @@ def _describe_intervals(table: SuiteTable) -> str:
     if protocol.scores_all_network_pairs:
         return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
     notes = [f"{meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
+    if board.reference_freedom is not None:
+        notes.append(
+            f"The spread between {board.references} references was estimated from "
+            f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
+        )
     if board.detectable is not None:
         notes.append(
             f"True differences of {board.detectable:.1f} points between two estimators are detected with 80% power."

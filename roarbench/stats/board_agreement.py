@@ -95,6 +95,8 @@ class ReplicatedRow(NamedTuple):
     inside: bool | None
     inside_again: bool | None  # whether the second board's prediction interval contains `gain`
     verdicts: tuple[VerdictPair, ...]  # by control, for the comparisons with single controls that both boards have
+    # whether the row beats every control, on the first and the second board; empty for a control
+    beats_controls: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Replication:
     verdicts: int  # number of comparisons with single controls that both boards have
     equal: int  # number of equal verdicts
     opposed: int  # number of pairs with "better" on one board and "worse" on the other
+    beats_asked: int  # number of rows that both boards compare with every control
+    beats_equal: int  # number of these rows that beat every control on both boards, or on neither
     gains: int  # number of gains with a prediction interval from the other board, in both directions
     inside: int  # number of these gains inside their interval
     tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows, and for equal gains
@@ -130,12 +134,15 @@ def compare_boards(first: Board, second: Board) -> Replication:
     )
     words = [verdict for row in rows for verdict in row.verdicts]
     insides = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
+    beats = [row.beats_controls for row in rows if row.beats_controls]
     gains = ((row.gain.value, row.again.value) for row in rows)
     return Replication(
         rows,
         len(words),
         sum(verdict.first is verdict.again for verdict in words),
         sum({verdict.first, verdict.again} == _OPPOSED for verdict in words),
+        len(beats),
+        sum(first == again for first, again in beats),
         len(insides),
         sum(insides),
         _compute_tau([(one, other) for one, other in gains if one is not None and other is not None]),
@@ -154,6 +161,7 @@ def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
         _is_in_predicted_interval(second_row.gain, row.predicted),
         _is_in_predicted_interval(row.gain, second_row.predicted),
         verdicts,
+        (row.beating.beats_all, second_row.beating.beats_all) if row.beating and second_row.beating else (),
     )
 
 

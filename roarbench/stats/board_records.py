@@ -83,6 +83,11 @@ class Board:
     # hidden rows
     family: int = 0
     references: int = 0  # number of explained networks; 0 if no cell depends on one
+    # standard deviation of a row's gain between references and their training runs, in accuracy points, without
+    # Random's training noise; None if unknown
+    reference_deviation: float | None = None
+    reference_rows: int = 0  # number of rows from which `reference_deviation` is estimated
+    reference_freedom: float | None = None  # degrees of freedom of this estimate
 
     def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""

@@ -182,7 +182,7 @@ class Judge:
 
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
-        scores = self.scores
+        scores, references = self.scores, self.variances.references if self.variances else None
         explained = {name for name, _ in scores.references}
         return Board(
             self.protocol,
@@ -194,6 +194,9 @@ class Judge:
             compute_detectable_difference(self.make_estimator_pairs(explained)) if self.has_intervals else None,
             sum(scores.submitted.isdisjoint(pair) for pair in self.comparisons),
             len(scores.explained_networks),
+            POINTS * references.deviation_without_image_noise if references else None,
+            references.rows if references else 0,
+            references.freedom if references else None,
         )
 
     def _make_row(self, name: str) -> Row:

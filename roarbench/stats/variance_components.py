@@ -44,7 +44,13 @@ class ReferenceVariance:
     # degrees of freedom of the part that rows do not share: (rows - 1) (references - 1) if no curve is missing
     own_freedom: int
     prior: Floats  # probability of each value in `PRIOR_FREEDOMS`; the probabilities sum to 1
+    rows: int  # number of curves from which `variance` is estimated
     digest: bytes  # hash of the correctness of these curves
+
+    @property
+    def deviation_without_image_noise(self) -> float:
+        """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
+        return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
     def get_nearest_factor_column(self, t: float) -> Floats:
         """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
@@ -82,6 +88,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
         compute_posterior_over_priors(np.nansum(deviations**2, 1) / freedom, freedom),
+        rows,
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
 

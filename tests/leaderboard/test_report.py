@@ -16,7 +16,11 @@ from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import apply_selection_options, set_allowed_fill_and_unit
+from roarbench.plan.change_suite import (
+    add_estimators_with_twins,
+    apply_selection_options,
+    set_allowed_fill_and_unit,
+)
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -82,11 +86,11 @@ def load(folder, suite):
     return load_suite_results(SUITES[suite], ResultsQuery(folder, limit=LIMIT))
 
 
-def test_report_commands_run_suite_and_submissions(folder, report, call, tmp_path):
-    run, submission, command = list_report_commands(load(folder, "quick-roar"))
-    assert run == "roarbench run --suite quick-roar --max-images 400"
-    assert submission == f"{run} --submission my_estimator.py"
-    assert f"{run} {submission} {command}" in report
+def test_report_commands_run_the_reported_results(folder, report, call, tmp_path):
+    run, command = list_report_commands(load(folder, "quick-roar"))
+    options = "--max-images 400 --estimators ig --seeds 2 --submission my_estimator.py"
+    assert run == f"roarbench run --suite quick-roar {options}"
+    assert f"{run} {command}" in report
     words = [tmp_path / "report.html" if word == "report.html" else word for word in shlex.split(command)[1:]]
     answer = call(*words, "--store", folder)
     assert answer.code == 0, answer.err
@@ -96,6 +100,13 @@ def test_report_commands_run_suite_and_submissions(folder, report, call, tmp_pat
 def own_network_folder(tmp_path_factory):
     part = select("quick", ["grad", "ig"], [SUBMISSION.id], None, "own-network")
     return write_part(tmp_path_factory.mktemp("own-network"), part)
+
+
+def test_report_commands_name_protocols_with_results(own_network_folder):
+    """A run of one protocol is repeated by one command, without seeds, which pairs of networks do not have."""
+    run, _ = list_report_commands(load(own_network_folder, "quick"))
+    options = "--max-images 400 --protocol own-network --estimators grad,ig --submission my_estimator.py"
+    assert run == f"roarbench run --suite quick {options}"
 
 
 def test_report_commands_select_images_networks_fill_and_submissions_without_sandbox(folder):
@@ -109,9 +120,11 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
     assert command == f"roarbench report {selected} {shlex.join(options)} -o report.html"
 
     trusted = f"{SUBMISSION.id_without_parameters}(samples=8)~trusted"
-    ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [trusted])))
-    *_, command, _ = list_report_commands(replace(found, results=ran))
-    assert command.endswith("--submission 'my_estimator.py(samples=8)' --trust-submission")
+    ran = dict.fromkeys(list_planned_runs(select("quick-roar", ["random"], [SUBMISSION.id, trusted])))
+    both = add_estimators_with_twins(SUITES["quick-roar"], [SUBMISSION.id, trusted])
+    first, second, _ = list_report_commands(replace(found, suite=both, results=ran))
+    assert first.endswith("--estimators random --submission my_estimator.py")
+    assert second.endswith("--estimators random --submission 'my_estimator.py(samples=8)' --trust-submission")
 
 
 def test_methods_count_rows_and_networks_with_results(report):

@@ -81,7 +81,8 @@ JSON = """{
     "suite": "made-up", "version": 1, "levels": [0.5, 0.9], "protocol": "roar", "unit": "scalar", "fill": "mean",
     "images": 2000, "limit": null, "data": "da7a", "reference": null, "reference_accuracy": null, "complete": false,
     "at_chance": false, "confidence": 0.95, "resamples": 2000, "bootstrap_seed": 0,
-    "intervals_cover": "images and seeds", "references": 0, "family": 12, "detectable": 2.25, "chance": 0.25}"""
+    "intervals_cover": "images and seeds", "one_network": false, "references": 0, "reference_deviation": null,
+    "reference_rows": 0, "reference_freedom": null, "family": 12, "detectable": 2.25, "chance": 0.25}"""
 ROW = """{
     "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "added": false, "verdict": "better",
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
@@ -261,6 +262,7 @@ def test_narrow_table_drops_whole_columns():
         ({}, "95% intervals over images and seeds (2000 paired resamples, seed 0)"),
         ({"covers": IntervalScope.NOTHING}, "no intervals, no verdicts"),
         ({"covers": IntervalScope.NOTHING, "images": 0}, "0 of "),
+        ({"reference_rows": 5, "reference_freedom": 8.09}, "5 rows (8.1 degrees of freedom)"),
         ({"covers": IntervalScope.REFERENCES, "references": 1}, "images, references and seeds, for this network only"),
     ],
 )

@@ -132,9 +132,17 @@ def test_compare_replication_counts_equal_verdicts():
     assert words["grad"]["random"] == ("worse", "better")
     record = make_replication_record(both, first, again)
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
-    lines = render_text(format_replication(both, first, again), 120).splitlines()
-    assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) worse → better")
-    assert any(f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in line for line in lines)
+    assert (record["roar"]["beats_asked"], record["roar"]["beats_equal"]) == (2, 0)
+    assert record["roar"]["opposed_share"] == found.opposed / found.verdicts > 0
+    rows = {row["estimator"]: row for row in record["roar"]["rows"]}
+    assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
+    text = render_text(format_replication(both, first, again), 120)
+    assert next(line for line in text.splitlines() if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
+    assert "beats all" in text and "Beats every control: 0 of 2 verdicts equal" in " ".join(text.split())
+    assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in " ".join(text.split())
+    # rows of own-network gain are compared with 0 alone
+    alone = replace(found, beats_asked=0)
+    assert "(!) worse → better" in render_text(format_replication(dict.fromkeys(both, alone), first, again), 120)
     # a part is judged among all rows of the suite
     (parted,) = compare_replication(first, again, select_part_of_suite(SUITE, ("random", "grad"))).values()
     assert parted.rows == tuple(row for row in found.rows if row.estimator in ("random", "grad"))

@@ -223,7 +223,8 @@ def test_submitted_rows_leave_numbers_of_all_other_rows_unchanged():
     assert (before.vs_random, before.gain, before.place) == (after.vs_random, after.gain, after.place)
     assert (alone.family, alone.detectable) == (every.family, every.detectable) and alone.detectable
     assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)
-    assert alone.references == every.references == 3
+    assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
+    assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
 
 
 def test_verdict_over_all_controls_requires_complete_controls():

@@ -35,6 +35,7 @@ KNOWN = ReferenceVariance(
     freedom=1e9,
     own_freedom=10**9,
     prior=np.eye(len(PRIOR_FREEDOMS))[-1],
+    rows=2,
     digest=bytes(16),
 )
 
