@@ -70,7 +70,7 @@ def run(
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
-    _enable_compiling(engine, part, console)
+    _enable_compiling(engine, part, store, console)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options, console)
@@ -171,15 +171,23 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _enable_compiling(engine: EngineOptions, part: SuiteSpec, console: Console) -> None:
-    """Let workers compile networks with `--compile`; without a GPU, say that nothing is compiled."""
+def _enable_compiling(engine: EngineOptions, part: SuiteSpec, store: Path, console: Console) -> None:
+    """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on this GPU.
+
+    A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
+    """
     from roarbench.common.device_settings import COMPILING, list_gpu_ids
+    from roarbench.execution.rate_measurement import explain_why_compiling
     from roarbench.plan.recipes import find_recipe
 
-    wanted = engine.compile or any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
-    if wanted and engine.engine == "local" and not list_gpu_ids():
+    gpus, by_option = list_gpu_ids(), engine.compile
+    measured = "" if by_option or not gpus else explain_why_compiling(part, store)
+    if measured:
+        console.print(measured, soft_wrap=True)
+    in_recipe = any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
+    if (by_option or in_recipe) and engine.engine == "local" and not gpus:
         console.print("networks are not compiled, because this machine has no GPU")
-    if engine.compile:
+    if by_option or measured:
         os.environ[COMPILING] = "default"  # workers inherit the environment
 
 

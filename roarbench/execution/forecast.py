@@ -340,8 +340,8 @@ class Plan:
             gpus = self.estimates[-1].gpus
             device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
             yield "  steps from the full suite to this shorter version:"
-            cells = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
-            yield from _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *cells], left=1)
+            costs = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
+            yield from _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
 
     def _describe_amount_of_work(self, kind: str) -> str:
         work = self.work

@@ -93,11 +93,13 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
         (True, "quick@2", "local", ("0",), False),
     ],
 )
-def test_run_warns_when_compiling_is_requested_without_gpu(option, recipe, engine, gpus, warns, monkeypatch, capsys):
+def test_run_warns_when_compiling_is_requested_without_gpu(
+    option, recipe, engine, gpus, warns, monkeypatch, capsys, tmp_path
+):
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
     monkeypatch.setenv(COMPILING, "")
     suite = replace(find_builtin_suite("quick"), recipe=recipe)
-    _enable_compiling(EngineOptions(compile=option, engine=engine), suite, err)
+    _enable_compiling(EngineOptions(compile=option, engine=engine), suite, tmp_path, err)
     assert ("not compiled" in capsys.readouterr().err) is warns
     assert os.environ[COMPILING] == ("default" if option else "")
 
