@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 
-from tests.helpers.commands import wait_until
+from tests.helpers.processes import wait_until
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # default store and trusted networks
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name

@@ -18,7 +18,7 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.results import ResultsStore
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import make_result, make_run
 
 FOLDER = ROOT / "examples/cluster"

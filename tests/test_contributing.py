@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.elsewhere import ROOT, run_python
+from tests.helpers.processes import ROOT, run_python
 
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()

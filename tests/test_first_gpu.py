@@ -8,7 +8,7 @@ import first_gpu
 import pytest
 from first_gpu import STEPS, Step, run_step, write_report
 
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 
 
 def test_gpu_page_lists_steps():

@@ -3,7 +3,7 @@
 import re
 import tomllib
 
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 
 
 def test_test_modules_import_no_other_test_module():

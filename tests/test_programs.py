@@ -7,7 +7,7 @@ import sys
 import pytest
 from breaks import Break, check_break_is_found, explain_unusable_break, read_breaks
 
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
 RUNS = [path for path in sorted((ROOT / "studies").glob("[!_]*/*.py")) if "__main__" in path.read_text("utf-8")]

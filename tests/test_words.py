@@ -12,7 +12,7 @@ from roarbench.common.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.plan.protocols import SHOWN
 from roarbench.store.results import Origin
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 
 PAGE = (ROOT / "docs" / "words.md").read_text("utf-8")
 LINES = PAGE.splitlines()

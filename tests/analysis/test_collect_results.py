@@ -24,10 +24,18 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_files import LOCAL, ImageSource
 from tests.helpers.board_store import results
-from tests.helpers.made_up import IMAGES, SUITE, answers, choose_accuracy, make_suite_results, result
+from tests.helpers.made_up_results import (
+    IMAGES,
+    SUITE,
+    answers,
+    choose_accuracy,
+    make_suite_results,
+    make_table,
+    parse_rows,
+    result,
+)
 from tests.helpers.older_suites import OLDER
 from tests.helpers.store_rows import lease
-from tests.helpers.tables import make_table, parse_rows
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = list_planned_runs(SMALL)

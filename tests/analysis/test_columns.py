@@ -27,9 +27,17 @@ from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
 from roarbench.store.workspace import Workspace
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, make_suite_results
+from tests.helpers.made_up_results import (
+    IMAGES,
+    LEVELS,
+    MAIN,
+    SUITE,
+    make_suite_results,
+    make_table,
+    parse_rows,
+    render_words,
+)
 from tests.helpers.store_rows import set_checksums
-from tests.helpers.tables import make_table, parse_rows, render_words
 
 
 def make_results_with_probabilities(without=()):

@@ -22,7 +22,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY, ROAR
 from roarbench.plan.suite import Block
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
-from tests.helpers.made_up import (
+from tests.helpers.made_up_results import (
     LEVELS,
     MAIN,
     SUITE,

@@ -10,7 +10,7 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.report.table import make_table
-from tests.helpers.made_up import SUITE, make_suite_results
+from tests.helpers.made_up_results import SUITE, make_suite_results
 from tests.helpers.store_rows import keep_rows
 
 ROWS, LEVELS = ("random", "sobel", "grad", "var-grad", "ig"), (0.3, 0.5, 0.9)

@@ -30,9 +30,19 @@ from roarbench.report.validity_panel import compute_validity_panel, list_lines_b
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import UNTOUCHED
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, make_leaky_accuracy, make_suite_results, result
+from tests.helpers.made_up_results import (
+    IMAGES,
+    LEVELS,
+    MAIN,
+    SUITE,
+    TWINS,
+    make_leaky_accuracy,
+    make_suite_results,
+    make_table,
+    render_words,
+    result,
+)
 from tests.helpers.store_rows import has_values, set_checksums
-from tests.helpers.tables import make_table, render_words
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from tests.helpers.given import WithChangedOutput, gradient
+from tests.helpers.user_networks import WithChangedOutput, gradient
 
 LABELS = np.arange(40) % 2
 pytestmark = pytest.mark.filterwarnings("ignore:the network classifies .* not significantly above chance")

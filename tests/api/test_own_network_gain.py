@@ -16,7 +16,7 @@ from roarbench.api.removal import rank_maps
 from roarbench.common.errors import CallerError
 from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain
-from tests.helpers.given import WithChangedOutput, gradient
+from tests.helpers.user_networks import WithChangedOutput, gradient
 
 LEVELS = (0.1, 0.4)
 

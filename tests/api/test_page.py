@@ -16,9 +16,9 @@ import pytest
 import torch
 
 import roarbench
-from tests.helpers.elsewhere import ROOT
-from tests.helpers.given import arrays, network
-from tests.helpers.own_photos import write_pictures
+from tests.helpers.image_files import write_pictures
+from tests.helpers.processes import ROOT
+from tests.helpers.user_networks import arrays, network
 
 DOCS = ROOT / "docs"
 ON_PHOTOGRAPHS = DOCS / "notebooks" / "imagenet-networks.ipynb"

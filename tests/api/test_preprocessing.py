@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import roarbench
-from tests.helpers.deep_files import deep_png
+from tests.helpers.image_files import deep_png
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
 

@@ -8,8 +8,8 @@ import pytest
 import roarbench
 from roarbench.api import published_results
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
-from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import older_suites
+from tests.helpers.processes import ROOT
 
 slow = pytest.mark.slow
 

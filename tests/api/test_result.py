@@ -13,9 +13,9 @@ from captum.attr import Saliency
 import roarbench
 from roarbench.execution import run_suite
 from roarbench.submissions.submission_file import read_submission
-from tests.helpers.elsewhere import run_python
-from tests.helpers.given import gradient_x_input
+from tests.helpers.processes import run_python
 from tests.helpers.tiny_suite import InlineEngine
+from tests.helpers.user_networks import gradient_x_input
 
 ONE = torch.ones(8, 16, 16)
 MINE, IG = {"mine": gradient_x_input}, {"ig": Saliency}

@@ -14,8 +14,8 @@ from roarbench.api.network_source import write_network_structure
 from roarbench.api.suites import make_console
 from roarbench.compute.networks import build_network
 from roarbench.plan.recipes import find_recipe
-from tests.helpers import own_package
-from tests.helpers.given import WithChangedOutput, arrays, network
+from tests.helpers import user_networks
+from tests.helpers.user_networks import WithChangedOutput, arrays, network
 
 TRAIN, TEST = arrays(12, 0), arrays(6, 1)
 IMAGES, LABELS = TEST
@@ -91,12 +91,12 @@ def test_from_arrays_converts_one_logit_to_two_classes(tmp_path, flat):
 
 def test_network_of_user_package_keeps_logits_in_suite(tmp_path, monkeypatch):
     torch.manual_seed(0)
-    model = own_package.Net()
+    model = user_networks.Net()
     suite = make_array_suite(tmp_path, model)
     torch.testing.assert_close(compute_logits_of_suite(suite, IMAGES), model(torch.from_numpy(IMAGES)))
-    for kind in (own_package.Args, own_package.Block, own_package.Act, own_package.Config, own_package.Net):
+    for kind in (user_networks.Args, user_networks.Block, user_networks.Act, user_networks.Config, user_networks.Net):
         monkeypatch.setattr(kind, "__module__", "elsewhere")
-    monkeypatch.setitem(sys.modules, "elsewhere", own_package)
+    monkeypatch.setitem(sys.modules, "elsewhere", user_networks)
     assert make_array_suite(tmp_path, model).version == suite.version
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
-from tests.helpers.given import WithChangedOutput
+from tests.helpers.user_networks import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
 LABELS = np.arange(24) % 2

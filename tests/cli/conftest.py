@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import commands
+from tests.helpers import processes
 from tests.helpers.command_line import PART, command, publish
 
 
@@ -36,5 +36,5 @@ def store(made, tmp_path):
 def whole(tmp_path_factory):
     """A larger store that was filled by one command, never disturbed."""
     store = tmp_path_factory.mktemp("whole")
-    assert command("run", *commands.PART, "--store", store) == 0
+    assert command("run", *processes.PART, "--store", store) == 0
     return store

@@ -21,8 +21,8 @@ from roarbench.execution import run_suite
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
-from tests.helpers.commands import PROGRAM, rows
-from tests.helpers.made_up import SUITE, make_suite_results
+from tests.helpers.made_up_results import SUITE, make_suite_results
+from tests.helpers.processes import PROGRAM, rows
 from toy import linear
 
 

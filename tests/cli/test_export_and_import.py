@@ -8,7 +8,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import read_refusal
-from tests.helpers.commands import read_results
+from tests.helpers.processes import read_results
 
 
 def test_import_counts_archived_results_that_are_back(call, tmp_path):

@@ -30,8 +30,8 @@ from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import open_views
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, read_refusal, record
-from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
+from tests.helpers.processes import read_results
 
 NAME = "var-grad(noise=0.05)"
 PLANTED = ("--suite", "planted", "--max-images", "40")

@@ -30,8 +30,7 @@ from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, RUNS, SMALL, read_files, read_refusal, record
-from tests.helpers.commands import read_results
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT, read_results
 from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands

@@ -12,9 +12,8 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
 from tests.helpers.command_line import command, read_refusal, record
+from tests.helpers.image_files import CLASSES, TEXT, png, write_pictures, write_split, write_suite
 from tests.helpers.older_suites import OLDER
-from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite
-from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
 

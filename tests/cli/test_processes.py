@@ -14,17 +14,17 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS
-from tests.helpers.commands import (
+from tests.helpers.processes import (
     LARGER,
     PART,
     PATIENCE,
     PROGRAM,
+    call_in_new_process,
     list_living_processes,
     read_outcomes,
     rows,
     wait_until,
 )
-from tests.helpers.elsewhere import call_in_new_process
 
 pytestmark = pytest.mark.process
 

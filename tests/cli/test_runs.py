@@ -15,8 +15,8 @@ from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results
 from tests.helpers.command_line import PART, SMALL, read_refusal, record
-from tests.helpers.commands import read_results
 from tests.helpers.older_suites import OLDER
+from tests.helpers.processes import read_results
 
 pytestmark = pytest.mark.slow
 

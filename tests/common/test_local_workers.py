@@ -22,8 +22,7 @@ from roarbench.common.errors import CallerError, Diverged, MachineError, RunErro
 from roarbench.common.job_interface import Job, perform_job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.store.leases import _read_start_time
-from tests.helpers.commands import wait_until
-from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
+from tests.helpers.processes import PATIENCE, check_outcomes, collect, do, wait_until
 
 pytestmark = pytest.mark.process
 

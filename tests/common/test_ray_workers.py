@@ -18,8 +18,7 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import Job
 from tests.helpers import forked
 from tests.helpers.command_line import PART, SMALL
-from tests.helpers.commands import rows, wait_until
-from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
+from tests.helpers.processes import PATIENCE, check_outcomes, collect, do, rows, wait_until
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]

@@ -14,7 +14,7 @@ from roarbench.compute.augment import AREA, ASPECT, augment, draw_crops, flip_im
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.normalisation import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 
 def make_images(n=6, size=32):

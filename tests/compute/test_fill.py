@@ -6,7 +6,7 @@ from scipy import ndimage
 
 from roarbench.common.enums import FILLS
 from roarbench.compute.degrade import apply_non_mean_fill, interpolate_removed_values
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 MEAN = torch.tensor([120.0, 60.0])
 IDS = torch.tensor([4, 2**32 + 9, 17])

@@ -17,8 +17,7 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
 from tests.helpers.networks import randomise_weights
-from tests.helpers.streamed import CPU, both, seeded
-from tests.helpers.trainings import NORM, network
+from tests.helpers.trainings import CPU, NORM, both, network, seeded
 
 pytestmark = pytest.mark.gpu
 GPU = torch.device("cuda")

@@ -19,9 +19,8 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.recipe import Augmentation, Optimiser
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings
-from tests.helpers.eager_graph import stand_in_for_graphs
-from tests.helpers.streamed import seeded
-from tests.helpers.trainings import NORM, RECIPE, network
+from tests.helpers.fake_gpu import stand_in_for_graphs
+from tests.helpers.trainings import NORM, RECIPE, network, seeded
 
 GPU = torch.device("cuda")
 BATCH = torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64)

@@ -23,7 +23,7 @@ from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_images_and_masks as inputs
 from tests.helpers.slow_pipeline import removed_features
-from tests.helpers.streamed import CPU, both, encoded, seeded
+from tests.helpers.trainings import CPU, both, encoded, seeded
 
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 

@@ -10,7 +10,7 @@ from roarbench.compute.degrade import compute_removal_magnitudes
 from roarbench.compute.masks import assign_strata, compute_smoothness_vs_random, make_other_image_masks
 from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.estimators.map_input import blur
-from tests.helpers.streamed import encoded
+from tests.helpers.trainings import encoded
 
 N, SHAPE = 4, (3, 8, 8)
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)

@@ -17,8 +17,8 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.network_copies import fold_batchnorm
-from tests.helpers.elsewhere import ROOT, run_python
-from tests.helpers.streamed import seeded
+from tests.helpers.processes import ROOT, run_python
+from tests.helpers.trainings import seeded
 
 
 def test_set_batch_norm_scales_to_one_replaces_zero_scales():

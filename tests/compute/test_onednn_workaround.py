@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from roarbench.common.enums import Precision
 from roarbench.compute.onednn_workaround import CorrectedGradients, has_weights_only_on_padding
 from roarbench.compute.train import fit
-from tests.helpers.streamed import seeded
-from tests.helpers.trainings import NORM, RECIPE, pictures
+from tests.helpers.trainings import NORM, RECIPE, pictures, seeded
 
 CHANNELS = 32
 

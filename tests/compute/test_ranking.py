@@ -15,7 +15,7 @@ from roarbench.compute import map_ranking
 from roarbench.compute.map_ranking import flatten_importance, rank_to_bit_planes
 from roarbench.compute.ranking import Layout, count_removed, draw_tie_order, find_removed_bits, rank
 from tests.helpers.slow_pipeline import features_of, ranking
-from tests.helpers.streamed import encoded
+from tests.helpers.trainings import encoded
 
 SPECIAL_FLOATS = (-2.5, -1.0, -0.0, 0.0, 1e-45, -1e-45, 1.0, 3.0, 3.4e38, -3.4e38)  # ties, both zeros, subnormals, ends
 FLOATS = st.one_of(st.sampled_from(SPECIAL_FLOATS), st.floats(width=32, allow_nan=False, allow_infinity=False))

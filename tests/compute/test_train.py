@@ -22,8 +22,7 @@ from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit
 from roarbench.plan.recipes import find_recipe
-from tests.helpers.streamed import encoded, seeded
-from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
+from tests.helpers.trainings import NORM, RECIPE, encoded, linear, network, pictures, seeded
 
 
 def redraw_masks(fixed):

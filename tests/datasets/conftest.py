@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
+from tests.helpers.image_files import TINY_LABELS, tiny_images, write_split
 
 
 @pytest.fixture

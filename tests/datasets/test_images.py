@@ -27,8 +27,7 @@ from roarbench.datasets.decode_image import (
 from roarbench.datasets.high_depth_values import check_depth
 from roarbench.datasets.image_folders import has_idx_files, read_idx
 from roarbench.datasets.preprocessing import crop_centre_square, crop_to_pixels
-from tests.helpers.deep_files import deep_png, deep_tiff
-from tests.helpers.tiny_set import TINY, png
+from tests.helpers.image_files import TINY, deep_png, deep_tiff, png
 
 EXACT = {"quality": 95, "subsampling": 0}  # of JPEG
 

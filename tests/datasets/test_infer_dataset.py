@@ -21,8 +21,7 @@ from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open
 from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.toml_table import format_toml
-from tests.helpers.own_photos import TEXT, write_pictures
-from tests.helpers.tiny_set import png, write_rows
+from tests.helpers.image_files import TEXT, png, write_pictures, write_rows
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 100\n"

@@ -22,8 +22,8 @@ from roarbench.datasets import parallel_decoding
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import open_decoded
 from roarbench.datasets.parallel_decoding import DecodingProgress
-from tests.helpers.elsewhere import run_python
-from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
+from tests.helpers.image_files import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
+from tests.helpers.processes import run_python
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ MEASURED = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from tests.helpers.tiny_set import TINY
+from tests.helpers.image_files import TINY
 from roarbench.datasets.decode_dataset import decode_dataset
 def mebibytes(kind):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(kind)) / 1024

@@ -11,7 +11,7 @@ from roarbench.compute.recipe import Augmentation
 from roarbench.datasets import planted
 from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 SIZE = 32  # a patch has 4 x 4 pixels
 PLACES = [*product((slice(0, 4), slice(28, 32)), repeat=2)]

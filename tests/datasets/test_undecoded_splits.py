@@ -26,9 +26,18 @@ from roarbench.datasets.undecoded_splits import (
     describe_class_order,
     open_undecoded_splits,
 )
-from tests.helpers.elsewhere import run_python
-from tests.helpers.own_photos import CLASSES, write_pictures
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
+from tests.helpers.image_files import (
+    CLASSES,
+    TINY,
+    TINY_LABELS,
+    png,
+    tiny_images,
+    tiny_pixels,
+    write_pictures,
+    write_rows,
+    write_split,
+)
+from tests.helpers.processes import run_python
 
 PIXELS = {split: pixels.transpose(0, 3, 1, 2) for split, pixels in tiny_pixels().items()}
 ONE_FILE = "{}-00000-of-00001.parquet"
@@ -228,7 +237,7 @@ FETCH = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
-from tests.helpers.tiny_set import TINY
+from tests.helpers.image_files import TINY
 from roarbench.datasets.decode_dataset import decode_dataset
 record = replace(TINY, revision="1" * 40, config="8px")
 print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[1])).train.labels.tolist())

@@ -3,7 +3,7 @@ import torch
 
 from roarbench.compute.networks import build_network
 from tests.helpers.networks import CLASSES, SIDE, make_residual_network, make_smooth_images
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from tests.helpers.networks import (
     make_residual_network,
     make_smooth_images,
 )
-from tests.helpers.streamed import encoded, seeded
+from tests.helpers.trainings import encoded, seeded
 
 
 def find_estimators(*names):

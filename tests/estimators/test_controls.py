@@ -10,7 +10,7 @@ from roarbench.estimators.estimator import SEED
 from roarbench.estimators.map_input import blur
 from roarbench.estimators.random_draws import draw_random_importance
 from tests.helpers.networks import importance
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 
 def test_edge_controls_match_scipy(batch):

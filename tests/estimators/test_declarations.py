@@ -12,9 +12,9 @@ from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estima
 from roarbench.estimators.estimator import find_paper
 from roarbench.estimators.ids import PARAMETERS
 from roarbench.estimators.map_input import Batch, ClassImages
-from tests.helpers.elsewhere import ROOT
 from tests.helpers.networks import CountingPasses, importance
-from tests.helpers.streamed import seeded
+from tests.helpers.processes import ROOT
+from tests.helpers.trainings import seeded
 
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 MAPPED = [row for row in ESTIMATORS.values() if row.has_own_map]

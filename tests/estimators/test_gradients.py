@@ -16,7 +16,7 @@ from roarbench.estimators.families.gradients import compute_logit_gradients
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.shared_pass import MapRequest, compute_base_maps
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomise_weights
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 BASES = {"grad", "gb", "ig"}
 

@@ -25,7 +25,7 @@ from roarbench.estimators.random_draws import (
     make_noisy_copies,
 )
 from tests.helpers.networks import assert_near, dense, importance
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 FEW = {"occlusion": "(patches=4)", "kernel-shap": "(samples=20,patches=3)", "rise": "(samples=5,patches=3)"}
 NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.has_own_passes and not row.most_features]

@@ -11,7 +11,7 @@ from roarbench.estimators.backward_rules import Rescaled
 from roarbench.estimators.lrp_network import rewrite_for_relevance_rules
 from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 
 def compute_lrp(model, image):

@@ -21,8 +21,7 @@ from roarbench.estimators.estimator import Estimator, SharedPassSettings
 from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
-from tests.helpers.streamed import seeded
-from tests.helpers.trainings import NORM, network
+from tests.helpers.trainings import NORM, network, seeded
 
 pytestmark = pytest.mark.slow  # fake tensors import sympy
 

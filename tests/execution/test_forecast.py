@@ -20,8 +20,8 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
-from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import OLDER
+from tests.helpers.processes import ROOT
 
 PLANTED, NOTHING = find_builtin_suite("planted"), Work(*[0] * len(Work._fields))
 WORK = NOTHING._replace(

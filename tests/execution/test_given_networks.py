@@ -34,8 +34,8 @@ from roarbench.store.results import ReproductionOutcome
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
-from tests.helpers.streamed import seeded
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed
+from tests.helpers.trainings import seeded
 
 FILE = """
 from torch import nn

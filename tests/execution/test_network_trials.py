@@ -20,7 +20,7 @@ from roarbench.execution.network_trials import (
 from roarbench.plan.new_suite import write_new_suite_file
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from tests.helpers.own_photos import TEXT, write_pictures, write_suite
+from tests.helpers.image_files import TEXT, write_pictures, write_suite
 
 NET = """
 import torch

@@ -26,8 +26,8 @@ from roarbench.store.schema import reproductions
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
-from tests.helpers.commands import read_outcomes
-from tests.helpers.damage import flip
+from tests.helpers.processes import read_outcomes
+from tests.helpers.store_rows import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
 
 pytestmark = pytest.mark.slow

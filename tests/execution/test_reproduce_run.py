@@ -12,7 +12,7 @@ from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.exported_file import ExportedFile
 from roarbench.store.results import ReproductionOutcome, ResultsStore
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import ORIGIN, make_run, set_correctness
 
 EQUAL, WITHIN, DIFFERENT, INCOMPARABLE = ReproductionOutcome

@@ -20,7 +20,7 @@ from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
-from tests.helpers.commands import PATIENCE, wait_until
+from tests.helpers.processes import PATIENCE, wait_until
 from tests.helpers.store_rows import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 

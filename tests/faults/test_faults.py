@@ -12,7 +12,7 @@ import pytest
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers import forked
-from tests.helpers.commands import PATIENCE, list_living_processes, read_outcomes
+from tests.helpers.processes import PATIENCE, list_living_processes, read_outcomes
 from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process

@@ -18,7 +18,7 @@ from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
-from tests.helpers.made_up import make_rng_of_run
+from tests.helpers.made_up_results import make_rng_of_run
 from tests.helpers.store_rows import ORIGIN
 
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)

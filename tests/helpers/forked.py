@@ -21,7 +21,7 @@ from roarbench.common import local_workers
 from roarbench.execution import forecast, run_suite
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
-from tests.helpers.commands import PATIENCE
+from tests.helpers.processes import PATIENCE
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__])

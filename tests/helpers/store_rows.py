@@ -1,4 +1,4 @@
-"""Rows of stores: to fill a store with, to select, to change and to lease."""
+"""Rows and files of stores: to fill a store with, to select, to change, to damage and to lease."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -77,3 +77,14 @@ def lease(store: ResultsStore, keys: Collection[str], owner: Owner) -> set[str]:
     """Lease those that are free, each for itself; their keys."""
     answer = store.claim_leases([LeaseRequest((key,)) for key in keys], owner, len(keys))
     return {key for wish in answer.granted for key in wish.keys}
+
+
+def flip(path: Path, after: bytes = b"") -> None:
+    """Change one bit of a file: of the first byte of these, or of the byte in its middle."""
+    content = bytearray(path.read_bytes())
+    content[content.index(after) if after else len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])

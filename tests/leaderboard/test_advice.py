@@ -18,7 +18,7 @@ from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.stats.bootstrap_intervals import Estimate
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
-from tests.helpers.two_questions import make_table_of_both_gains
+from tests.helpers.made_up_results import make_table_of_both_gains
 
 ADVISED = {  # passes, own-network gain with its interval
     "grad": (2, (3.0, 2.0, 4.0), BEATS),

@@ -21,7 +21,7 @@ from roarbench.report.table import make_table
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.results import UNVERIFIED, Origin
-from tests.helpers.made_up import LEVELS, SUITE, limit_to_one_seed, make_suite_results
+from tests.helpers.made_up_results import LEVELS, SUITE, limit_to_one_seed, make_suite_results
 from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, set_correctness
 
 

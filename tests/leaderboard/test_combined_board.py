@@ -26,7 +26,7 @@ from roarbench.store.annotations import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.command_line import publish
-from tests.helpers.two_questions import make_table_of_both_gains
+from tests.helpers.made_up_results import make_table_of_both_gains
 
 IMAGES = 60
 SUITE = SUITES["quick"]

@@ -16,7 +16,7 @@ from leaderboard.render import render_page
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.board_store import make_store
-from tests.helpers.elsewhere import run_python
+from tests.helpers.processes import run_python
 
 PAGE = Page("A title", "<p class='rb'>A page.</p>", {"a.csv": "1,2\n"})
 # runs the command without its Streamlit server, then the app's script as for a visitor

@@ -31,7 +31,7 @@ from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.run_result import Provenance
-from tests.helpers.made_up import SUITE, limit_to_one_seed, make_leaky_accuracy, make_suite_results
+from tests.helpers.made_up_results import SUITE, limit_to_one_seed, make_leaky_accuracy, make_suite_results
 from tests.helpers.store_rows import change_rows
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]

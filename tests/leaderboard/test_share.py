@@ -29,8 +29,8 @@ from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE
 from studies import trust
 from tests.helpers.board_store import make_store, open_views
-from tests.helpers.elsewhere import ROOT
 from tests.helpers.older_suites import OLDER
+from tests.helpers.processes import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 

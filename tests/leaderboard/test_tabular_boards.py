@@ -17,7 +17,7 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_notes import summarize_notes
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
-from tests.helpers.tables import render_words
+from tests.helpers.made_up_results import render_words
 
 PHOTOGRAPHIC = r"\b(images?|pixels?|contrast|blur|smooth map|an data|an column)\b"
 ROWS = ("random", "grad", "var-grad")

@@ -21,7 +21,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.perturbation import number_grid_squares
 from roarbench.estimators.map_input import MapInput
 from tests.helpers.networks import assert_near, make_residual_network, make_smooth_images
-from tests.helpers.streamed import encoded, seeded
+from tests.helpers.trainings import encoded, seeded
 
 BLACK = torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
 

@@ -10,7 +10,7 @@ from roarbench.plan.change_suite import set_allowed_fill_and_unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
-from tests.helpers.made_up import SUITE
+from tests.helpers.made_up_results import SUITE
 
 ROWS = ("random", "grad")
 

@@ -7,8 +7,7 @@ from roarbench.common.errors import CallerError, DataError
 from roarbench.plan import new_suite
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
-from tests.helpers.own_photos import write_pictures, write_table
-from tests.helpers.tiny_set import TINY_LABELS, png, tiny_images, write_split
+from tests.helpers.image_files import TINY_LABELS, png, tiny_images, write_pictures, write_split, write_table
 
 
 def test_write_new_suite_file_reads_class_folders(working_folder):

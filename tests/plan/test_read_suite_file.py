@@ -25,7 +25,7 @@ from roarbench.plan.suite_record import (
     read_user_suite_record,
 )
 from roarbench.plan.suites import find_default_explained_weights
-from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
+from tests.helpers.image_files import CLASSES, TEXT, write_pictures, write_suite, write_table
 
 ON_TABLE = """
 name = "mine"

@@ -10,8 +10,8 @@ from roarbench.plan.protocols import KAR
 from roarbench.stats.bootstrap_intervals import Estimate, Sample
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.published import HIGH, DataSet, front, keep_level
-from tests.helpers.elsewhere import ROOT
-from tests.helpers.made_up import make_suite_results
+from tests.helpers.made_up_results import make_suite_results
+from tests.helpers.processes import ROOT
 
 
 def test_front_matches_manual_pareto_front():

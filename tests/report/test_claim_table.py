@@ -15,7 +15,7 @@ from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.plan.suite import Block
 from roarbench.report.claim_table import format_claims, list_claims_with_findings
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from tests.helpers.made_up import DATA, SUITE, choose_accuracy, make_suite_results
+from tests.helpers.made_up_results import DATA, SUITE, choose_accuracy, make_suite_results
 
 
 def make_draws(truth=choose_accuracy):

@@ -19,9 +19,7 @@ from roarbench.report.combined_table import (
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate
-from tests.helpers.made_up import SUITE
-from tests.helpers.tables import render_text
-from tests.helpers.two_questions import make_table_of_both_gains
+from tests.helpers.made_up_results import SUITE, make_table_of_both_gains, render_text
 
 TEXT = """\
                                 made-up v1

@@ -13,9 +13,8 @@ from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
 from roarbench.report.suite_charts import make_chart
-from tests.helpers.made_up import LEVELS, MAIN, make_suite_results
+from tests.helpers.made_up_results import LEVELS, MAIN, make_suite_results, make_table
 from tests.helpers.store_rows import remove_rows
-from tests.helpers.tables import make_table
 
 
 @pytest.fixture(scope="module")

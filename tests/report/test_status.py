@@ -18,7 +18,7 @@ from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import export_results
 from tests.helpers.command_line import publish
-from tests.helpers.made_up import DATA, MAIN, SUITE, make_suite_results
+from tests.helpers.made_up_results import DATA, MAIN, SUITE, make_suite_results
 from tests.helpers.store_rows import lease, set_correctness
 
 

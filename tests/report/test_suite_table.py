@@ -25,9 +25,19 @@ from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.limits_and_faults import ValidationFinding
 from roarbench.submissions.submission_file import parse_submission
-from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, make_suite_results, result
+from tests.helpers.made_up_results import (
+    DATA,
+    IMAGES,
+    LEVELS,
+    MAIN,
+    SUITE,
+    make_suite_results,
+    make_table,
+    parse_rows,
+    render_words,
+    result,
+)
 from tests.helpers.store_rows import remove_rows, set_correctness
-from tests.helpers.tables import make_table, parse_rows, render_words
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
 

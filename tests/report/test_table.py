@@ -28,9 +28,8 @@ from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import UNVERIFIED, Origin
-from tests.helpers.made_up import SUITE, make_suite_results
-from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tables import make_table, parse_rows, render_text, render_words
+from tests.helpers.image_files import TEXT, write_suite
+from tests.helpers.made_up_results import SUITE, make_suite_results, make_table, parse_rows, render_text, render_words
 
 NONE = Estimate()
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)

@@ -23,10 +23,17 @@ from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.transfer import import_results
-from tests.helpers.elsewhere import ROOT
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, choose_accuracy, make_leaky_accuracy, make_suite_results
+from tests.helpers.made_up_results import (
+    LEVELS,
+    MAIN,
+    SUITE,
+    choose_accuracy,
+    make_leaky_accuracy,
+    make_suite_results,
+    render_text,
+)
+from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import keep_rows
-from tests.helpers.tables import render_text
 
 BOOTSTRAP = Bootstrap(200)
 REPLICATION = replace(SUITE, replication=1)

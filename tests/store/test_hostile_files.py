@@ -22,7 +22,7 @@ from roarbench.store.submissions import store_submission
 from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_files import store_or_replace_suite
 from roarbench.submissions.submission_file import parse_submission
-from tests.helpers.own_photos import write_suite
+from tests.helpers.image_files import write_suite
 from tests.helpers.store_rows import make_result, make_run
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')

@@ -17,7 +17,7 @@ from roarbench.common.errors import StoreError
 from roarbench.plan.cells_and_runs import ReferenceSpec
 from roarbench.store import networks
 from roarbench.store.networks import CheckpointFile, Predictions, StoredReference, compute_weights_checksum
-from tests.helpers.damage import flip, halve
+from tests.helpers.store_rows import flip, halve
 
 REFERENCE = ReferenceSpec("planted", "da7a", "resnet-planted", "planted@1", 1000)
 DRAWN = np.random.default_rng(0)

@@ -28,7 +28,7 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
 from roarbench.store.transfer import export_results, import_results
-from tests.helpers.elsewhere import ROOT
+from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import make_result, make_run
 
 ROWS = ROOT / "results" / "quick-matched" / "3" / "roarbench.parquet"

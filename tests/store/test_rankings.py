@@ -19,8 +19,8 @@ from roarbench.common.errors import StoreError
 from roarbench.store import rankings
 from roarbench.store.ranking_files import FORMAT, MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
-from tests.helpers.damage import flip, halve
-from tests.helpers.streamed import encoded
+from tests.helpers.store_rows import flip, halve
+from tests.helpers.trainings import encoded
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}

@@ -52,8 +52,8 @@ from roarbench.store.user_files import (
     store_or_replace_suite,
 )
 from roarbench.submissions.submission_file import parse_submission
-from tests.helpers.elsewhere import ROOT
-from tests.helpers.own_photos import write_suite
+from tests.helpers.image_files import write_suite
+from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')

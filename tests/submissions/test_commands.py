@@ -10,7 +10,7 @@ import pytest
 from roarbench.store.results import make_default_url
 from roarbench.submissions.submission_file import read_submission
 from tests.helpers.command_line import PART, SMALL, record
-from tests.helpers.commands import read_results
+from tests.helpers.processes import read_results
 from tests.helpers.sandboxed import GRADIENT
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]

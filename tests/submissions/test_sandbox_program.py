@@ -20,7 +20,7 @@ from roarbench.submissions.entry_points import find_entry_point
 from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
 from roarbench.submissions.submission_calls import _refuse_exceptions, explain_limits_of_sandbox
-from tests.helpers.streamed import seeded
+from tests.helpers.trainings import seeded
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),

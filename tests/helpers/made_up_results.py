@@ -1,19 +1,31 @@
-"""Stores of made-up results whose true accuracies are known, without a network."""
+"""Made-up results with known true accuracies or handwritten gains, without a network, and tables of results."""
 
+import csv
+import json
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 
 import numpy as np
+from rich.console import Console, RenderableType
 from scipy.special import ndtr
 
+from roarbench.analysis.row_warnings import Grade, RowWarning
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
-from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.report.combined_table import CombinedTable
+from roarbench.report.table import SuiteTable, make_suite_table
+from roarbench.report.table_formats import format_text, render
+from roarbench.stats.board_records import Board, IntervalScope, Row
+from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
 
 DATA = PINNED_FINGERPRINTS["planted"]  # so that titles need not say whose the images are
@@ -87,3 +99,69 @@ def make_leaky_accuracy(alone: float, images: float = 0.6) -> Accuracy:
 
 def limit_to_one_seed(suite: SuiteSpec) -> SuiteSpec:
     return replace(suite, blocks=tuple(replace(block, seeds=1) for block in suite.blocks))
+
+
+def _table(protocol, levels, *rows):
+    nothing = (Estimate(),) * len(levels)
+    rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
+    board = Board(protocol, levels, rows, 100, Bootstrap(), IntervalScope.REFERENCES, detectable=None)
+    doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
+    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=doubted)
+
+
+def _row(name, gain, **found):
+    return Row(name, 3, Estimate(), (), (), Estimate(*gain), None, **found)
+
+
+def _roar(name, gain=(), verdict=None):
+    return _row(name, gain, against={"random": Comparison(verdict, 0.01, 0.01)} if verdict else {})
+
+
+def _own(name, gain, verdict):
+    return _row(name, gain, network=OwnNetworkTest(verdict))
+
+
+def make_table_of_both_gains():
+    """`ig` was not retrained for, and `gb` lacks results under ROAR."""
+    zero = OwnNetworkVerdict.BY_CONSTRUCTION
+    return CombinedTable(
+        _table(
+            ROAR,
+            (0.9,),
+            _roar("random", (0.0, 0.0, 0.0)),
+            _roar("sobel", (5.0, 4.0, 6.0), Verdict.SAME),
+            _roar("random-blurred", (10.7, 9.3, 12.2), Verdict.BETTER),
+            _roar("grad", (-4.5, -5.7, -3.2), Verdict.WORSE),
+            _roar("gb"),
+        ),
+        _table(
+            OWN_NETWORK,
+            (0.05, 0.5),
+            *(_own(name, (0.0,), zero) for name in ("random", "sobel", "random-blurred")),
+            _own("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
+            _own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN),
+            _own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS),
+        ),
+    )
+
+
+def make_table(results: SuiteResults, protocol: str = "roar", rows: list[str] | None = None) -> SuiteTable:
+    return make_suite_table(results, protocol, None, rows)
+
+
+def render_text(shown: RenderableType, width: int = 80) -> str:
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(shown, crop=False)
+    return console.file.getvalue()
+
+
+def render_words(table: SuiteTable, width: int = 200) -> str:
+    """All that a table says on a terminal of this width, with its notes, in one line."""
+    return " ".join(render_text(format_text(table, width, notes=True), width).split())
+
+
+def parse_rows(table: SuiteTable, style: str = "json") -> dict[str, dict]:
+    """The rows of a table as JSON or CSV, by estimator."""
+    text = render(table, style)
+    rows = json.loads(text)["rows"] if style == "json" else csv.DictReader(StringIO(text))
+    return {row["estimator"]: row for row in rows}
