@@ -17,9 +17,9 @@ from leaderboard.live_store import read_views
 from leaderboard.pictures import find_pictures_file, save_pictures
 from leaderboard.render import cache_first_page
 from roarbench.store import schema
+from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
-from roarbench.store.transfer import import_results
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PICTURES = ROOT / "results", ROOT / "demo" / "pictures"

@@ -31,8 +31,12 @@ from roarbench.store.annotations import AnnotationKind, describe_validation_find
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import find_addable_estimators_with_runs, read_submissions_of_estimators
-from roarbench.store.user_files import ImageSource, read_test_labels
+from roarbench.store.user_files import (
+    ImageSource,
+    find_addable_estimators_with_runs,
+    read_submissions_of_estimators,
+    read_test_labels,
+)
 from roarbench.store.workspace import Workspace
 
 add_estimators_cached = lru_cache(64)(add_estimators_with_twins)  # a board requests the same suites repeatedly

@@ -15,13 +15,13 @@ from roarbench.common.identity import hash_value
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
+from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import (
     find_named_or_exported_suite,
     list_checked_result_files,
     read_index_and_check_folder,
 )
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.transfer import import_results
 
 if TYPE_CHECKING:
     import pandas

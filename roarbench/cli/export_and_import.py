@@ -28,9 +28,9 @@ from roarbench.plan.planned_runs import PlannedRun, describe_run
 if TYPE_CHECKING:
     from roarbench.analysis.row_consistency import UnrankedRow
     from roarbench.execution.job_context import JobContext
+    from roarbench.store.export_and_import import Conflict, ImportOutcome
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
-    from roarbench.store.transfer import Conflict, ImportOutcome
 
 _MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
 rankings = typer.Typer(
@@ -47,8 +47,8 @@ def export_(
 ) -> None:
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.load_results import open_store_for_reading
+    from roarbench.store.export_and_import import export_results, export_results_as_csv
     from roarbench.store.rankings import RankingsStore
-    from roarbench.store.transfer import export_results, export_results_as_csv
     from roarbench.store.workspace import Workspace
 
     stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
@@ -76,8 +76,8 @@ def import_(
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
     from roarbench.store.archive_rows import read_archived_rows
+    from roarbench.store.export_and_import import check_exported_files, import_results
     from roarbench.store.published_folder import list_checked_result_files
-    from roarbench.store.transfer import check_exported_files, import_results
 
     print_store_if_default(store, err)
     files = list_checked_result_files(source)

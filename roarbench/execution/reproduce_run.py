@@ -42,8 +42,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult
-from roarbench.store.submissions import read_submissions_by_id
-from roarbench.store.user_files import list_all_suites, refuse_untrusted_network
+from roarbench.store.user_files import list_all_suites, read_submissions_by_id, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 

@@ -16,7 +16,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
 from roarbench.store.annotations import replace_validation_findings
 from roarbench.store.results import ResultsStore
-from roarbench.store.submissions import store_submission
+from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_file import Submission, read_submission

@@ -12,6 +12,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.report.combined_table import make_default_table, render
+from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -22,7 +23,6 @@ from roarbench.store.published_folder import (
 )
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
 from roarbench.store.run_result import RunResult
-from roarbench.store.transfer import export_results, import_results
 
 
 def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, delete, select
 from roarbench.common.enums import MapNumerics
 from roarbench.common.identity import Keyed, encode_canonically, make_json_record
 from roarbench.estimators.ids import EstimatorId
-from roarbench.store.database import Database, insert_new, select_matching
+from roarbench.store.database import Database
 from roarbench.store.run_result import RunResult
-from roarbench.store.schema import remarks, scores
+from roarbench.store.schema import insert_new, remarks, scores, select_matching
 from roarbench.submissions.limits_and_faults import ValidationFinding
 
 

@@ -18,10 +18,20 @@ from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, Run, read_run_record
-from roarbench.store.database import Database, delete_rows, select_matching
+from roarbench.store.database import Database
 from roarbench.store.leases import MAX_REASON_LENGTH, read_leases_of_living_owners
 from roarbench.store.run_result import read_code_version
-from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
+from roarbench.store.schema import (
+    delete_rows,
+    failures,
+    forgotten,
+    imports,
+    reproductions,
+    results,
+    select_matching,
+    stopped,
+    tries,
+)
 
 _ARCHIVED_TABLES = {"result": results, "failure": failures}
 _PROVENANCE_TABLES = {"imports": imports, "reproductions": reproductions}  # archived with results

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Connection, select, update
 
 from roarbench.common.errors import StoreError
-from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
+from roarbench.store.database import Database
 from roarbench.store.leases import MAX_SILENCE, make_clock_expression, read_leases_of_living_owners
-from roarbench.store.schema import checksums, imports, results
+from roarbench.store.schema import checksums, find_stored_keys, imports, insert_new, results, select_matching
 from roarbench.store.workspace import Workspace
 
 

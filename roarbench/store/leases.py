@@ -31,9 +31,20 @@ from roarbench.common.errors import LostLease
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.common.text import fit_on_one_line
 from roarbench.plan.cells_and_runs import Run
-from roarbench.store.database import Database, delete_rows, find_stored_keys, insert_new, select_matching
+from roarbench.store.database import Database
 from roarbench.store.run_result import Failure, read_code_version, read_run
-from roarbench.store.schema import UtcDateTime, failures, leases, results, stopped, tries
+from roarbench.store.schema import (
+    UtcDateTime,
+    delete_rows,
+    failures,
+    find_stored_keys,
+    insert_new,
+    leases,
+    results,
+    select_matching,
+    stopped,
+    tries,
+)
 
 MAX_SILENCE = timedelta(seconds=120)  # an owner on another host counts as dead after so long without a heartbeat
 HEARTBEAT_INTERVAL = 30.0  # seconds

@@ -24,7 +24,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.store.exported_file import ExportedFile
+from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.run_result import RunResult
 
 INDEX = "index.json"

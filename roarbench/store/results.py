@@ -19,7 +19,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations import AnnotationKind, insert_annotations, read_annotations
-from roarbench.store.database import Database, find_stored_keys, insert_new, select_matching
+from roarbench.store.database import Database, open_database
 from roarbench.store.leases import (
     Failures,
     Lease,
@@ -34,9 +34,17 @@ from roarbench.store.leases import (
     release_lease,
     renew_leases,
 )
-from roarbench.store.open_database import open_database
 from roarbench.store.run_result import RunResult, make_result_row, read_code_version, read_result
-from roarbench.store.schema import failures, imports, leases, reproductions, results
+from roarbench.store.schema import (
+    failures,
+    find_stored_keys,
+    imports,
+    insert_new,
+    leases,
+    reproductions,
+    results,
+    select_matching,
+)
 from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 

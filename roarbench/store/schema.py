@@ -1,4 +1,4 @@
-"""Define the tables of the results store.
+"""Define the tables of the results store, and select, insert and delete rows by key.
 
 Rows of scores, results and failures are never changed or deleted, except that the store's owner may archive results and
 failures, which moves their rows to the table `forgotten`. Leases are inserted and deleted while runs are in progress.
@@ -6,13 +6,35 @@ failures, which moves their rows to the table `forgotten`. Leases are inserted a
 Any change of a table needs a new `SCHEMA_VERSION`; stores with another version are refused.
 """
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    delete,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 SCHEMA_VERSION = "0010"
+_KEYS_PER_STATEMENT = 10_000  # SQLite allows 32,766 parameters, PostgreSQL 65,535
+_INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 metadata = MetaData()
 
 
@@ -182,3 +204,44 @@ reproductions = Table(  # rows that this store's owner recomputed
     Column("code_version", Text, nullable=False),
     _make_created_column(),
 )
+
+
+def select_matching(
+    connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
+) -> Iterator[Any]:
+    """Yield the statement's rows that have one of these keys in this column; each execution selects many keys."""
+    for chunk in _split_keys(keys):
+        yield from connection.execute(statement.where(column.in_(chunk)))
+
+
+def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
+    """Return the keys that have a row in the table."""
+    return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
+
+
+def insert_new(
+    connection: Connection, table: Table, rows: Sequence[dict[str, Any]], shared: Mapping[str, Any] = {}
+) -> set[str]:
+    """Insert the rows whose keys are new, in order; return the new keys.
+
+    `shared` has the values, or SQL expressions, of columns that are equal in every row.
+    """
+    if not rows:
+        return set()
+    statement = _INSERT[connection.dialect.name](table)
+    statement = statement.values(shared) if shared else statement
+    inserted = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
+    return set(inserted.scalars())
+
+
+def delete_rows(connection: Connection, table: Table, keys: Collection[str], *conditions: ColumnElement[bool]) -> None:
+    """Delete the table's rows that have one of these keys and fulfil the conditions."""
+    for chunk in _split_keys(keys):
+        connection.execute(delete(table).where(table.c.key.in_(chunk), *conditions))
+
+
+def _split_keys(keys: Iterable[str]) -> Iterator[list[str]]:
+    """Divide keys, without duplicates, into lists that each fit into one statement."""
+    rest = iter(sorted(set(keys)))
+    while chunk := list(islice(rest, _KEYS_PER_STATEMENT)):
+        yield chunk

@@ -32,9 +32,9 @@ from roarbench.plan.suites import find_builtin_suite
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain
+from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.transfer import import_results
 from roarbench.store.user_files import read_suites
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -19,9 +19,9 @@ from roarbench.plan.protocols import AUGMENTED, LERF, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
+from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
-from roarbench.store.transfer import export_results, import_results
 from roarbench.store.user_files import LOCAL, ImageSource
 from tests.helpers.board_store import results
 from tests.helpers.made_up_results import (

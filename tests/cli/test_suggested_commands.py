@@ -12,7 +12,7 @@ from roarbench.common.errors import EmptyStore, StoreError, UnknownName
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.store.open_database import open_database
+from roarbench.store.database import open_database
 from tests.helpers.command_line import SMALL, publish
 
 

@@ -21,9 +21,9 @@ from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.annotations import AnnotationKind, read_annotations
+from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import Origin, ReproductionOutcome, ResultsStore, make_default_url, read_origins
 from roarbench.store.schema import reproductions
-from roarbench.store.transfer import export_results, import_results
 from roarbench.store.workspace import Workspace
 from tests.helpers.command_line import command, publish
 from tests.helpers.processes import read_outcomes

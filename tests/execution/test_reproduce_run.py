@@ -9,7 +9,7 @@ import pytest
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.execution.reproduce_run import Reproduction, _estimate_run_deviation
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.store.exported_file import ExportedFile
+from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.results import ReproductionOutcome, ResultsStore
 from roarbench.store.run_result import RunResult, pack_correctness, pack_probabilities
 from tests.helpers.processes import ROOT

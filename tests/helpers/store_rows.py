@@ -10,10 +10,10 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import Cell, Run
 from roarbench.plan.planned_runs import PlannedRun
+from roarbench.store.export_and_import import ImportOutcome, export_results, import_results
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness, pack_probabilities
-from roarbench.store.transfer import ImportOutcome, export_results, import_results
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
 

@@ -28,7 +28,7 @@ from roarbench.plan.suites import SUITES
 from roarbench.report.repeat_commands import list_report_commands
 from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.submissions import store_submission
+from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.board_store import results
 from tests.helpers.store_rows import remove_rows

@@ -18,7 +18,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
-from roarbench.store.submissions import store_submission
+from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store

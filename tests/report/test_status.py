@@ -14,9 +14,9 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_workers_and_pace
 from roarbench.report.suite_and_estimator_descriptions import count_suite_cost, format_suite_list
+from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.transfer import export_results
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import DATA, MAIN, SUITE, make_suite_results
 from tests.helpers.store_rows import lease, set_correctness

@@ -19,10 +19,10 @@ from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings
+from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance
-from roarbench.store.submissions import store_submission
-from roarbench.store.transfer import export_results, import_results
+from roarbench.store.user_files import store_submission
 from roarbench.submissions.limits_and_faults import ValidationFinding
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.made_up_results import (

@@ -21,8 +21,8 @@ from roarbench.report.replication_comparison import (
 from roarbench.report.validity_panel import compute_validity_panel, describe_rank_agreements, format_text, list_sections
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge
+from roarbench.store.export_and_import import import_results
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.transfer import import_results
 from tests.helpers.made_up_results import (
     LEVELS,
     MAIN,

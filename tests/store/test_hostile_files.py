@@ -16,11 +16,10 @@ from sqlalchemy import func, select
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import encode_canonically
 from roarbench.plan.read_suite_file import read_suite
-from roarbench.store import exported_file, schema
+from roarbench.store import export_and_import, schema
+from roarbench.store.export_and_import import compute_row_checksum, export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
-from roarbench.store.submissions import store_submission
-from roarbench.store.transfer import export_results, import_results
-from roarbench.store.user_files import store_or_replace_suite
+from roarbench.store.user_files import store_or_replace_suite, store_submission
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.image_files import write_suite
 from tests.helpers.store_rows import make_result, make_run
@@ -52,7 +51,7 @@ def alter_row(change=lambda row: None, sealed=True, **metadata):
         rows = table.to_pylist()
         change(rows[0])
         if sealed:
-            rows[0]["sha256"] = exported_file.compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+            rows[0]["sha256"] = compute_row_checksum({k: v for k, v in rows[0].items() if k != "sha256"})
         about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
         pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
 
@@ -149,7 +148,7 @@ def replace_column(name, values):
     ],
 )
 def test_import_rejects_altered_file_and_adds_nothing(made, second, tmp_path, monkeypatch, spoil, words):
-    monkeypatch.setattr(exported_file, "_MAX_ROWS", 1000)
+    monkeypatch.setattr(export_and_import, "_MAX_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
     with pytest.raises(StoreError) as found:

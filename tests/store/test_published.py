@@ -15,7 +15,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
 from roarbench.store.annotations import AnnotationKind, insert_annotations
-from roarbench.store.exported_file import ExportedFile, compute_row_checksum
+from roarbench.store.export_and_import import ExportedFile, compute_row_checksum, export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
     PublishedFile,
@@ -27,7 +27,6 @@ from roarbench.store.published_folder import (
 )
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import imports
-from roarbench.store.transfer import export_results, import_results
 from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import make_result, make_run
 

@@ -14,7 +14,7 @@ from sqlalchemy import event
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
 from roarbench.cli.suggested_commands import append_proposed_command
 from roarbench.common.errors import StoreError
-from roarbench.store import open_database, schema
+from roarbench.store import database, schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from tests.helpers.store_rows import make_result, make_run
 
@@ -147,8 +147,8 @@ def test_switch_to_wal_waits_for_writer(filled):
     holder.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.3, holder.close)
     timer.start()
-    engine = open_database._make_sqlite_engine(filled, read_only=False)
-    open_database._enable_write_ahead_log(engine, str(filled))
+    engine = database._make_sqlite_engine(filled, read_only=False)
+    database._enable_write_ahead_log(engine, str(filled))
     with engine.connect() as connection:
         for name, value in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):  # 2: FULL
             assert connection.exec_driver_sql(f"PRAGMA {name}").scalar() == value
@@ -157,7 +157,7 @@ def test_switch_to_wal_waits_for_writer(filled):
 
 
 def test_second_writer_waits_for_first_to_end(filled, monkeypatch):
-    monkeypatch.setattr(open_database, "PATIENCE", 0.1)
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
     with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.begin_exclusive_write():
         with pytest.raises(StoreError, match="another process has locked it"), two.database.begin_exclusive_write():

@@ -21,7 +21,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.store.submissions import store_submission
+from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_file import parse_submission

@@ -27,6 +27,7 @@ from roarbench.store.archive_rows import (
     list_keys_of_estimator_and_twins,
     read_archived_rows,
 )
+from roarbench.store.export_and_import import export_results, export_results_as_csv, import_results
 from roarbench.store.leases import Owner
 from roarbench.store.results import (
     Origin,
@@ -37,19 +38,16 @@ from roarbench.store.results import (
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
 from roarbench.store.schema import results
-from roarbench.store.submissions import (
-    find_addable_estimators_with_runs,
-    read_submissions_by_id,
-    read_submissions_of_estimators,
-    store_submission,
-)
-from roarbench.store.transfer import export_results, export_results_as_csv, import_results
 from roarbench.store.user_files import (
     ImageSource,
+    find_addable_estimators_with_runs,
     read_image_sources,
+    read_submissions_by_id,
+    read_submissions_of_estimators,
     read_suites,
     store_image_sources,
     store_or_replace_suite,
+    store_submission,
 )
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.image_files import write_suite
