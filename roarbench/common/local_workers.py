@@ -26,7 +26,11 @@ from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
 from roarbench.common.logs import write_worker_log
-from roarbench.common.process_settings import keep_freed_cpu_memory, limit_compiler_threads
+from roarbench.common.process_settings import (
+    disable_slow_avx512_sorts,
+    keep_freed_cpu_memory,
+    limit_compiler_threads,
+)
 from roarbench.common.stopping import exit_at_once_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
@@ -54,6 +58,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
         self._logs = logs
+        disable_slow_avx512_sorts()
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
         self._idle: list[_Worker] = [self._start_worker(number) for number in range(workers)]

@@ -1,11 +1,14 @@
-"""Change settings of the whole process: rounding of float32, threads of the compiler, and memory of malloc."""
+"""Change settings of the whole process: rounding of float32, threads of the compiler, sorts, and memory of malloc."""
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, wraps
+from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, ParamSpec
 
@@ -105,6 +108,20 @@ def limit_compiler_threads(processes: int) -> None:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, min(32, cores // processes))))
+
+
+def disable_slow_avx512_sorts() -> None:
+    """Make processes that start from now on sort without AVX-512 on AMD's Zen 4, which is up to 4 times faster.
+
+    NumPy sorts with AVX-512 if the processor has it, but Zen 4 executes the compress instruction of that code slowly
+    (AMD, Software Optimization Guide for Zen 4, 2.11.2). NumPy reads the environment variable when it is imported.
+    """
+    with suppress(OSError):  # other systems than Linux
+        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        if all(re.search(line, processor) for line in ("AuthenticAMD", r"cpu family\s*: 25\n", r"\bavx512f\b")):
+            dispatched: list[str] = import_module("numpy._core._multiarray_umath").__cpu_dispatch__
+            names = [name for name in dispatched if name == "X86_V4" or name.startswith("AVX512")]
+            os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", " ".join(names))
 
 
 @cache

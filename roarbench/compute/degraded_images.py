@@ -5,12 +5,13 @@ Each class is a set with a length and a method `batch`, which training and scori
 pinned memory, so that the copy to the device overlaps with the computation.
 """
 
+import mmap
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import tee
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -272,4 +273,17 @@ class _Part(NamedTuple):
 
 
 def _copy_rows(source: ByteArray, rows: NDArray[np.int64], target: ByteArray) -> None:
+    """Copy rows of a memory-mapped array; all rows are requested from the disk before the first one is copied."""
+    if (mapped := _find_memory_map(source)) is not None:
+        length = source[0].nbytes
+        for row in rows.tolist():
+            start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
+            mapped.madvise(mmap.MADV_WILLNEED, start, row * length + length - start)
     np.take(source, rows, axis=0, out=target, mode="clip")  # the other modes copy all rows to a buffer first
+
+
+def _find_memory_map(array: Any) -> mmap.mmap | None:
+    """Return the memory map that holds an array's data from its first byte; None if the array is not memory-mapped."""
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.obj if isinstance(array, memoryview) else array.base
+    return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None

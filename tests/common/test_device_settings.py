@@ -12,7 +12,7 @@ from roarbench.common.device_settings import (
     count_available_gpu_bytes,
     list_gpu_ids,
 )
-from roarbench.common.errors import MachineError
+from roarbench.common.errors import CallerError, MachineError
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import ranking_jobs, run_suite
 from roarbench.execution import run_images_and_masks as inputs
@@ -35,6 +35,25 @@ def test_list_gpu_ids_follows_cuda_visible_devices(monkeypatch):
     for count, side, workers in ((64, 64, 24), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
         monkeypatch.setattr(run_suite, "count_cores", lambda count=count: count)
         assert run_suite.count_default_workers(side) == workers, "up to 8 per GPU, one per core"
+
+
+def test_list_gpu_ids_raises_cuda_error_message(monkeypatch):
+    """NVML still lists GPUs under a driver that is too old; CUDA is a mock, because tests run on a CPU."""
+
+    def too_old():
+        raise RuntimeError("The NVIDIA driver on your system is too old\n(found version 11040).")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "init", too_old)
+    with pytest.raises(CallerError) as refused:
+        list_gpu_ids()
+    assert str(refused.value) == (
+        "the driver lists 1 GPU, but CUDA fails: The NVIDIA driver on your system is too old (found version 11040).; "
+        "see `roarbench doctor`, or set CUDA_VISIBLE_DEVICES= to use the CPU"
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert list_gpu_ids() == ()
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""Settings of the whole process: float32."""
+"""Settings of the whole process: float32, compiler threads, sorts, and freed memory."""
 
 import itertools
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,3 +47,47 @@ def test_use_exact_float32_lasts_until_last_block_exits():
             assert process_settings._read_float32_settings().cudnn == (True, False, True, False)
             blocks[number].__exit__(None, None, None)
         assert process_settings._read_float32_settings() == before
+
+
+def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
+    monkeypatch.setattr(process_settings.os, "sched_getaffinity", lambda who: range(96))
+    for processes, each in ((4, "24"), (1, "32"), (200, "1")):
+        monkeypatch.setattr(process_settings.os, "environ", {})
+        process_settings.limit_compiler_threads(processes)
+        process_settings.limit_compiler_threads(5)  # a variable that is already set stays
+        assert process_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
+
+
+PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "flags", "slow"),
+    [
+        ("AuthenticAMD", 25, "avx512f avx512dq", True),  # Zen 4
+        ("AuthenticAMD", 25, "fma", False),  # Zen 3
+        ("AuthenticAMD", 26, "avx512f", False),  # Zen 5
+        ("GenuineIntel", 6, "avx512f", False),
+    ],
+)
+def test_avx512_sorts_are_disabled_only_on_zen_4(monkeypatch, tmp_path, vendor, family, flags, slow):
+    (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
+    monkeypatch.setattr(process_settings, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    for before in ({}, {"NPY_DISABLE_CPU_FEATURES": "AVX512_SPR"}):  # a variable that is already set stays
+        monkeypatch.setattr(process_settings.os, "environ", dict(before))
+        process_settings.disable_slow_avx512_sorts()
+        disabled = process_settings.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")
+        assert process_settings.os.environ == before if before or not slow else "X86_V4" in disabled
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps freed memory")
+def test_release_freed_cpu_memory_returns_memory_to_system():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    process_settings.keep_freed_cpu_memory()
+    used = torch.ones(2**25)  # 128 MB
+    whole = resident()
+    del used
+    process_settings.release_freed_cpu_memory()
+    assert resident() < whole - 2**14  # pages of 4 kB

@@ -93,6 +93,25 @@ def test_ray_worker_survives_job_errors(start_engine):
     assert engine.idle == 0  # that process may hold memory or a dead GPU, so the engine replaces it
 
 
+def test_ray_engine_drops_worker_after_failed_jobs_in_a_row(start_engine, monkeypatch):
+    """Failures count across processes of the worker; a repeated or stopped job does not count."""
+    monkeypatch.setattr("roarbench.common.ray_workers.IN_A_ROW", 2)
+    engine = start_engine(1, 1)
+    for name in ("one", "one"):
+        engine.start_job(Job(name, os._exit, (3,)))
+        assert type(collect(engine, 1)[name].error) is MachineError
+        assert wait_until_idle(engine, 1) == 1
+    engine.start_job(Job("stopped", time.sleep, (PATIENCE,)))
+    engine.stop_job("gone")  # no such job runs
+    engine.stop_job("stopped")
+    assert type(collect(engine, 1)["stopped"].error) is MachineError
+    assert wait_until_idle(engine, 1) == 1
+    engine.start_job(Job("other", os._exit, (3,)))
+    collect(engine, 1)
+    with pytest.raises(MachineError, match="every worker failed 3 jobs in a row, the last with: the worker was lost"):
+        engine.wait(1.0)
+
+
 def test_ray_engine_replaces_lost_node(cluster, start_engine):
     engine = start_engine(2, 2)
     for name in ("one", "other"):

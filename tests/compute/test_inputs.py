@@ -1,5 +1,6 @@
 """Input images of networks: degraded, redrawn, with masks of other images, and streamed from files."""
 
+import mmap
 from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from roarbench.common.enums import Order, Split, Unit
+from roarbench.compute import degraded_images
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
     DegradedImages,
@@ -18,6 +20,7 @@ from roarbench.compute.degraded_images import (
     RemovalMasks,
     StreamedChangingImages,
     StreamedImages,
+    _find_memory_map,
 )
 from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file
@@ -134,11 +137,33 @@ def test_streamed_images_equal_images_in_memory(t, order, unit, tmp_path):
         array.tofile(path)
     pixels = _map_file(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
     removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
+    assert _find_memory_map(pixels) and _find_memory_map(removed) and not _find_memory_map(streamed._pixels)
     for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
         assert len(images) == len(held)
         for index, read in zip(batches, images.read(batches), strict=True):
             torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
             torch.testing.assert_close(images.batch(index), held.batch(index), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("side", [8, 64])
+def test_streamed_images_request_all_pages_before_first_copy(side, tmp_path, monkeypatch):
+    """Images take a fraction of a page, or three pages."""
+    monkeypatch.setattr(degraded_images, "READERS", 1)
+    pixels, asked = np.random.default_rng(0).integers(256, size=(50, 3, side, side), dtype=np.uint8), []
+    pixels.tofile(tmp_path / "pixels")
+    mapped = _map_file(tmp_path / "pixels", np.uint8, pixels.shape)
+    monkeypatch.setattr(degraded_images, "_find_memory_map", lambda array: SimpleNamespace(madvise=ask))
+    monkeypatch.setattr(degraded_images.np, "take", lambda *arguments, **options: asked.append("copies"))
+
+    def ask(advice, start, length):
+        assert advice == mmap.MADV_WILLNEED and start % mmap.PAGESIZE == 0
+        asked.append(range(start, start + length))
+
+    rows, length = [7, 49, 0], 3 * side**2
+    StreamedImages(mapped, None, FILL, Unit.SCALAR, CPU).batch(torch.tensor(rows))
+    assert asked.pop() == "copies"
+    for row, pages in zip(rows, asked, strict=True):
+        assert pages[-1] == (row + 1) * length - 1 and row * length - mmap.PAGESIZE < pages[0] <= row * length
 
 
 @pytest.mark.parametrize("wrong", [-1, 20])
