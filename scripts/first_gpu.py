@@ -1,21 +1,46 @@
-"""Run roarbench on a GPU for the first time in six steps, each with its expected result and advice.
+"""Run roarbench on a GPU for the first time in eleven steps, each with its expected result and advice.
 
-    python scripts/first_gpu.py [--out FOLDER]      # at most 26 minutes; the report is FOLDER/report.md
+    python scripts/first_gpu.py [--out FOLDER]      # at most 40 minutes; the report is FOLDER/report.md
+    python scripts/first_gpu.py --step NAME         # print the result of one measurement
 
-Each step is a command with a time limit, so that a step that fails or hangs does not stop the others. The expected
-results come from plans, which docs/gpu.md compares with measurements on one H100.
+Each step is a process with a time limit, so that a step that fails or hangs does not stop the others. The expected
+results were measured on one H100 (docs/gpu.md), or come from plans.
 """
 
 import argparse
+import mmap
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.common.device_settings import choose_device, name_device
-from roarbench.common.text import format_markdown_table
+import numpy as np
+import torch
+from torch import nn
+
+from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock, name_device
+from roarbench.common.enums import Unit
+from roarbench.common.process_settings import use_exact_float32
+from roarbench.common.text import format_duration, format_markdown_table
+from roarbench.compute.degraded_images import Inputs, StreamedImages
+from roarbench.compute.networks import build_network
+from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.recipe import Recipe
+from roarbench.compute.train import Training
+from roarbench.execution.rate_measurement import draw_random_degraded_images
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import find_builtin_suite
+
+DEVICE = choose_device()
+GPU = DEVICE.type == "cuda"  # without a GPU, tests run small versions of the measurements
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training run, and maximum seconds
 
 
 class Step(NamedTuple):
@@ -23,9 +48,133 @@ class Step(NamedTuple):
 
     name: str
     limit: int  # seconds
-    command: tuple[str, ...]  # words after `roarbench`, or after `python` for pytest
+    # words after `roarbench`, or after `python` for pytest; or a measurement, which gets the folder of the report
+    command: tuple[str, ...] | Callable[[Path], str]
     expected: str  # expected result
     advice: str  # what to do if the result is worse
+
+
+def time_convolution(folder: Path) -> str:
+    """Time the forward and backward pass of a convolution in bfloat16 with channels last."""
+    count, side, rounds = (256, 56, 20) if GPU else (2, 14, 1)
+    layer = nn.Conv2d(64, 64, 3, padding=1).to(DEVICE, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    images = torch.randn(count, 64, side, side, device=DEVICE).contiguous(memory_format=torch.channels_last)
+    images.requires_grad_()
+
+    def run_both_passes() -> None:
+        with torch.autocast(DEVICE.type, torch.bfloat16):
+            layer(images).sum().backward()
+
+    with use_exact_float32(benchmark=True):
+        seconds = measure_mean_seconds(run_both_passes, rounds)
+    return f"{3 * 2 * count * side**2 * 64 * 64 * 9 / seconds / 1e12:.3g} TFLOP/s"
+
+
+def time_pinned_copy(folder: Path) -> str:
+    """Time the copy of pinned memory to the GPU."""
+    data = torch.ones(2**30 if GPU else 2**20, dtype=torch.uint8, pin_memory=GPU)
+    seconds = measure_mean_seconds(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5)
+    return f"{data.nbytes / seconds / 1e9:.3g} GB/s"
+
+
+def time_random_reads(folder: Path) -> str:
+    """Time reading images of 224 pixels in random order from a file that is not in memory, as for ImageNet."""
+    with map_random_pixels(folder, 224, 10_000 if GPU else 20) as (pixels, forget):
+        images = StreamedImages(pixels, None, torch.tensor(NORM.mean), Unit.SCALAR, torch.device("cpu"))
+        order = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0))
+        forget()
+        start = time.perf_counter()
+        for _ in images.read(torch.split(order, 256)):
+            pass
+        return f"{len(pixels) / (time.perf_counter() - start):,.0f} images/s"
+
+
+def time_whole_training(folder: Path) -> str:
+    """Train with a suite's image size and recipe on random images for at most `WHOLE_SECONDS`."""
+    suite = find_builtin_suite(WHOLE if GPU else "quick")
+    record, recipe = suite.dataset_record, suite.recipe_record
+    inputs = draw_random_degraded_images(record.shape, record.train_images if GPU else recipe.batch, DEVICE)
+    training = begin_training(suite.model, record.classes, inputs, recipe)
+    start = time.perf_counter()
+    rate = min(recipe.batch, len(inputs)) / measure_step_seconds(training, WHOLE_SECONDS, steps_per_measurement=50)
+    seconds, share = time.perf_counter() - start, training.step / training.steps
+    whole = f"{share:.0%} of a training run in {format_duration(seconds)}"
+    return f"{rate:,.0f} images/s, {whole}, loss {training.losses[-1].item():.2f}"
+
+
+def time_training_from_file(folder: Path) -> str:
+    """Time 200 steps by ImageNet's recipe on random pixels, half from a file in memory and half from a file on disk."""
+    network, title, side, count, steps = ("resnet50", "imagenet@1", 224, 20_000, 100)
+    if not GPU:
+        network, title, side, count, steps = ("resnet-quick", "quick@2", 32, 64, 2)
+    recipe, rates = find_recipe(title), []
+    batch = min(recipe.batch, count)
+    recipe = replace(recipe, sides=(1.0,), batch=batch, epochs=steps * batch / count, warmup=0.0)
+    with map_random_pixels(folder, side, count) as (pixels, forget):
+        width = -(-3 * side**2 // 8)
+        removed = np.random.default_rng(1).integers(256, size=(count, width), dtype=np.uint8)
+        images = StreamedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR, DEVICE)
+        for where, before_step in (("in memory", lambda: None), ("not in memory", forget)):
+            training = begin_training(network, 1000, images, recipe)
+            rate = batch / measure_step_seconds(training, 120, before_step)
+            rates.append(f"{rate:,.0f} images/s {where} ({training.step} of {training.steps} steps)")
+            print(rates[-1], flush=True)  # keeps this result if the next measurement exceeds its time
+    return ", ".join(rates)
+
+
+def begin_training(network: str, classes: int, inputs: Inputs, recipe: Recipe) -> Training:
+    """Begin a training run by a recipe; the labels are unrelated to the images."""
+    side = inputs.batch(torch.arange(1)).shape[-1]
+    model = build_network(network, classes, 3, side, torch.Generator().manual_seed(0)).to(DEVICE)
+    return Training(model, inputs, torch.arange(len(inputs)) % classes, NORM, recipe, 0)
+
+
+def measure_step_seconds(
+    training: Training,
+    seconds_at_most: float,
+    before_step: Callable[[], object] = lambda: None,
+    steps_per_measurement: int = 1,
+) -> float:
+    """Train until the end or the time limit; return the mean seconds of a step in the second half of the steps."""
+    read_clock, end = choose_processor_or_gpu_clock(DEVICE), time.perf_counter() + seconds_at_most
+    seconds: list[float] = []  # per step, of each measurement
+    with use_exact_float32(benchmark=True):
+        while training.step < training.steps and (time.perf_counter() < end or len(seconds) < 2):
+            before_step()
+            start, count = read_clock(), min(steps_per_measurement, training.steps - training.step)
+            for _ in range(count):
+                training.do_optimiser_step()
+            seconds.append((read_clock() - start) / count)
+    late = seconds[len(seconds) // 2 :]
+    return sum(late) / len(late)
+
+
+def measure_mean_seconds(call: Callable[[], object], rounds: int) -> float:
+    """Return the mean time of calls after an untimed call."""
+    read_clock = choose_processor_or_gpu_clock(DEVICE)
+    call()
+    start = read_clock()
+    for _ in range(rounds):
+        call()
+    return (read_clock() - start) / rounds
+
+
+@contextmanager
+def map_random_pixels(folder: Path, side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
+    """Write random pixels to a file, map it, and yield the array and a function that drops the file from memory."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".first-gpu-") as file:
+        generator = np.random.default_rng(0)
+        for _ in range(count):
+            file.write(generator.bytes(3 * side * side))
+        file.flush()
+        os.fsync(file.fileno())
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+
+        def forget() -> None:
+            mapped.madvise(mmap.MADV_DONTNEED)  # else the system would keep the pages that this process has mapped
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+        yield np.frombuffer(mapped, np.uint8).reshape(count, 3, side, side), forget
 
 
 TESTS = ("-m", "pytest", "-q", "-n", "0", "-m", "gpu")
@@ -33,32 +182,43 @@ CIFAR10 = ("--max-images", "10000", "--seeds", "1", "--protocol", "roar", "--est
 NETWORKS = ("--protocol", "own-network", "--estimators", "grad,sgsq-grad,input-x-grad,gradcam")
 STEPS = (
     Step("doctor", 50, ("doctor",), "no line that begins with !", "do what the last column says"),
+    Step("convolution", 40, time_convolution, "81 TFLOP/s, as plans assume (H100: 115)",
+        "nvidia-smi: another process, a low clock?"),
+    Step("pinned copy", 40, time_pinned_copy, "20 to 55 GB/s by PCIe 4 or 5 (H100: 54.8)",
+        "nvidia-smi topo: the slot, the NUMA node"),
+    Step("random reads", 90, time_random_reads, "3,700 images/s for an H100 with ResNet-50 (virtual disk: 3,356)",
+        "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md"),
     Step("tests", 320, TESTS, "no failure", "report the failing test with `roarbench doctor`"),
-    Step("rates", 180, ("plan", "--suite", "imagenet-100-64", "--workers", "8", "--measure"),
-        "about 14 days, as plans assume", "nvidia-smi: another process, a low clock?"),
     Step("quick", 240, ("run", "--suite", "quick", "--seeds", "1", "--protocol", "roar"),
         "within a factor of two of the printed plan", "--workers 1, then 8; nvidia-smi dmon while it runs"),
     Step("cifar10", 420, ("run", "--suite", "cifar10", *CIFAR10), "within a factor of two of the printed plan",
         "the data set comes from the hub, or from --data; else as for quick"),
     Step("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS),
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
+    Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
+        "32 % of a training run (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
+        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays"),
+    Step("training", 300, time_training_from_file, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
+        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory"),
+    Step("modes", 180, ("doctor", "--suite", WHOLE), "uncompiled 4,300 images/s (plan)",
+        "roarbench doctor --suite NAME --store DIR for your suite; report what it found"),
 )  # fmt: skip
-_SHOWN = ("time about", "together about", "! ")  # beginnings of the printed lines that the report repeats
+_SHOWN = ("time about", "! ", "ok training")  # beginnings of the printed lines that the report repeats
 
 
 def run_step(step: Step, store: Path) -> tuple[str, float]:
     """Run a step in its own process; return its result or a description of its failure, and its seconds."""
-    program = sys.executable if step.command is TESTS else str(Path(sys.executable).with_name("roarbench"))
+    if callable(step.command):
+        words = [sys.executable, __file__, "--step", step.name, "--out", str(store)]
+    else:
+        program = sys.executable if step.command is TESTS else str(Path(sys.executable).with_name("roarbench"))
+        words = [program, *step.command]
     environment = os.environ | {"ROARBENCH_STORE": str(store), "ROARBENCH_DB": ""}  # the store's own database
     environment["COLUMNS"] = "1000"  # tables are not wrapped, so that the report has whole lines
     start = time.monotonic()
     try:
         done = subprocess.run(
-            [program, *step.command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=step.limit,
-            env=environment,
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=step.limit, env=environment
         )
     except subprocess.TimeoutExpired as error:
         code, printed = None, error.stdout or b""
@@ -88,10 +248,16 @@ def write_report(results: list[tuple[Step, str, float]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    measurements = {step.name: step.command for step in STEPS if callable(step.command)}
+    parser.add_argument("--step", choices=measurements)
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))
-    out = parser.parse_args().out
+    arguments = parser.parse_args()
+    out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    if choose_device().type != "cuda":
+    if arguments.step:
+        print(measurements[arguments.step](out))
+        return
+    if not GPU:
         sys.exit("torch finds no GPU on this machine; `roarbench doctor` explains why")
     results: list[tuple[Step, str, float]] = []
     for step in STEPS:

@@ -109,7 +109,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     explained = _count_affordable_images(EXPLAIN * flops, min(SHARD, choose_map_batch_size(suite, 1)), device)
     n = max(batch, explained)
-    inputs = _draw_random_degraded_images(record.shape, n, device)
+    inputs = draw_random_degraded_images(record.shape, n, device)
     generator, norm = torch.Generator().manual_seed(0), _make_fixed_normalisation(record)
     model = build_suite_network(suite, generator).to(device)
     labels = torch.randint(record.classes, (n,), generator=generator)
@@ -225,7 +225,7 @@ def _time_training(recipe: Recipe, model: nn.Module, record: DatasetRecord, flop
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    inputs, seconds = _draw_random_degraded_images(record.shape, images, device), 0.0
+    inputs, seconds = draw_random_degraded_images(record.shape, images, device), 0.0
     training = Training(model, inputs, labels, _make_fixed_normalisation(record), short, 0)
     clock = choose_processor_or_gpu_clock(device)
     with use_exact_float32(benchmark=True):
@@ -253,7 +253,7 @@ def _refuse_too_large_recipes(suite: SuiteSpec, work: Work) -> None:
     for name in dict.fromkeys(recipes):
         recipe = find_recipe(name)
         batch = compute_micro_batch_size(recipe, work.train)
-        inputs = _draw_random_degraded_images(record.shape, batch, choose_device())
+        inputs = draw_random_degraded_images(record.shape, batch, choose_device())
         model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(choose_device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
@@ -277,7 +277,7 @@ def _measure_seconds(call: Callable[[], object]) -> float:
     return clock() - start
 
 
-def _draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
+def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
     """Draw n random images of shape (c, h, w), with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *shape), dtype=torch.uint8, generator=generator)

@@ -203,13 +203,13 @@ def test_plan_for_h100_is_within_factor_two_of_measured_time(data, ensembles, tr
 
 
 def test_plan_lists_steps_from_full_to_short_suite():
-    """The numbers are those of docs/gpu.md."""
     suite = find_builtin_suite("imagenet")
     plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, list_planned_runs(suite)), workers=2)
+    steps = plan.steps_from_full_suite
+    assert [step.trainings for step in steps] == [1010, 1010, 1006, 506, 203, 123, 87]
+    assert [round(step.days, 1) for step in steps] == [477.4, 67.0, 55.5, 29.4, 13.7, 9.5, 7.6]
     page = (ROOT / "docs/gpu.md").read_text()
-    assert len(steps := plan.steps_from_full_suite) == 7
-    for step in steps:
-        assert f"| {step.trainings:,} | {step.days:.1f} |" in page, step
+    assert all(f"{step.trainings:,} training runs, {step.days:.1f} days" in page for step in (steps[0], steps[-1]))
     assert steps[-1].days * 86400 == pytest.approx(plan.estimate_wall_seconds(plan.estimates[-1]))
     assert plan.format_text().splitlines()[-1].split() == [
         "14",
