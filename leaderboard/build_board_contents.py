@@ -11,9 +11,15 @@ from roarbench.analysis.suite_results import VOID, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
+from roarbench.report.notes_and_doubts import (
+    CHANGED_CODE,
+    LONGEST_SENTENCE,
+    RUN_ELSEWHERE,
+    Doubt,
+    list_row_doubts,
+    write_all_notes,
+)
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import write_all_notes
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order

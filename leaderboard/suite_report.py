@@ -20,10 +20,9 @@ from roarbench.common.text import capitalize, fit_on_one_line, format_count, for
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
 from roarbench.plan.fill_names import find_displayed_fill_name
-from roarbench.report.repeat_commands import list_report_commands
-from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.report.descriptions_and_commands import collect_papers_and_settings, list_report_commands
+from roarbench.report.notes_and_doubts import write_all_notes
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_notes import write_all_notes
 from roarbench.store.run_result import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -24,8 +24,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR, describe_levels
-from roarbench.report.repeat_commands import make_repeat_command
-from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.report.descriptions_and_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet

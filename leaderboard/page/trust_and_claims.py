@@ -13,7 +13,7 @@ from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.claim_table import list_claims_with_findings
+from roarbench.report.paper_claims import list_claims_with_findings
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 

@@ -11,8 +11,8 @@ from roarbench.analysis.collect_results import (
     collect_results_of_all_versions,
     drop_unrun_submissions,
 )
+from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.result_versions import list_image_sources
-from roarbench.analysis.row_consistency import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import (
     CallerError,

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.networks_at_chance import describe_at_chance, describe_chance, describe_reference_accuracy
-from roarbench.analysis.row_consistency import (
+from roarbench.analysis.result_checks import (
     UnrankedRow,
+    describe_at_chance,
+    describe_chance,
+    describe_reference_accuracy,
     explain_inconsistency,
     find_provenance_differences,
     find_usual_weights,

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_chance
+from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.inputs import warn_caller
 from roarbench.common.errors import CallerError
 from roarbench.common.text import list_some

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.collect_results import keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_store_for_reading
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
-from roarbench.analysis.shared_levels import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions

@@ -26,7 +26,7 @@ from roarbench.common.text import format_count
 from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
-    from roarbench.analysis.row_consistency import UnrankedRow
+    from roarbench.analysis.result_checks import UnrankedRow
     from roarbench.execution.job_context import JobContext
     from roarbench.store.export_and_import import Conflict, ImportOutcome
     from roarbench.store.rankings import Rankings

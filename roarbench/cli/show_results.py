@@ -155,7 +155,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     loaded = source.load(suite) if suite else None
     from roarbench.analysis.bootstrap_draws import SuiteDraws
     from roarbench.analysis.load_results import load_suite_results
-    from roarbench.report import claim_table
+    from roarbench.report.paper_claims import format_claims, list_claims_with_findings, make_results_title
     from roarbench.report.table import find_default_unit
 
     if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
@@ -166,9 +166,9 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     if suite_results:
         _require_rows(suite_results, "claims")
     draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = claim_table.list_claims_with_findings(draws)
-    title = claim_table.make_results_title(draws) if draws else ""
-    out.print(wrap_lines(claim_table.format_claims(records, title), out.width), soft_wrap=True)
+    records = list_claims_with_findings(draws)
+    title = make_results_title(draws) if draws else ""
+    out.print(wrap_lines(format_claims(records, title), out.width), soft_wrap=True)
     if suite_results:
         print_other_results(suite_results, "claims")
 

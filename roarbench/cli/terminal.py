@@ -91,7 +91,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
     """Print a table as wide as the terminal; `notes` adds all notes instead of three lines."""
     from roarbench.report.combined_table import CombinedTable, format_text, render
-    from roarbench.report.table_notes import suggest_diagnose
+    from roarbench.report.notes_and_doubts import suggest_diagnose
 
     if format != "text":
         print(render(table, format, notes), file=out.file)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.analysis.networks_at_chance import compute_largest_class_share, describe_chance, is_at_or_near_chance
+from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_or_near_chance
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.networks_at_chance import NEAR_CHANCE, compute_largest_class_share
+from roarbench.analysis.result_checks import NEAR_CHANCE, compute_largest_class_share
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
 from roarbench.common.enums import Split

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.load_results import LIST_RUNS, find_run_key
-from roarbench.analysis.row_consistency import UnrankedRow
+from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.identity import make_json_record

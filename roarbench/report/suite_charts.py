@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, Chart, PanelCurve, XLabel
+from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope
 from roarbench.stats.bootstrap_intervals import Estimate

@@ -20,9 +20,9 @@ from roarbench.common.text import (
     format_signed,
 )
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED

@@ -8,15 +8,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.paper_claims import CLAIMS, ClaimFinding, Curve, read_hooker2019
-from roarbench.analysis.shared_levels import keep_most_shared_levels
+from roarbench.analysis.collect_results import keep_most_shared_levels
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.estimators.catalogue import PAPER_IDS, find_estimator
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import LERF, MATCHED, MORF, OWN_NETWORK, ROAR, Protocol
-from roarbench.report.claim_table import compute_accuracy_tables, list_claims_with_findings
+from roarbench.report.paper_claims import (
+    CLAIMS,
+    ClaimFinding,
+    Curve,
+    compute_accuracy_tables,
+    list_claims_with_findings,
+    read_hooker2019,
+)
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Sample
 from studies.page import make_parser, write_tables

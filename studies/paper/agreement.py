@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from roarbench.analysis.paper_claims import read_hooker2019
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
+from roarbench.report.paper_claims import read_hooker2019
 from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.bootstrap_intervals import Estimate, Sample

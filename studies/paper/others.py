@@ -13,11 +13,10 @@ from pathlib import Path
 
 from scipy.stats import kendalltau
 
-from roarbench.analysis.paper_claims import Curve
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.plan.protocols import DIFFROAR
-from roarbench.report.claim_table import compute_accuracy_tables
+from roarbench.report.paper_claims import Curve, compute_accuracy_tables
 from studies.paper.published import HIGH, DataSet, format_accuracy
 
 FILE = Path(__file__).with_name("cifar10_of_others.csv")

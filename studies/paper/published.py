@@ -9,7 +9,6 @@ from typing import NamedTuple
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import add_stored_estimators, collect_results
 from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
-from roarbench.analysis.paper_claims import Curve
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
@@ -29,6 +28,7 @@ from roarbench.plan.protocols import (
     Protocol,
 )
 from roarbench.plan.suites import find_builtin_suite
+from roarbench.report.paper_claims import Curve
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain

@@ -12,8 +12,8 @@ import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.networks_at_chance import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
+from roarbench.analysis.result_checks import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -22,7 +22,7 @@ from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
-from roarbench.report.claim_table import compute_accuracy_tables
+from roarbench.report.paper_claims import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render

@@ -23,8 +23,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.report.repeat_commands import make_repeat_command
-from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.report.descriptions_and_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import open_views

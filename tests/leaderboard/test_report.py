@@ -25,8 +25,7 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.repeat_commands import list_report_commands
-from roarbench.report.suite_and_estimator_descriptions import collect_papers_and_settings
+from roarbench.report.descriptions_and_commands import collect_papers_and_settings, list_report_commands
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission

@@ -13,8 +13,8 @@ from roarbench.plan.protocols import PROTOCOLS, adapt_text_to_data
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.combined_table import make_combined_table
+from roarbench.report.notes_and_doubts import summarize_notes
 from roarbench.report.suite_charts import make_chart
-from roarbench.report.table_notes import summarize_notes
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import render_words

@@ -8,10 +8,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.paper_claims import read_published_curves
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
+from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.suite_charts import make_chart
 from tests.helpers.made_up_results import LEVELS, MAIN, make_suite_results, make_table
 from tests.helpers.store_rows import remove_rows

@@ -12,10 +12,10 @@ from roarbench.common.errors import CallerError
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, ROAR, find_protocol
 from roarbench.plan.suite import Block
+from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
-from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations import replace_validation_findings

@@ -18,10 +18,10 @@ from roarbench.common.text import format_interval
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suites import RESULTS
+from roarbench.report.notes_and_doubts import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.report.table_formats import format_html, format_text, list_columns, render, wrap_columns
-from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.rank_intervals import RankInterval
