@@ -164,7 +164,7 @@ def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) 
 def run_info(key: _Key, store: StoreDir = STORE, db: Db = "", format: ReportFormat = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load_results import find_run_key, open_store_for_reading
-    from roarbench.report.status import format_run, make_run_record
+    from roarbench.report.run_details import format_run, make_run_record
 
     with open_store_for_reading(store, db) as results:
         record = make_run_record(results, store, find_run_key(results, key))
@@ -182,7 +182,7 @@ def archive(
     if not why.strip():
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.report.status import count_runs_by_suite, find_named_runs
+    from roarbench.report.run_details import count_runs_by_suite, find_named_runs
     from roarbench.store.archive_rows import archive_rows
 
     with open_store_for_writing(store, db) as results:

@@ -1,42 +1,25 @@
-"""Report the state of the runs of a suite: counts, workers, failures, the list of runs, and the details of one run."""
+"""Report the state of the runs of a suite: counts, workers, failures, and the list of runs."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from itertools import product
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.load_results import LIST_RUNS, find_run_key
 from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, format_count, format_duration, list_some
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
-from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, find_protocol_name, list_planned_runs
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
-from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.store.archive_rows import (
-    ArchivedRow,
-    list_keys_of_estimator_and_twins,
-    list_submission_ids_with_rows,
-    read_archived_rows,
-)
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.leases import Lease
-from roarbench.store.rankings import RankingsStore
-from roarbench.store.results import ResultsStore, read_origins, read_reproductions
-from roarbench.store.run_result import RunResult
-from roarbench.store.user_files import list_all_suites
-from roarbench.store.workspace import Workspace
+from roarbench.store.results import ResultsStore
 from roarbench.submissions.limits_and_faults import SubmissionFault
 
 _KEY_DIGITS = 12  # hex digits of a key in a list; among a million runs, two keys are equal with probability 1/500
@@ -250,161 +233,3 @@ def format_runs(records: Iterable[dict[str, Any]]) -> str:
         f"{row['unit']} seed {row['seed']}" + (f": {row['reason']}" if row["reason"] else "")
         for row in records
     )
-
-
-class NamedRuns(NamedTuple):
-    """Runs that a user named: their keys, a description, and whether the runs belong to no submission."""
-
-    keys: list[str]
-    description: str
-    built_in: bool
-
-
-def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
-    """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
-    if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
-        name = _complete_estimator_id(store, name)
-        built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator_and_twins(store.database, name)
-        if not keys:
-            raise CallerError(f"this store has no results of {name}", LIST_RUNS)
-        return NamedRuns(keys, name, built_in)
-    run = read_run(store, key := find_run_key(store, name))
-    estimator = run.cell.estimator_record
-    built_in = estimator is None or not estimator.submitted
-    return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)), built_in)
-
-
-def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:
-    """Count the runs with these keys by suite and number of images: `quick v7, 40 images: 53 runs; …`.
-
-    A run that several suites have is counted once, for the suite of whose runs the largest share is stored.
-    """
-    stored, failed = store.read_results(keys), store.failures.read_history(keys)
-    runs = [result.run for result in stored.values()]
-    runs += [history[-1].run for key, history in failed.items() if key not in stored]
-    left, counts = {run.key for run in runs}, []
-    for title, found in _group_keys_by_suite(store, runs):
-        counts += [f"{title}: {format_count(len(found & left), 'run')}"] if found & left else []
-        left -= found
-    counts += [f"other: {format_count(len(left), 'run')}"] if left else []
-    return "; ".join(counts)
-
-
-def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tuple[str, set[str]]]:
-    """Return suites with numbers of images, and the keys of the runs that they can have; largest shares first."""
-    groups, planned_counts = defaultdict[str, set[str]](set), dict[str, int]()
-    names, networks = {run.cell.estimator for run in runs}, {(run.cell.dataset, run.cell.model) for run in runs}
-    suites = [suite for suite in list_all_suites(store.database) if (suite.dataset, suite.model) in networks]
-    for suite, given in product(suites, {run.given for run in runs}):
-        plan = set_explained_weights(add_estimators_with_twins(suite, names - {CLEAN}), given)
-        cells = [planned.cell for planned in list_planned_runs(plan) if planned.cell.estimator in names]
-        distinct_cells = set(cells)
-        for run in (run for run in runs if run.cell in distinct_cells):
-            repeated = replace(plan, replication=run.seed // SEEDS_PER_REPLICATION)
-            if build_run(repeated, PlannedRun(run.cell, run.seed), run.data, run.limit) == run:
-                groups[title := f"{suite.title}, {run.limit:,} images" if run.limit else suite.title].add(run.key)
-                planned_counts[title] = len(cells)
-    sizes = {title: (min(len(keys) / planned_counts[title], 1), len(keys)) for title, keys in groups.items()}
-    return sorted(groups.items(), key=lambda item: sizes[item[0]], reverse=True)
-
-
-def _complete_estimator_id(store: ResultsStore, name: str) -> str:
-    ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
-    if len(ids) > 1 and name not in ids:
-        raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")
-    if len(ids) == 1:
-        return ids[0]
-    return find_estimator(name, () if ids else list_submission_ids_with_rows(store.database, "")).id
-
-
-def read_run(store: ResultsStore, key: str) -> Run:
-    """Return the run with a key, whether it is done, failed or archived."""
-    if stored := store.read_results([key]).get(key):
-        return stored.run
-    failed = store.failures.read_history([key]).get(key)
-    return failed[-1].run if failed else read_archived_rows(store.database, [key])[-1].run
-
-
-def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """Return everything that is stored about a run, for JSON."""
-    result, failures = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
-    run = read_run(store, key)
-    return {
-        "key": key,
-        "run": describe_run(PlannedRun(run.cell, run.seed)),
-        "state": "done" if result else _describe_unfinished_state(store, key, bool(failures)),
-        "record": make_json_record(run),
-        "outcome": _make_outcome_record(result) if result else None,
-        "origin": read_origins(store.database, [key])[key] if result else None,
-        "reproductions": [
-            {"created": created.isoformat(), "verdict": verdict, "correct": correct}
-            for created, verdict, correct in read_reproductions(store.database, key)
-        ],
-        "provenance": _make_provenance_record(result) if result else None,
-        "rankings": _make_rankings_record(result, folder) if result else None,
-        "failures": [
-            {"created": failure.created.isoformat(), "reason": failure.reason, "code": failure.code_version}
-            for failure in failures
-        ],
-        "forgotten": list(map(_make_archived_record, read_archived_rows(store.database, [key]))),
-    }
-
-
-def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> str:
-    """Return the state of a run without a result; a failed run that will be tried again counts as missing."""
-    if key in {lease.key for lease in store.list_leases()}:
-        return "running"
-    if store.failures.find_stop_reasons([key]):
-        return "failed"
-    return "missing" if failed else "forgotten"
-
-
-def _make_outcome_record(result: RunResult) -> dict[str, Any]:
-    counts = {"correct": result.correct, "total": result.total, "accuracy": result.correct / result.total}
-    values = {name: getattr(result, name) for name in ("loss", "smoothness", "seconds")}
-    return counts | values | {"created": result.created.isoformat()}
-
-
-def _make_provenance_record(result: RunResult) -> dict[str, Any]:
-    origin = result.provenance
-    return {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
-
-
-def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
-    paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
-    checksums = {"checksum": result.rankings or None, "weights": result.weights or None}
-    return checksums | {"folders": list(map(str, paths))}
-
-
-def _make_archived_record(row: ArchivedRow) -> dict[str, str]:
-    if row.kind == "result":
-        content = f"result, {row.row['correct']} of {row.row['total']} correct"
-    else:
-        content = f"failure, {row.row['reason']}"
-    return {"created": row.created.isoformat(), "what": content, "reason": row.reason, "who": row.who}
-
-
-def format_run(record: dict[str, Any]) -> str:
-    """Format the record of `make_run_record` for a terminal, one line per value."""
-    lines = [record["run"], *_format_pairs({name: record[name] for name in ("key", "state", "origin") if record[name]})]
-    for part in ("outcome", "rankings", "provenance", "record"):
-        if record[part]:
-            lines += [part, *_format_pairs(record[part])]
-    for part in ("reproductions", "failures", "forgotten"):
-        lines += [part] * bool(record[part])
-        for note in record[part]:
-            values = "; ".join(str(value) for name, value in note.items() if name != "created")
-            lines.append(f"  {note['created'][:19]}  {values}")
-    return "\n".join(lines)
-
-
-def _format_pairs(values: dict[str, Any], indent: str = "  ") -> list[str]:
-    lines = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            lines += [f"{indent}{name}", *_format_pairs(value, indent + "  ")]
-        elif isinstance(value, list):
-            lines += [f"{indent}{name:<12} {' '.join(value) or 'not in this store'}"]
-        else:
-            lines += [f"{indent}{name:<12} {MISSING if value is None else value}"]
-    return lines
