@@ -24,13 +24,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.common.device_settings import choose_device, choose_processor_or_gpu_clock, name_device
+from roarbench.common.device_settings import (
+    choose_device,
+    choose_processor_or_gpu_clock,
+    name_device,
+    use_exact_float32,
+)
 from roarbench.common.enums import Unit
-from roarbench.common.process_settings import use_exact_float32
 from roarbench.common.text import format_duration, format_markdown_table
 from roarbench.compute.degraded_images import Inputs, StreamedImages
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training
 from roarbench.execution.rate_measurement import draw_random_degraded_images

@@ -21,7 +21,7 @@ from roarbench.compute.augment import find_largest_shift
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.ranking import Layout, count_removed, find_removed_bits
 from roarbench.compute.recipe import Recipe, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit, group_by_weight_decay

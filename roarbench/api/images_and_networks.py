@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
-from roarbench.compute.normalisation import normalise
+from roarbench.compute.prediction import normalise
 from roarbench.execution.job_context import JobContext, ReferenceModel
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, decode_image
-from roarbench.datasets.high_depth_values import FEW_BITS, is_high_depth_grey
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, is_high_depth_grey
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
 from roarbench.plan.data_section import read_published_preprocessing
 

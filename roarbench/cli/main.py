@@ -23,7 +23,7 @@ from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
 from roarbench.common.errors import CallerError, RunError
-from roarbench.common.logs import format_json_line
+from roarbench.common.process_settings import format_json_line
 from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]

@@ -14,7 +14,7 @@ from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results
-from roarbench.common.logs import log_json_lines_to
+from roarbench.common.process_settings import log_json_lines_to
 from roarbench.common.text import blank_control_characters
 
 if TYPE_CHECKING:

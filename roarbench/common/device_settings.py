@@ -1,16 +1,19 @@
-"""Choose a device and its precision, measure its memory, and recognise its failures."""
+"""Choose a device and its precision, compute exact float32, measure the memory, and recognise failures of a GPU."""
 
 import errno
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
+from roarbench.common.process_settings import restore_after_last_exit
 from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
@@ -120,6 +123,55 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_avx512_bf16_supported())
+
+
+@restore_after_last_exit
+@contextmanager
+def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
+    """Compute float32 without TF32 in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest.
+
+    By default, cuDNN rounds to TF32, and the rounding of matrix products depends on settings of the caller's program.
+    TF32 and unrepeatable sums move features across removal thresholds (docs/decisions/0016). `Precision.BF16` is not
+    affected.
+    """
+    before = _read_float32_settings()
+    _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
+    try:
+        yield
+    finally:
+        _set_float32_settings(before)
+
+
+class _Float32(NamedTuple):
+    """torch's settings for float32: two older settings, and the newer setting `fp32_precision` of each backend."""
+
+    cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
+    products: str  # argument of `torch.set_float32_matmul_precision`
+    parts: tuple[str, ...]  # `fp32_precision` of each backend in `_list_float32_backends`
+
+
+def _list_float32_backends() -> list[Any]:
+    backends: Any = torch.backends
+    cudnn, mkldnn = backends.cudnn, backends.mkldnn
+    return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
+
+
+def _read_float32_settings() -> _Float32:
+    flags, tf32, products = torch.backends.cudnn, True, "highest"
+    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
+        tf32 = flags.allow_tf32
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+    parts = tuple(part.fp32_precision for part in _list_float32_backends())
+    return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
+
+
+def _set_float32_settings(settings: _Float32) -> None:
+    flags = torch.backends.cudnn
+    flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
+    torch.set_float32_matmul_precision(settings.products)
+    for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
+        part.fp32_precision = precision
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from roarbench.common.device_settings import is_gpu_dead, is_machine_failure
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.logs import set_log_fields
-from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.process_settings import convert_exit_to_error, set_log_fields
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # a worker that has failed this many jobs in a row is not used any more

@@ -25,13 +25,13 @@ from typing import NamedTuple
 from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import MachineError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
-from roarbench.common.logs import write_worker_log
 from roarbench.common.process_settings import (
     disable_slow_avx512_sorts,
+    exit_at_once_on_sigterm,
     keep_freed_cpu_memory,
     limit_compiler_threads,
+    write_worker_log,
 )
-from roarbench.common.stopping import exit_at_once_on_sigterm
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
 STILL = 120.0  # a worker is replaced after this many seconds without a sign of life

@@ -1,25 +1,118 @@
-"""Change settings of the whole process: rounding of float32, threads of the compiler, sorts, and memory of malloc."""
+"""Settings of a whole process: its end on SIGTERM, its log, compiler threads, sorts, and memory. No torch."""
 
 import ctypes
+import json
+import logging
 import os
 import re
+import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
 from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple, ParamSpec
+from types import FrameType
+from typing import ParamSpec
 
-import torch
-
+ENDED = 128 + signal.SIGTERM  # exit code that shells report for a process ended by SIGTERM
+_stop_requested = threading.Event()
+is_stop_requested = _stop_requested.is_set  # a function that returns whether SIGTERM has arrived
+_busy = threading.Event()
+_process_fields: dict[str, object] = {}  # fields of every log line that this process writes now, such as the job's name
 _P = ParamSpec("_P")
 _MALLOC_OPTIONS = {  # glibc's mallopt options by number in malloc.h, values in bytes
     -3: 2**31 - 1,  # mmap threshold: malloc returns the memory of larger tensors as soon as they are freed
     -1: 2**31 - 1,  # trim threshold: malloc returns free memory at the end of the heap only above this size
     -2: 2**26,  # top pad: malloc requests this many additional bytes whenever the heap grows
 }
+
+
+def exit_at_once_on_sigterm() -> None:
+    """End this process on SIGTERM from now on, except inside `defer_sigterm_until_checked`."""
+    signal.signal(signal.SIGTERM, _exit_unless_deferred)
+
+
+def _exit_unless_deferred(number: int, frame: FrameType | None) -> None:
+    _stop_requested.set()
+    if not _busy.is_set():
+        os._exit(ENDED)
+
+
+@contextmanager
+def convert_exit_to_error() -> Iterator[None]:
+    """Turn `sys.exit` in a user's code into an ordinary error, except if the exit was requested by SIGTERM."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code == ENDED:
+            raise
+        raise RuntimeError(f"sys.exit({error.code!r}) was called") from error
+
+
+@contextmanager
+def keep_sigterm_handler() -> Iterator[None]:
+    """Restore this process's SIGTERM handler after the block, because a library's handler changes the exit code."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def defer_sigterm_until_checked() -> Iterator[None]:
+    """Defer SIGTERM in this block, which must check `is_stop_requested` often and raise SystemExit itself."""
+    _busy.set()
+    try:
+        yield
+    finally:
+        _busy.clear()
+
+
+class JsonLines(logging.Formatter):
+    """A formatter that writes each log record as a line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record with its time in UTC, level, message, fields, and its traceback if there is one."""
+        fields = {**_process_fields, **getattr(record, "fields", {})}
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return format_json_line(record.levelname.lower(), record.getMessage(), fields, record.created)
+
+
+def format_json_line(level: str, message: str, fields: dict[str, object], timestamp: float) -> str:
+    """Format a log line, without a line break at its end; `timestamp` is in seconds since the start of 1970."""
+    time = datetime.fromtimestamp(timestamp, UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": time, "level": level, "message": message, **fields})
+
+
+def log_json_lines_to(handler: logging.Handler) -> None:
+    """Send this process's log messages and its libraries' warnings to a handler, as JSON lines."""
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("roarbench").setLevel(logging.INFO)
+    logging.captureWarnings(True)
+
+
+def write_worker_log(folder: Path) -> None:
+    """Write this worker's log as JSON lines to its own file in a folder."""
+    log_json_lines_to(logging.FileHandler(folder / f"{socket.gethostname()}-{os.getpid()}.jsonl", encoding="utf-8"))
+
+
+@contextmanager
+def set_log_fields(**fields: object) -> Iterator[None]:
+    """Add these fields to all log lines that this process writes in this block."""
+    _process_fields.update(fields)
+    try:
+        yield
+    finally:
+        _process_fields.clear()
 
 
 def restore_after_last_exit(
@@ -29,7 +122,7 @@ def restore_after_last_exit(
 
     The setting that was found first is restored when the last of the overlapping blocks is left.
     """
-    lock, entered = Lock(), list[list[AbstractContextManager[object]]]()
+    lock, entered = threading.Lock(), list[list[AbstractContextManager[object]]]()
 
     @wraps(change)
     @contextmanager
@@ -50,55 +143,6 @@ def restore_after_last_exit(
                 del entered[later - 1]
 
     return enter
-
-
-@restore_after_last_exit
-@contextmanager
-def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
-    """Compute float32 without TF32 in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest.
-
-    By default, cuDNN rounds to TF32, and the rounding of matrix products depends on settings of the caller's program.
-    TF32 and unrepeatable sums move features across removal thresholds (docs/decisions/0016). `Precision.BF16` is not
-    affected.
-    """
-    before = _read_float32_settings()
-    _set_float32_settings(_Float32((True, benchmark, not benchmark, False), "highest", ("ieee",) * len(before.parts)))
-    try:
-        yield
-    finally:
-        _set_float32_settings(before)
-
-
-class _Float32(NamedTuple):
-    """torch's settings for float32: two older settings, and the newer setting `fp32_precision` of each backend."""
-
-    cudnn: tuple[bool, bool, bool, bool]  # enabled, benchmark, deterministic, allow_tf32
-    products: str  # argument of `torch.set_float32_matmul_precision`
-    parts: tuple[str, ...]  # `fp32_precision` of each backend in `_list_float32_backends`
-
-
-def _list_float32_backends() -> list[Any]:
-    backends: Any = torch.backends
-    cudnn, mkldnn = backends.cudnn, backends.mkldnn
-    return [cudnn.conv, cudnn.rnn, backends.cuda.matmul, mkldnn.conv, mkldnn.matmul]
-
-
-def _read_float32_settings() -> _Float32:
-    flags, tf32, products = torch.backends.cudnn, True, "highest"
-    with suppress(RuntimeError):  # torch refuses to read the older settings if the program has set newer ones
-        tf32 = flags.allow_tf32
-    with suppress(RuntimeError):
-        products = torch.get_float32_matmul_precision()
-    parts = tuple(part.fp32_precision for part in _list_float32_backends())
-    return _Float32((flags.enabled, flags.benchmark, flags.deterministic, tf32), products, parts)
-
-
-def _set_float32_settings(settings: _Float32) -> None:
-    flags = torch.backends.cudnn
-    flags.enabled, flags.benchmark, flags.deterministic, flags.allow_tf32 = settings.cudnn
-    torch.set_float32_matmul_precision(settings.products)
-    for part, precision in zip(_list_float32_backends(), settings.parts, strict=True):
-        part.fp32_precision = precision
 
 
 def limit_compiler_threads(processes: int) -> None:

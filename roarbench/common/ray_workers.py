@@ -19,9 +19,7 @@ import torch
 from roarbench.common.device_settings import COMPILING, SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
-from roarbench.common.logs import write_worker_log
-from roarbench.common.process_settings import limit_compiler_threads
-from roarbench.common.stopping import keep_sigterm_handler
+from roarbench.common.process_settings import keep_sigterm_handler, limit_compiler_threads, write_worker_log
 from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers

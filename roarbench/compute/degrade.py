@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from roarbench.common.device_settings import send_to_device
+from roarbench.common.device_settings import send_to_device, use_exact_float32
 from roarbench.common.enums import Unit
-from roarbench.common.process_settings import use_exact_float32
 from roarbench.estimators.map_input import blur
 from roarbench.estimators.random_draws import draw_fill_noise
 

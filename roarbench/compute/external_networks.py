@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError, UnknownName
-from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
 

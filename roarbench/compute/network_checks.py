@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import CallerError
-from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, describe_type
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 

@@ -20,10 +20,10 @@ from roarbench.common.device_settings import (
     find_device,
     is_machine_failure,
     is_out_of_memory,
+    use_exact_float32,
 )
 from roarbench.common.errors import Diverged, NoRoom
-from roarbench.common.process_settings import use_exact_float32
-from roarbench.common.stopping import ENDED, defer_sigterm_until_checked, is_stop_requested
+from roarbench.common.process_settings import ENDED, defer_sigterm_until_checked, is_stop_requested
 from roarbench.common.text import format_bytes
 from roarbench.compute.degraded_images import Inputs
 from roarbench.compute.gpu_training import (
@@ -34,8 +34,8 @@ from roarbench.compute.gpu_training import (
     record_compiler_failure,
     unwrap_compiler_error,
 )
-from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.onednn_workaround import CorrectedGradients
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Optimiser, Recipe, compute_learning_rate, find_side_share
 from roarbench.compute.training_batches import TrainingBatches
 

@@ -19,7 +19,7 @@ from roarbench.common.device_settings import can_use_bf16, count_available_gpu_b
 from roarbench.compute.augment import augment, draw_augmentation, find_largest_shift, shrink_images
 from roarbench.compute.degrade import take_rows
 from roarbench.compute.degraded_images import MEMORY_SHARE, FixedInputs, Inputs, Streamed
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation, Recipe, compute_image_side
 
 INPUTS_PER_PART = 32  # inputs that are prepared together; their intermediate arrays fit in the cache of a core

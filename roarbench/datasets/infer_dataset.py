@@ -20,27 +20,29 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, list_some, name_item
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
-from roarbench.datasets.decode_image import find_image_damage_and_bits, refuse_many_damaged_images
+from roarbench.datasets.decode_image import (
+    find_image_damage_and_bits,
+    is_high_depth_grey,
+    refuse_many_damaged_images,
+    round_up_depth,
+)
 from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
-from roarbench.datasets.high_depth_values import is_high_depth_grey, round_up_depth
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
     TABLE_SUFFIXES,
     count_missing_by_feature,
-    describe_stray_text_by_column,
-    extract_features_and_labels,
-    find_label_column,
-    find_row_number_columns,
-    read_table,
-)
-from roarbench.datasets.tabular_data_warnings import (
     describe_alike_classes,
     describe_classes,
     describe_repeated_rows,
+    describe_stray_text_by_column,
+    extract_features_and_labels,
     find_constant_columns,
     find_id_columns,
+    find_label_column,
+    find_row_number_columns,
+    read_table,
 )
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts, add_counts_of_table
 

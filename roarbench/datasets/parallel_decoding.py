@@ -28,8 +28,7 @@ from roarbench.common.files import convert_write_errors
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, DecodedImage, decode_image, refuse_many_damaged_images
-from roarbench.datasets.high_depth_values import check_depth
+from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_many_damaged_images
 from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error

@@ -2,10 +2,12 @@
 
 The store holds bytes, so each column is quantised to 256 steps between the 1st and the 99th percentile of the training
 rows, and values outside of these percentiles are clipped. The fill `mean` is the mean step over the training rows.
+The functions at the end describe what may be wrong with a user's table, such as ids and rows that are in both splits.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from roarbench.common.enums import Split
 from roarbench.common.errors import DataError, UnknownName
-from roarbench.common.text import format_count
+from roarbench.common.text import format_count, format_percent_number, list_some
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.parquet_files import has_text_type, refuse_lfs_pointer
+from roarbench.datasets.select_images import Labels, select_rows_of_split
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv")
 TABLE_SUFFIXES = (".parquet", *CSV_SUFFIXES)
@@ -29,6 +33,7 @@ _HEAD_BYTES = 2**20  # read to find the first two lines
 _QUOTED = re.compile(rb'"[^"]*"')
 _INTEGER_OR_DECIMAL_COMMA = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+_LISTED_CLASSES = 10
 _MIN_ROWS_PER_CLASS = 2  # one for training and one for testing
 # common names of the class column, also in parquet files of images
 LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
@@ -239,3 +244,53 @@ def _can_be_class_column(column: pa.ChunkedArray) -> bool:
         return False
     counts = pc.value_counts(column).field("counts").to_pylist()
     return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= _MIN_ROWS_PER_CLASS
+
+
+def find_constant_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
+    """Return the columns of numbers that have the same value in all rows."""
+    return [name for name in names if pc.count_distinct(_convert_to_floats(table[name])).as_py() == 1]
+
+
+def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
+    """Return the columns with a different whole number in every row, repeated rows counted once.
+
+    Tables in which more than half of the rows are repeated have none: there, any column may differ between the others.
+    """
+    columns = {name: _convert_to_floats(table[name]) for name in names}
+    different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
+    if 2 * different_rows < table.num_rows:
+        return []
+    whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
+    return [name for name, column in whole.items() if pc.count_distinct(column).as_py() == different_rows]
+
+
+def _convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.cast(column, pa.float64(), safe=False)
+
+
+def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
+    """Yield a warning for each group of classes whose names differ only in case or surrounding spaces."""
+    alike = defaultdict[str, list[str]](list)
+    for name in dict.fromkeys(names):
+        alike[name.strip().casefold()].append(f"'{name}'")
+    for group in alike.values():
+        if len(group) > 1:
+            yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
+
+
+def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
+    """Yield the classes of a column with their shares, the largest first, and warnings of names that are alike."""
+    counts = pc.value_counts(pc.cast(table[label], pa.string())).to_pylist()
+    ordered = sorted(counts, key=lambda row: -row["counts"])
+    shares = [f"'{row['values']}' {format_percent_number(row['counts'] / table.num_rows)}%" for row in ordered]
+    yield f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
+    yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
+
+
+def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
+    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
+    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
+    train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
+    repeated = int(np.isin(test, train).sum())
+    seen = f"{repeated} of {len(test)} test rows have the same features as a training row"
+    return seen if repeated else ""

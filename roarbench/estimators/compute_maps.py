@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
+from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory, use_exact_float32
 from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
-from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit, use_exact_float32
+from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit
 from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
 from roarbench.estimators.map_input import Batch, MapInput, blur
 from roarbench.estimators.network_copies import convert_precision

@@ -7,7 +7,7 @@ from torch import nn
 
 from roarbench.common.enums import Split, Unit
 from roarbench.compute.networks import set_batch_norm_scales_to_one
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator

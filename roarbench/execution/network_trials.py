@@ -15,12 +15,11 @@ from roarbench.analysis.result_checks import compute_largest_class_share, descri
 from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.stopping import convert_exit_to_error
+from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error, fit_on_one_line, name_item
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
-from roarbench.compute.normalisation import Normalisation
-from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
+from roarbench.compute.prediction import Normalisation, choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset

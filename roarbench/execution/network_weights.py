@@ -24,7 +24,7 @@ from roarbench.common.files import compute_sha256
 from roarbench.common.text import describe_error, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm_and_check_network
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.preprocessing import parse_mean_and_std
 from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title

@@ -20,10 +20,9 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
-from roarbench.compute.class_images import compute_class_images
 from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, compute_class_images, normalise
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,

@@ -21,19 +21,19 @@ from roarbench.common.device_settings import (
     find_device,
     list_gpu_ids,
     name_device,
+    use_exact_float32,
 )
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
-from roarbench.common.process_settings import keep_freed_cpu_memory, use_exact_float32
+from roarbench.common.process_settings import keep_freed_cpu_memory
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.map_ranking import rank_to_bit_planes
-from roarbench.compute.normalisation import Normalisation
-from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
+from roarbench.compute.prediction import Normalisation, choose_scoring_batch_size, predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training, fit

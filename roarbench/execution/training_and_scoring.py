@@ -26,8 +26,8 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
 from roarbench.compute.masks import compute_smoothness_vs_random
-from roarbench.compute.normalisation import Normalisation
 from roarbench.compute.prediction import (
+    Normalisation,
     NormalisedNetwork,
     choose_scoring_batch_size,
     predict_logits,

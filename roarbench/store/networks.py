@@ -26,7 +26,7 @@ from roarbench.common.errors import StoreError
 from roarbench.common.files import convert_write_errors, flush_to_disk, lock_file, write_atomically
 from roarbench.common.identity import make_json_record
 from roarbench.common.text import fit_on_one_line
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.plan.cells_and_runs import ReferenceSpec
 
 

@@ -24,7 +24,7 @@ _INSIDE = (
 )
 _OWN = (  # files of roarbench for the program in the sandbox
     "__init__.py",
-    *(f"common/{name}.py" for name in ("__init__", "errors", "stopping", "text")),
+    *(f"common/{name}.py" for name in ("__init__", "errors", "process_settings", "text")),
     *(f"compute/{name}.py" for name in _NETWORKS),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )

@@ -19,7 +19,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench.common import local_workers, stopping
+from roarbench.common import local_workers, process_settings
 from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.common.job_interface import Job, perform_job
@@ -243,7 +243,7 @@ def test_worker_log_names_job_in_each_line(tmp_path):
 
 WAITS_FOR_SIGTERM = """
 import time
-from roarbench.common.stopping import defer_sigterm_until_checked, exit_at_once_on_sigterm, is_stop_requested
+from roarbench.common.process_settings import defer_sigterm_until_checked, exit_at_once_on_sigterm, is_stop_requested
 exit_at_once_on_sigterm()
 with defer_sigterm_until_checked():
     print("ready", flush=True)
@@ -261,7 +261,7 @@ def test_defer_stop_until_checked_delays_sigterm():
             assert process.stdout.readline().strip() == word
             if word == "ready":
                 process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == stopping.ENDED == 143
+        assert process.wait(60) == process_settings.ENDED == 143
 
 
 def count_faults():

@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 from roarbench.common.enums import Unit
 from roarbench.compute.augment import AREA, ASPECT, augment, draw_crops, flip_images, shrink_images
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Augmentation
 from tests.helpers.trainings import seeded
 

@@ -11,8 +11,7 @@ from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
 from roarbench.compute.degraded_images import RandomlyDegradedImages, StreamedChangingImages, StreamedImages
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import normalise
-from roarbench.compute.prediction import predict_logits
+from roarbench.compute.prediction import normalise, predict_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import Training, fit
 from tests.helpers import trainings

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.common.device_settings import use_exact_float32
 from roarbench.common.enums import Precision
-from roarbench.common.process_settings import use_exact_float32
 from roarbench.compute import gpu_training
 from roarbench.compute.gpu_training import VARIANTS, ReplayedSteps, compile_network, is_replayable
 from roarbench.compute.networks import build_network

@@ -16,8 +16,7 @@ from roarbench.common.errors import Diverged
 from roarbench.compute import train
 from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RandomlyDegradedImages, RankingMask
-from roarbench.compute.normalisation import normalise
-from roarbench.compute.prediction import choose_scoring_batch_size, predict_logits
+from roarbench.compute.prediction import choose_scoring_batch_size, normalise, predict_logits
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Augmentation, Optimiser, compute_image_side, compute_learning_rate
 from roarbench.compute.train import fit

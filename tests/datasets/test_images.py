@@ -15,16 +15,16 @@ from PIL import ExifTags, Image
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.compute import torchvision_networks
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import (
     UNREADABLE_PIXEL,
+    check_depth,
     decode_image,
     find_image_damage_and_bits,
     refuse_many_damaged_images,
 )
-from roarbench.datasets.high_depth_values import check_depth
 from roarbench.datasets.image_folders import has_idx_files, read_idx
 from roarbench.datasets.preprocessing import crop_centre_square, crop_to_pixels
 from tests.helpers.image_files import TINY, deep_png, deep_tiff, png

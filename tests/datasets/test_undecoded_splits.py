@@ -16,7 +16,7 @@ from huggingface_hub import errors
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.compute.class_images import compute_class_images
+from roarbench.compute.prediction import compute_class_images
 from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset

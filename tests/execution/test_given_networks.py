@@ -17,7 +17,7 @@ from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.network_weights import load_given_weights
 from roarbench.execution.reproduce_run import RerunRequest, reproduce

@@ -9,8 +9,7 @@ import torch
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.compute.degraded_images import ImagesWithExchangedMasks, RankingMask
-from roarbench.compute.normalisation import Normalisation
-from roarbench.compute.prediction import predict_logits
+from roarbench.compute.prediction import Normalisation, predict_logits
 from roarbench.compute.ranking import find_removed_bits
 from roarbench.compute.train import fit
 from roarbench.estimators.estimator import CONTROLS

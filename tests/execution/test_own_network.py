@@ -11,7 +11,7 @@ import torch
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.scheduler import run_missing

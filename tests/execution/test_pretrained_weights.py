@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import network_weights, training_and_scoring
 from roarbench.execution.network_weights import load_given_weights, load_starting_weights

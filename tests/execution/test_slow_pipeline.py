@@ -12,7 +12,7 @@ from roarbench.common.enums import Precision, ScoredNetwork, Split, Unit
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.masks import compute_smoothness_vs_random
 from roarbench.compute.networks import SmallResNet
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
 from roarbench.compute.train import fit
 from roarbench.execution.job_graph import build_job_graph

@@ -8,7 +8,7 @@ from roarbench.common.enums import Order, Precision, Unit
 from roarbench.compute.degraded_images import DegradedImages, StreamedImages
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
-from roarbench.compute.normalisation import Normalisation
+from roarbench.compute.prediction import Normalisation
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.compute.recipe import Augmentation, Decay, Recipe
 

@@ -14,8 +14,7 @@ from torch import nn
 from roarbench.common.enums import Order, Unit
 from roarbench.compute.degrade import interpolate_removed_values
 from roarbench.compute.degraded_images import DegradedImages
-from roarbench.compute.normalisation import Normalisation, normalise
-from roarbench.compute.prediction import predict_logits
+from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.perturbation import number_grid_squares

@@ -5,8 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from roarbench.compute.class_images import compute_class_images
-from roarbench.compute.normalisation import Normalisation, normalise
+from roarbench.compute.prediction import Normalisation, compute_class_images, normalise
 from tests.helpers.tiny_suite import make_work
 
 
