@@ -19,7 +19,6 @@ from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import (
     build_run,
     list_clean_runs_of_explained_networks,
@@ -29,6 +28,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
+from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import Point
 from roarbench.store.annotations import AnnotationKind, describe_validation_findings, read_annotations, read_scores

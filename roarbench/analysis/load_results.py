@@ -23,9 +23,9 @@ from roarbench.common.errors import (
 )
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import set_explained_networks, set_explained_weights
 from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_changes import set_explained_networks, set_explained_weights
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
 from roarbench.store.archive_rows import find_keys_even_if_archived
 from roarbench.store.results import ResultsStore, make_default_url
@@ -77,8 +77,7 @@ def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
 
 def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) -> SuiteSpec:
     if name.endswith(".toml"):
-        from roarbench.plan.read_suite_file import read_suite
-        from roarbench.plan.suite_record import drop_estimators_of_user_suite
+        from roarbench.plan.suites import drop_estimators_of_user_suite, read_suite
 
         plan = read_suite(Path(name))
         known = [own for own in read_stored_suites() if own.name_in_commands == plan.name_in_commands]

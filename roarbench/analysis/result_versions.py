@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
-from roarbench.plan.change_suite import set_explained_weights
 from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suite_changes import set_explained_weights
 from roarbench.plan.suites import find_default_explained_weights
 from roarbench.store.results import ResultsStore
 from roarbench.store.user_files import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images

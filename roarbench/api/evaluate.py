@@ -28,9 +28,9 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
-from roarbench.plan.change_suite import apply_selection_options, select_part_of_suite
 from roarbench.plan.planned_runs import ranks_only_test_images
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_changes import apply_selection_options, select_part_of_suite
 from roarbench.report.status import list_run_failures
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace

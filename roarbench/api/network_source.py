@@ -28,7 +28,7 @@ from roarbench.common.text import describe_type, fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
-from roarbench.plan.new_suite import IMAGE_RECIPE
+from roarbench.plan.suite_template import IMAGE_RECIPE
 
 _RESET = ("reset_parameters", "_reset_parameters")
 _REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"

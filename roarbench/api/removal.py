@@ -27,8 +27,7 @@ from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.compute import ranking
 from roarbench.compute.degrade import apply_non_mean_fill, degrade
 from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
-from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.suite import refuse_impossible_for_table
+from roarbench.plan.suite import find_recorded_fill_name, refuse_impossible_for_table
 
 _FAR = 3  # times the largest absolute value of the images; a fill farther outside their range causes a warning
 

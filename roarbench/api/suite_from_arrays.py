@@ -34,9 +34,9 @@ from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.recipe import Augmentation
 from roarbench.execution.network_trials import insert_tuned_learning_rate
-from roarbench.plan.new_suite import compose_recipe_lines
 from roarbench.plan.protocols import find_protocol
-from roarbench.plan.read_suite_file import parse_suite
+from roarbench.plan.suite_template import compose_recipe_lines
+from roarbench.plan.suites import parse_suite
 from roarbench.plan.toml_table import format_toml
 
 _MOST_VALUES_OUTSIDE = 1e-3  # share of test values that may lie outside the range of the training images

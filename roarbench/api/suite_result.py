@@ -16,9 +16,9 @@ from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
-from roarbench.plan.change_suite import find_unit
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_changes import find_unit
 from roarbench.report.combined_table import (
     CombinedTable,
     flatten_rows,

@@ -12,15 +12,14 @@ from platformdirs import user_data_path
 
 from roarbench.common.enums import Split, Unit
 from roarbench.common.errors import CallerError
-from roarbench.plan.change_suite import (
+from roarbench.plan.suite import SuiteSpec, describe_missing_controls, find_recorded_fill_name
+from roarbench.plan.suite_changes import (
     add_submissions_and_estimators,
     find_unit,
     parse_estimators_option,
     set_allowed_fill_and_unit,
     set_explained_networks,
 )
-from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.suite import SuiteSpec, describe_missing_controls
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -62,7 +62,7 @@ def new_suite(
     Three short training runs find a peak learning rate.
     """
     from roarbench.execution.network_trials import insert_tuned_learning_rate
-    from roarbench.plan.new_suite import write_new_suite_file
+    from roarbench.plan.suite_template import write_new_suite_file
 
     say = partial(err.print, soft_wrap=True)
     path = write_new_suite_file(folder, say, network, partial(insert_tuned_learning_rate, say=say))

@@ -13,9 +13,9 @@ from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suite import FIRST_REFERENCE_SEED, SuiteSpec
+from roarbench.plan.suite_changes import apply_selection_options
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite

@@ -25,9 +25,9 @@ from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, pr
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
 from roarbench.common.text import format_count, wrap_lines
-from roarbench.plan.change_suite import add_submissions_and_estimators
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_changes import add_submissions_and_estimators
 
 if TYPE_CHECKING:
     from roarbench.api.suite_result import SuiteResult

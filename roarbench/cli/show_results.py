@@ -209,7 +209,7 @@ def leaderboard(
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.serve_and_export import export_site, serve_app
-    from roarbench.plan.given_weights_titles import make_weights_title
+    from roarbench.plan.cells_and_runs import make_weights_title
     from roarbench.store.workspace import make_default_url
 
     url = db or make_default_url(store)

@@ -28,7 +28,7 @@ from roarbench.cli.suggested_commands import append_proposed_command, describe_o
 from roarbench.cli.terminal import err, out, print_other_results, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
-from roarbench.plan.change_suite import add_submissions_and_estimators, parse_estimators_option
+from roarbench.plan.suite_changes import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
     from roarbench.analysis.load_results import ResultsQuery

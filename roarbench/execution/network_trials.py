@@ -32,10 +32,9 @@ from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import fold_batchnorm
 from roarbench.execution.network_weights import build_starting_network, build_suite_network
 from roarbench.execution.run_images_and_masks import get_device_mean
-from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
-from roarbench.plan.suite_record import drop_estimators_of_user_suite
+from roarbench.plan.suites import drop_estimators_of_user_suite, parse_suite
 
 # black in normalised photographs; with 0, a network without biases would hide that an estimator lacks a backward rule
 _BLACK = -2.0

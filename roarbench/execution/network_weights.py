@@ -27,7 +27,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.preprocessing import parse_mean_and_std
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.suite import SuiteSpec
 
 _URL = "https://download.pytorch.org/models/"

@@ -21,9 +21,7 @@ from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_suite import do_runs_on_workers
 from roarbench.execution.workload import count_work
-from roarbench.plan.cells_and_runs import CLEAN, Cell, Run
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
 from roarbench.plan.planned_runs import (
     PlannedRun,
     find_second_network_key,
@@ -33,6 +31,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,

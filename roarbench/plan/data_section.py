@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roarbench.common.errors import CallerError
+from roarbench.common.identity import hash_value, make_json_record
 from roarbench.datasets.catalogue import (
     FOLDERS,
     OWN_IMAGES,
@@ -22,7 +23,7 @@ from roarbench.datasets.catalogue import (
 )
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts
-from roarbench.plan.suite_record import append_record_hash
+from roarbench.plan.suite_sections import HASH_DIGITS
 from roarbench.plan.toml_table import TomlTable
 
 _MAX_COUNT = 10**9  # maximum number of classes or images
@@ -241,3 +242,9 @@ def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
     channels, _, size = config.input_size
     moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
     return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)
+
+
+def append_record_hash(name: str, record: DatasetRecord) -> DatasetRecord:
+    """Return a user's data set with the hash of its record at the end of its name."""
+    plain = replace(record.without_location, name="", about="", terms="")
+    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:HASH_DIGITS]}")

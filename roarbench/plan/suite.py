@@ -5,8 +5,17 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from roarbench.common.enums import TABULAR_FILLS, MapNumerics, ScoredNetwork, Split, Unit
-from roarbench.common.errors import CallerError
+from roarbench.common.enums import (
+    FILL_WORDS,
+    FILLS,
+    PLAIN_FILLS,
+    TABULAR_FILLS,
+    MapNumerics,
+    ScoredNetwork,
+    Split,
+    Unit,
+)
+from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.text import format_count
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.recipe import Recipe
@@ -15,7 +24,6 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.fill_names import find_displayed_fill_name, refuse_unusable_fill
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe
 
@@ -52,6 +60,33 @@ class Block:
     seeds: int  # number of seeds of each cell; seeds start at 0
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
+
+
+def find_recorded_fill_name(name: str) -> str:
+    """Return the records' name of a fill, given the users' name; raise UnknownName if there is no such fill."""
+    if (fill := FILL_WORDS.get(str(name), name)) not in FILLS:
+        raise UnknownName("fill", name, list_fill_names())
+    return fill
+
+
+def list_fill_names() -> list[str]:
+    """Return the names of all fills as users write them."""
+    return list(map(find_displayed_fill_name, FILLS))
+
+
+def find_displayed_fill_name(fill: str) -> str:
+    """Return the users' name of a fill, given the records' name, for example `black` for `zero`."""
+    return next((displayed for displayed, recorded in FILL_WORDS.items() if recorded == fill), fill)
+
+
+def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
+    """Raise CallerError for an unknown fill, or if the fill is too slow for masks that change in every epoch."""
+    if fill not in FILLS:
+        raise UnknownName("fill", fill, list_fill_names())
+    if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
+        *first_fills, last_fill = map(find_displayed_fill_name, PLAIN_FILLS)
+        remedy = f"for protocols that exchange masks use {', '.join(first_fills)} or {last_fill}"
+        raise CallerError(f"fill '{fill}' is too slow to compute for every mask; {remedy}")
 
 
 def refuse_impossible_cells(block: Block, tabular: bool) -> None:

@@ -17,8 +17,7 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER_IDS, find_estimator
-from roarbench.plan.fill_names import find_recorded_fill_name
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
 from roarbench.plan.suite import (
@@ -27,6 +26,7 @@ from roarbench.plan.suite import (
     CustomSuite,
     GivenNetwork,
     SuiteSpec,
+    find_recorded_fill_name,
     list_applicable_controls,
     list_controls_to_beat,
     refuse_impossible_cells,

@@ -15,8 +15,7 @@ from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.estimator import Estimator, find_paper
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
-from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS
+from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS
 from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import Protocol, adapt_text_to_data
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe

@@ -14,9 +14,9 @@ from roarbench.common.identity import make_json_record
 from roarbench.common.text import MISSING, format_count, list_some
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.plan.cells_and_runs import CLEAN, Run
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
+from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.store.archive_rows import (
     ArchivedRow,
     list_keys_of_estimator_and_twins,

@@ -23,9 +23,8 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.text import format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
-from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
-from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
 from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.correctness_and_gain import POINTS

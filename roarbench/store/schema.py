@@ -191,7 +191,7 @@ suites = Table(  # suites from users' files
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION
-    Column("record", Text, nullable=False),  # canonical JSON of `plan.suite_record.convert_user_suite_to_record`
+    Column("record", Text, nullable=False),  # canonical JSON of `plan.suites.convert_user_suite_to_record`
     Column("folder", Text, nullable=False),  # folder of the suite's data on this machine
     _make_created_column(),
 )

@@ -25,8 +25,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
-from roarbench.plan.suites import SUITE_VERSIONS
+from roarbench.plan.suites import SUITE_VERSIONS, convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.database import Database
 from roarbench.store.schema import entries, failures, images, insert_new, results, select_matching, suites
 from roarbench.submissions.submission_file import Submission, parse_submission

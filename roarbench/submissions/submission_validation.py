@@ -13,9 +13,9 @@ from roarbench.common.text import format_bytes, format_duration
 from roarbench.compute.builtin_network_table import NetworkSpec
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.ids import format_value
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding

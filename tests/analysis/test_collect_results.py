@@ -13,10 +13,10 @@ from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import AUGMENTED, DIFFROAR, KAR, LERF, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.report.status import make_status_record
 from roarbench.report.table import make_table as make_protocol_table

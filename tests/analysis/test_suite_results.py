@@ -18,10 +18,10 @@ from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.paper_claims import compute_accuracy_tables
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit

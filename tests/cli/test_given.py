@@ -12,16 +12,16 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import run_suite
-from roarbench.plan.change_suite import (
+from roarbench.plan.cells_and_runs import make_weights_title
+from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.plan.protocols import ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import (
     add_estimators_with_twins,
     add_submissions_and_estimators,
     apply_selection_options,
     parse_estimators_option,
 )
-from roarbench.plan.given_weights_titles import make_weights_title
-from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import ROAR
-from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.report.descriptions_and_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum

@@ -25,7 +25,7 @@ from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, training_and_scoring
-from roarbench.plan.change_suite import add_estimators_with_twins, parse_estimators_option
+from roarbench.plan.suite_changes import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import make_store, results

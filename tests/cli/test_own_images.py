@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from roarbench.plan.protocols import ROAR
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
+from roarbench.plan.suites import read_suite
 from tests.helpers.command_line import command, read_refusal, record
 from tests.helpers.image_files import CLASSES, TEXT, png, write_pictures, write_split, write_suite
 from tests.helpers.older_suites import OLDER

@@ -8,8 +8,8 @@ import pytest
 
 from roarbench.common.errors import StoreError
 from roarbench.datasets import open_decoded
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import build_run, list_planned_runs
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
 from roarbench.store import rankings
 from roarbench.store.results import ResultsStore, make_default_url

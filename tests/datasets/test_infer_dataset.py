@@ -18,8 +18,8 @@ from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.tabular import read_features_and_labels
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts, open_undecoded_splits
-from roarbench.plan.new_suite import compose_suite_text, write_new_suite_file
-from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.suite_template import compose_suite_text, write_new_suite_file
+from roarbench.plan.suites import read_suite
 from roarbench.plan.toml_table import format_toml
 from tests.helpers.image_files import TEXT, png, write_pictures, write_rows
 

@@ -9,7 +9,7 @@ import torch
 
 from roarbench.common.files import compute_sha256
 from roarbench.execution import scheduler, training_and_scoring
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, PublishedWeights
+from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, PublishedWeights
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suite import Block
 from tests.helpers.networks import randomise_weights

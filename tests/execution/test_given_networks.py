@@ -23,12 +23,11 @@ from roarbench.execution.network_weights import load_given_weights
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.change_suite import set_explained_networks
-from roarbench.plan.given_weights_titles import make_weights_title
+from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.plan.suite_record import convert_user_suite_to_record, read_user_suite_record
+from roarbench.plan.suite_changes import set_explained_networks
+from roarbench.plan.suites import convert_user_suite_to_record, read_suite, read_user_suite_record
 from roarbench.store import user_files
 from roarbench.store.results import ReproductionOutcome
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite

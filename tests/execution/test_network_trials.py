@@ -17,9 +17,9 @@ from roarbench.execution.network_trials import (
     insert_tuned_learning_rate,
     tune_peak_learning_rate,
 )
-from roarbench.plan.new_suite import write_new_suite_file
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite_template import write_new_suite_file
+from roarbench.plan.suites import read_suite
 from tests.helpers.image_files import TEXT, write_pictures, write_suite
 
 NET = """

@@ -20,8 +20,7 @@ from roarbench.compute.prediction import Normalisation
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.execution import network_weights, training_and_scoring
 from roarbench.execution.network_weights import load_given_weights, load_starting_weights
-from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
 from roarbench.plan.protocols import AUGMENTED, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe

@@ -16,7 +16,7 @@ from roarbench.execution.ranking_export_and_import import export_rankings, impor
 from roarbench.execution.reproduce_run import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.given_weights_titles import make_weights_title
+from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS

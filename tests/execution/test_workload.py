@@ -18,10 +18,10 @@ from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.submissions.submission_validation import count_maps_of_run
 from tests.helpers import tiny_suite

@@ -16,14 +16,14 @@ from leaderboard.views import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.change_suite import (
+from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
+from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import (
     add_estimators_with_twins,
     apply_selection_options,
     set_allowed_fill_and_unit,
 )
-from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
-from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.descriptions_and_commands import collect_papers_and_settings, list_report_commands
 from roarbench.store.results import ResultsStore, make_default_url

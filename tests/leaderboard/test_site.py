@@ -13,8 +13,8 @@ from leaderboard.links import PageNotFound, Site, make_address, make_file_name
 from leaderboard.live_store import read_views
 from leaderboard.render import PAGES, export_site, list_addresses, render_live_page, render_message, render_page
 from roarbench.common.errors import CallerError
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.protocols import ROAR
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url

@@ -6,9 +6,9 @@ import pytest
 
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
-from roarbench.plan.change_suite import set_allowed_fill_and_unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, MATCHED, ROAR
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import set_allowed_fill_and_unit
 from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.made_up_results import SUITE
 

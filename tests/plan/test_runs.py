@@ -11,7 +11,6 @@ from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwo
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically, hash_value, make_json_record
 from roarbench.plan.cells_and_runs import CLEAN, Cell, ReferenceSpec, Run, read_run_record
-from roarbench.plan.change_suite import select_part_of_suite, set_explained_weights
 from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
@@ -22,6 +21,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.plan.suite import FIRST_REFERENCE_SEED, Block
+from roarbench.plan.suite_changes import select_part_of_suite, set_explained_weights
 from roarbench.plan.suites import find_builtin_suite
 from tests.helpers import tiny_suite
 from tests.helpers.older_suites import OLDER

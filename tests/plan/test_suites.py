@@ -10,16 +10,16 @@ from roarbench.common.identity import make_json_record
 from roarbench.compute.ranking import count_removed
 from roarbench.compute.recipe import Augmentation, Decay, Recipe, compute_image_side, compute_learning_rate
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.plan.change_suite import apply_selection_options
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY
-from roarbench.plan.read_suite_file import parse_suite
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe, make_fine_tuning_recipe
+from roarbench.plan.suite_changes import apply_selection_options
 from roarbench.plan.suites import (
     SUITE_VERSIONS,
     SUITES,
     find_builtin_suite,
     make_renamed_suite_text,
+    parse_suite,
 )
 
 MINE = "mine@1a2b3c4d"

@@ -16,8 +16,7 @@ from roarbench.cli.terminal import print_table
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.read_suite_file import read_suite
-from roarbench.plan.suites import RESULTS
+from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.notes_and_doubts import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table

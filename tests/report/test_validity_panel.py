@@ -8,10 +8,10 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.row_warnings import find_row_warning
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.plan.change_suite import select_part_of_suite
 from roarbench.plan.protocols import KAR, LERF, MORF, ROAR, SHOWN
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import select_part_of_suite
+from roarbench.plan.suites import read_suite
 from roarbench.report.replication_comparison import (
     compare_replication,
     compare_under_protocol,

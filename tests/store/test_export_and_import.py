@@ -17,9 +17,8 @@ from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution import reproduce_run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.plan.read_suite_file import read_suite
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_builtin_suite
+from roarbench.plan.suites import find_builtin_suite, read_suite
 from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
 from roarbench.store.archive_rows import (
     ArchivedCounts,

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import encode_canonically
-from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan.suites import read_suite
 from roarbench.store import export_and_import, schema
 from roarbench.store.export_and_import import compute_row_checksum, export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url

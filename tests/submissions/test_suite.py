@@ -16,10 +16,10 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import blur
 from roarbench.execution import ranking_jobs, submission_intake, training_and_scoring
 from roarbench.execution.scheduler import run_missing
-from roarbench.plan.change_suite import add_estimators_with_twins
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace

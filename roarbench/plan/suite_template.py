@@ -11,9 +11,8 @@ from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.infer_dataset import infer_dataset
-from roarbench.plan.read_suite_file import make_suite_name
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, make_suite_name
 from roarbench.plan.toml_table import format_toml
 
 _SMALL_DATASET = 2000  # suites with fewer training images get smaller batches and more epochs

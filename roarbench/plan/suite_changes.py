@@ -13,10 +13,15 @@ from roarbench.estimators.catalogue import (
     split_estimator_ids,
 )
 from roarbench.estimators.ids import EstimatorId, make_twin_id
-from roarbench.plan.fill_names import find_displayed_fill_name, find_recorded_fill_name
-from roarbench.plan.given_weights_titles import PUBLISHED_WEIGHTS, make_weights_title
+from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.protocols import MASK_ONLY, Protocol, find_protocol
-from roarbench.plan.suite import Block, SuiteSpec, refuse_impossible_cells
+from roarbench.plan.suite import (
+    Block,
+    SuiteSpec,
+    find_displayed_fill_name,
+    find_recorded_fill_name,
+    refuse_impossible_cells,
+)
 from roarbench.plan.suites import SUITE_VERSIONS
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from roarbench.common.errors import CallerError, DataError
-from roarbench.plan import new_suite
-from roarbench.plan.read_suite_file import read_suite
+from roarbench.plan import suite_template
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suites import read_suite
 from tests.helpers.image_files import TINY_LABELS, png, tiny_images, write_pictures, write_split, write_table
 
 
 def test_write_new_suite_file_reads_class_folders(working_folder):
-    path = new_suite.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
+    path = suite_template.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
     assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
     assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
@@ -21,21 +21,21 @@ def test_write_new_suite_file_reads_class_folders(working_folder):
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
     with pytest.raises(CallerError, match="my-pictures.toml already exists; name a new file"):
-        new_suite.write_new_suite_file(working_folder / "My Pictures")
+        suite_template.write_new_suite_file(working_folder / "My Pictures")
     assert path.read_text() == written
 
 
 def test_write_new_suite_file_reads_parquet_splits(working_folder):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
         write_split(working_folder / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
-        data = read_suite(new_suite.write_new_suite_file(working_folder / "tables")).dataset_record
+        data = read_suite(suite_template.write_new_suite_file(working_folder / "tables")).dataset_record
         assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
         assert (data.train_images, data.test_images) == counts
         (working_folder / "tables.toml").unlink()
 
 
 def test_write_new_suite_file_reads_table(working_folder):
-    suite = read_suite(new_suite.write_new_suite_file(write_table(working_folder / "My Rows.csv")))
+    suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
     data = suite.dataset_record
@@ -81,7 +81,7 @@ def make_text_writer(text):
 def test_write_new_suite_file_writes_nothing_for_unusable_data(working_folder, name, make, said):
     make(working_folder / name)
     with pytest.raises(DataError, match=said):
-        new_suite.write_new_suite_file(working_folder / name)
+        suite_template.write_new_suite_file(working_folder / name)
     assert not list(working_folder.glob("*.toml"))
 
 
@@ -92,7 +92,7 @@ def test_new_suite_mirrors_colour_images_only_and_says_so(working_folder, shape,
         for i in range(4):
             (working_folder / "chirps" / name / f"{i}.png").write_bytes(png(np.full(shape, i, np.uint8)))
     said = []
-    suite = read_suite(new_suite.write_new_suite_file(working_folder / "chirps", said.append))
+    suite = read_suite(suite_template.write_new_suite_file(working_folder / "chirps", said.append))
     assert find_recipe(suite.recipe).augmentation == augmentation
     assert any(line.startswith(f'augmentation = "{augmentation}", with') for line in said)
     assert not any("not square" in line for line in said)
@@ -100,5 +100,5 @@ def test_new_suite_mirrors_colour_images_only_and_says_so(working_folder, shape,
 
 def test_new_suite_says_that_images_are_cut_to_squares(working_folder):
     said = []
-    new_suite.write_new_suite_file(write_pictures(working_folder / "wide"), said.append)
+    suite_template.write_new_suite_file(write_pictures(working_folder / "wide"), said.append)
     assert any(line.startswith("24 of 24 inspected images are not square: only their central squares") for line in said)

@@ -13,18 +13,19 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.datasets.catalogue import TABLE
 from roarbench.execution.network_trials import check_network_and_drop_estimators
-from roarbench.plan import new_suite
+from roarbench.plan import suite_template
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
-from roarbench.plan.read_suite_file import parse_suite, read_suite
 from roarbench.plan.suite import NO_NEIGHBOURS, describe_missing_controls
-from roarbench.plan.suite_record import (
+from roarbench.plan.suites import (
     convert_user_suite_to_record,
     drop_estimators_of_user_suite,
+    find_default_explained_weights,
+    parse_suite,
+    read_suite,
     read_user_suite_record,
 )
-from roarbench.plan.suites import find_default_explained_weights
 from tests.helpers.image_files import CLASSES, TEXT, write_pictures, write_suite, write_table
 
 ON_TABLE = """
@@ -93,7 +94,7 @@ def test_describe_missing_controls_names_two_controls_of_table(table_suite_path)
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
 def test_new_suite_file_has_all_controls(write, working_folder):
-    suite = read_suite(new_suite.write_new_suite_file(write(working_folder)))
+    suite = read_suite(suite_template.write_new_suite_file(write(working_folder)))
     assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
