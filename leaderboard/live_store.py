@@ -9,8 +9,8 @@ from time import sleep
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
 from leaderboard.views import SuiteView, Views, rank_by_headline
 from roarbench.analysis.collect_results import (
+    add_stability_ties_and_chance,
     add_stored_estimators,
-    add_values_from_store_folder,
     collect_results_of_all_versions,
     drop_unrun_submissions,
     keep_most_shared_levels,
@@ -140,7 +140,7 @@ def read_all_results_of_suite(
     matching = [drop_unrun_submissions(results, suite, store) for results in wanted]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may contain all runs of an older one
     return [
-        keep_most_shared_levels(add_values_from_store_folder(results, folder))
+        keep_most_shared_levels(add_stability_ties_and_chance(results, folder))
         for results in matching
         if (results.complete and newest) or not has_only_results_of_other_suites(results, store)
     ]

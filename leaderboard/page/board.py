@@ -15,8 +15,8 @@ from roarbench.common.enums import Unit
 from roarbench.common.text import format_rank
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
-from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_json_and_csv import format_csv, format_json
 from roarbench.stats.verdicts import Verdict
 
 ALL_GAINS = "All gains"

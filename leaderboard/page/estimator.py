@@ -24,7 +24,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR, describe_levels
-from roarbench.report.descriptions_and_commands import collect_papers_and_settings, make_repeat_command
+from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet

@@ -11,7 +11,7 @@ from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.report.descriptions_and_commands import collect_papers_and_settings
+from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings
 from roarbench.submissions.submission_file import TEMPLATE
 
 COMMANDS = (  # each command with its purpose; {} stands for the suite

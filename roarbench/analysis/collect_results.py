@@ -31,7 +31,12 @@ from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import Point
-from roarbench.store.annotations import AnnotationKind, describe_validation_findings, read_annotations, read_scores
+from roarbench.store.annotations_and_scores import (
+    AnnotationKind,
+    describe_validation_findings,
+    read_annotations,
+    read_scores,
+)
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, explain_unverified_estimators
 from roarbench.store.run_result import RunResult
@@ -140,7 +145,7 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
     return dict(scores)
 
 
-def add_values_from_store_folder(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:
     """Add values from the files of a store: `prediction_stability` (also from imports), `ties` and the largest class.
 
     The share of the largest class stays unknown if the store has results on images that it has not decoded.

@@ -20,7 +20,7 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Floats, Point
-from roarbench.store.annotations import ScoreSpec
+from roarbench.store.annotations_and_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus
 STEPS = 8  # steps per channel: each step flips an eighth of the pixels, counted in scalars

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.collect_results import (
+    add_stability_ties_and_chance,
     add_stored_estimators,
-    add_values_from_store_folder,
     collect_results,
     collect_results_of_all_versions,
     drop_unrun_submissions,
@@ -27,7 +27,7 @@ from roarbench.plan.planned_runs import list_run_keys
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import set_explained_networks, set_explained_weights
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
-from roarbench.store.archive_rows import find_keys_even_if_archived
+from roarbench.store.archived_runs import find_keys_even_if_archived
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import ImageSource, hash_record_and_files, list_all_suites, read_suites
 from roarbench.store.workspace import Workspace
@@ -132,7 +132,7 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
-    return add_values_from_store_folder(drop_unrun_submissions(collected, chosen, results), query.store)
+    return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), query.store)
 
 
 def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:

@@ -28,9 +28,9 @@ from roarbench.report.combined_table import (
     list_shared_values_by_table,
     make_combined_table,
 )
-from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
+from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict

@@ -26,7 +26,7 @@ def suites(
     ] = "",
 ) -> None:
     """List all suites, show one suite, check a TOML file and try its network, or print a suite's TOML file."""
-    from roarbench.report import descriptions_and_commands as descriptions
+    from roarbench.report import descriptions_and_repeat_commands as descriptions
 
     if (suite == "show") != bool(name):
         raise CallerError(f"cannot read suites {suite} {name}".rstrip() + "; write suites NAME, or suites show NAME")
@@ -73,7 +73,7 @@ def new_suite(
 
 def estimators() -> None:
     """List the estimators and controls."""
-    from roarbench.report import descriptions_and_commands as descriptions
+    from roarbench.report import descriptions_and_repeat_commands as descriptions
 
     out.print(descriptions.make_estimator_table())
 

@@ -75,7 +75,7 @@ def import_(
 ) -> None:
     """Import another store's results; they are self-reported until `roarbench reproduce KEY` repeats them."""
     from roarbench.analysis.load_results import list_unranked_by_suite, open_store_for_writing
-    from roarbench.store.archive_rows import read_archived_rows
+    from roarbench.store.archived_runs import read_archived_rows
     from roarbench.store.export_and_import import check_exported_files, import_results
     from roarbench.store.published_folder import list_checked_result_files
 

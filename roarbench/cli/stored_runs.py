@@ -183,7 +183,7 @@ def archive(
         raise CallerError("--why is empty; write in a few words why these rows are taken off the boards")
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.report.run_details import count_runs_by_suite, find_named_runs
-    from roarbench.store.archive_rows import archive_rows
+    from roarbench.store.archived_runs import archive_rows
 
     with open_store_for_writing(store, db) as results:
         chosen = find_named_runs(results, run_or_estimator)

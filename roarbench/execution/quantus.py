@@ -22,7 +22,7 @@ from roarbench.execution.artifact_verification import verify_images_and_rankings
 from roarbench.execution.job_context import ReferenceModel
 from roarbench.execution.run_suite import FinishedSuite, collect_stored_results
 from roarbench.execution.training_and_scoring import train_or_read_reference
-from roarbench.store.annotations import Score, ScoreSpec, read_scores, store_scores
+from roarbench.store.annotations_and_scores import Score, ScoreSpec, read_scores, store_scores
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import read_code_version, read_package_version, read_provenance
 

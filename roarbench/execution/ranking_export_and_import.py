@@ -24,7 +24,7 @@ from roarbench.common.text import fit_on_one_line, format_count
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import list_rankings_of_runs
 from roarbench.plan.planned_runs import list_runs, needs_explained_network
-from roarbench.store.annotations import AnnotationKind, insert_annotations
+from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings

@@ -139,7 +139,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
     artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
-    Checksums(store.database, workspace).record_compare_or_reserve(artifacts, recorded)
+    Checksums(store.database, workspace).record_or_compare_checksums(artifacts, recorded)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}

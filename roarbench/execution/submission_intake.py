@@ -14,7 +14,7 @@ from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.execution.progress import StageDisplay
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES
-from roarbench.store.annotations import replace_validation_findings
+from roarbench.store.annotations_and_scores import replace_validation_findings
 from roarbench.store.results import ResultsStore
 from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace

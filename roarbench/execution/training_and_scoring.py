@@ -49,7 +49,7 @@ from roarbench.execution.run_images_and_masks import (
 from roarbench.plan.cells_and_runs import CLEAN, CommonNetworkSpec, Run, hash_fine_tuned_network
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import decode_network_pair_seed, refuse_unusable_fill
-from roarbench.store.annotations import AnnotationKind
+from roarbench.store.annotations_and_scores import AnnotationKind
 from roarbench.store.networks import CheckpointFile, Predictions
 from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.rankings import Rankings

@@ -18,8 +18,8 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
 from roarbench.report.notes_and_doubts import list_table_doubts, note_if_self_reported, write_all_notes
-from roarbench.report.plain_table_rows import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.stats.board_records import RANDOM, IntervalScope, Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict

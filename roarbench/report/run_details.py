@@ -17,7 +17,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
-from roarbench.store.archive_rows import (
+from roarbench.store.archived_runs import (
     ArchivedRow,
     list_keys_of_estimator_and_twins,
     list_submission_ids_with_rows,

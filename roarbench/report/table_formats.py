@@ -21,8 +21,8 @@ from roarbench.common.text import (
 )
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
-from roarbench.report.plain_table_rows import format_csv, format_json
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
+from roarbench.report.table_json_and_csv import format_csv, format_json
 from roarbench.stats.board_records import Row
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED

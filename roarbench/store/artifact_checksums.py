@@ -43,7 +43,7 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def record_compare_or_reserve(
+    def record_or_compare_checksums(
         self, artifacts: Collection[Artifact], recorded: Collection[RecordedChecksum] = ()
     ) -> None:
         """Compare the checksums of the folder's files with the database, and record those that the database lacks.
@@ -59,7 +59,7 @@ class Checksums:
         """
         self._record_checksums(artifacts, made_here=False, recorded=recorded)
 
-    def record_new_files(self, artifacts: Collection[Artifact]) -> None:
+    def record_checksums_of_new_files(self, artifacts: Collection[Artifact]) -> None:
         """Record checksums of newly made files; a new file may replace a lost file on which no result depends.
 
         Raises:

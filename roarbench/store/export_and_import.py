@@ -30,7 +30,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.suites import convert_user_suite_to_record, read_user_suite_record
-from roarbench.store.annotations import export_annotations, insert_annotations, parse_and_check_annotations
+from roarbench.store.annotations_and_scores import export_annotations, insert_annotations, parse_and_check_annotations
 from roarbench.store.results import Origin, ResultsStore, read_origins
 from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, insert_new, results, select_matching

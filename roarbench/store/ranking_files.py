@@ -154,7 +154,7 @@ def choose_parts_and_first_images(folder: Path, split: Split, count: int) -> lis
     return chosen
 
 
-def find_single_value(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]], key: str) -> str:
+def find_value_shared_by_parts(parts_folder: Path, part_metadata: Iterable[Mapping[str, Any]], key: str) -> str:
     """Return the value of `weights` or `device` that all parts record; empty if a part records none.
 
     Raises:
@@ -163,11 +163,11 @@ def find_single_value(parts_folder: Path, part_metadata: Iterable[Mapping[str, A
     values = {metadata.get(key, "") for metadata in part_metadata}
     if len(values - {""}) > 1:
         seen = f"{parts_folder} has maps with different {key} ({' and '.join(sorted(values - {''}))})"
-        raise StoreError(f"{seen}; {advise_to_delete(parts_folder)}")
+        raise StoreError(f"{seen}; {write_advice_to_delete(parts_folder)}")
     return values.pop() if len(values) == 1 else ""
 
 
-def advise_to_delete(path: Path) -> str:
+def write_advice_to_delete(path: Path) -> str:
     """Return the advice to delete a damaged or unexpected folder or file."""
     return f"delete {path} and run again"
 
@@ -241,11 +241,11 @@ def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
             mismatch = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
             raise StoreError(f"{mismatch}; upgrade roarbench")
         if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
-            raise StoreError(f"{path} lacks sizes or checksums of its files; {advise_to_delete(folder)}")
+            raise StoreError(f"{path} lacks sizes or checksums of its files; {write_advice_to_delete(folder)}")
     except FileNotFoundError as error:
         raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` creates them", "run")) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        raise StoreError(f"cannot read {path}: {error!r}; {advise_to_delete(folder)}") from error
+        raise StoreError(f"cannot read {path}: {error!r}; {write_advice_to_delete(folder)}") from error
     return manifest
 
 

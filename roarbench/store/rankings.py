@@ -43,13 +43,12 @@ from roarbench.store.ranking_files import (
     MapProvenance,
     Planes,
     RankingSpec,
-    advise_to_delete,
     are_rankings_equal_at_shared_levels,
     choose_parts_and_first_images,
     compute_share,
     extract_rankings_checksum,
     find_rankings_with_other_levels,
-    find_single_value,
+    find_value_shared_by_parts,
     is_within_one_range,
     list_parts,
     load_rankings_checksum,
@@ -57,6 +56,7 @@ from roarbench.store.ranking_files import (
     make_spec_record,
     read_manifest,
     read_planes,
+    write_advice_to_delete,
     write_planes,
 )
 
@@ -168,7 +168,7 @@ class RankingsStore:
         """Raise StoreError if the first part found is from another kind of device."""
         parts = self.get_folder(spec) / "parts"
         descriptions = [read_planes(path).metadata for path in islice(parts.glob("*.arrow"), 1)]
-        find_single_value(parts, [*descriptions, {"device": device}], "device")
+        find_value_shared_by_parts(parts, [*descriptions, {"device": device}], "device")
 
     def join_parts_and_finish(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
         """Finish rankings: join the parts into one file per split, and write the manifest.
@@ -188,8 +188,8 @@ class RankingsStore:
                 chosen = (choose_parts_and_first_images(parts, split, count) for split, count in counts.items())
                 used = [part.path for covering in chosen for part, _ in covering]
                 descriptions = [read_planes(path).metadata for path in used]
-                weights = find_single_value(parts, descriptions, "weights")
-                find_single_value(parts, descriptions, "device")
+                weights = find_value_shared_by_parts(parts, descriptions, "weights")
+                find_value_shared_by_parts(parts, descriptions, "device")
                 join = partial(self._join_parts_into_split_file, spec)
                 files = {str(split): join(split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
@@ -208,7 +208,7 @@ class RankingsStore:
         for key, value in make_spec_record(spec).items():
             if manifest.get(key) != value:
                 mismatch = f"{folder} holds rankings with {key} {manifest.get(key)}, expected {value}"
-                raise StoreError(f"{mismatch}; {advise_to_delete(folder)}")
+                raise StoreError(f"{mismatch}; {write_advice_to_delete(folder)}")
         files = manifest["files"]
         splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
@@ -226,7 +226,7 @@ class RankingsStore:
         rankings = self.open(spec)
         for split, file in rankings.files.items():
             path, description = rankings.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered_file(path, file["sha256"], description, advise_to_delete(rankings.folder), whole)
+            refuse_altered_file(path, file["sha256"], description, write_advice_to_delete(rankings.folder), whole)
 
     def _find_checksum_of_duplicate(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of finished rankings with other levels that remove the same features; empty if none."""
@@ -261,7 +261,7 @@ class RankingsStore:
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
                 ties += part_metadata.pop("ties", [])[first - part.start :]
                 if part_metadata != metadata:
-                    raise StoreError(f"{part.path} is a part of other rankings; {advise_to_delete(part.path)}")
+                    raise StoreError(f"{part.path} is a part of other rankings; {write_advice_to_delete(part.path)}")
                 planes[first - part.start :].tofile(file)
         shape = (count, spec.layout.planes, spec.layout.bytes_per_plane)
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
@@ -278,9 +278,9 @@ class RankingsStore:
 def _map_planes(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> Planes:
     size = path.stat().st_size if path.exists() else 0
     if size != file["bytes"]:
-        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {advise_to_delete(path.parent)}")
+        raise StoreError(f"{path} has {size} bytes, expected {file['bytes']}; {write_advice_to_delete(path.parent)}")
     planes, metadata = read_planes(path)
     shape = (file["images"], spec.layout.planes, spec.layout.bytes_per_plane)
     if metadata != make_file_metadata(spec, split) or planes.shape != shape:
-        raise StoreError(f"{path} does not match its manifest; {advise_to_delete(path.parent)}")
+        raise StoreError(f"{path} does not match its manifest; {write_advice_to_delete(path.parent)}")
     return planes

@@ -18,7 +18,7 @@ from roarbench.common.errors import LostLease, StoreError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.suite import decode_network_pair_seed
-from roarbench.store.annotations import AnnotationKind, insert_annotations, read_annotations
+from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations, read_annotations
 from roarbench.store.database import Database, open_database
 from roarbench.store.leases import (
     Failures,

@@ -183,7 +183,7 @@ forgotten = Table(  # archived results and failures
 remarks = Table(  # annotations of submissions, rankings and runs
     "remarks",
     metadata,
-    Column("key", Text, primary_key=True),  # kind and subject, see `annotations.AnnotationKind`
+    Column("key", Text, primary_key=True),  # kind and subject, see `annotations_and_scores.AnnotationKind`
     Column("value", JSON, nullable=False),
     _make_created_column(),
 )

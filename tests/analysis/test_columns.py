@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.collect_results import add_values_from_store_folder, collect_results
+from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
 from roarbench.analysis.faithfulness_scores import (
     METRICS,
     compute_probability_drop,
@@ -22,7 +22,7 @@ from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_sections
 from roarbench.stats.bootstrap_intervals import Estimate
-from roarbench.store.annotations import Score, store_scores
+from roarbench.store.annotations_and_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.run_result import pack_probabilities
@@ -152,7 +152,7 @@ def test_table_marks_rows_with_low_prediction_stability(tmp_path):
     ranked = set_checksums(
         make_suite_results(), rankings=lambda point: rankings.get(point.cell.estimator, ("", ""))[point.seed % 2]
     )
-    stored = add_values_from_store_folder(ranked, tmp_path)
+    stored = add_stability_ties_and_chance(ranked, tmp_path)
     assert stored.prediction_stability == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = make_table(stored)
     text, rows = render_words(shown), parse_rows(shown)
@@ -171,7 +171,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
         checksums[name] = write_sealed_ranking(tmp_path, name, number, parts)
     whole = make_suite_results()
     ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))
-    stored = add_values_from_store_folder(ranked, tmp_path)
+    stored = add_stability_ties_and_chance(ranked, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     flags = find_warnings_by_row(SuiteDraws.of(stored))
     doubt = "75% of the features in its maps have the same value, so their order is random"

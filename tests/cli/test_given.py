@@ -23,7 +23,7 @@ from roarbench.plan.suite_changes import (
     parse_estimators_option,
 )
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.report.descriptions_and_commands import collect_papers_and_settings, make_repeat_command
+from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import open_views

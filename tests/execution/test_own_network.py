@@ -21,8 +21,8 @@ from roarbench.plan.planned_runs import list_ranked_splits
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
-from roarbench.report.plain_table_rows import list_flat_rows
 from roarbench.report.table import make_suite_table
+from roarbench.report.table_json_and_csv import list_flat_rows
 from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.ranking_files import make_ranking_spec

@@ -20,7 +20,7 @@ from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import AUGMENTED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.store.annotations import AnnotationKind, read_annotations
+from roarbench.store.annotations_and_scores import AnnotationKind, read_annotations
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import Origin, ReproductionOutcome, ResultsStore, make_default_url, read_origins
 from roarbench.store.schema import reproductions

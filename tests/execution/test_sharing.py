@@ -164,7 +164,7 @@ def test_suites_with_other_splits_or_levels_share_one_store(tmp_path):
     for suite in (narrow, wide, narrow):
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.read_results([run.key for run in runs])
-            Checksums(store.database, work.workspace).record_compare_or_reserve(
+            Checksums(store.database, work.workspace).record_or_compare_checksums(
                 list(list_needed_artifacts(work, runs)), list(read_recorded_checksums(work, results.values()))
             )
             for row in rows:

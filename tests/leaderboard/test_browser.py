@@ -26,7 +26,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
-from roarbench.report.plain_table_rows import format_csv
+from roarbench.report.table_json_and_csv import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import export_without_cards, make_store, open_views, results
 from tests.helpers.command_line import publish

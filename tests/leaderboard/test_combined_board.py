@@ -20,9 +20,9 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
-from roarbench.report.descriptions_and_commands import make_repeat_command
+from roarbench.report.descriptions_and_repeat_commands import make_repeat_command
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.store.annotations import AnnotationKind, insert_annotations
+from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import make_store, open_views, results
 from tests.helpers.command_line import publish

@@ -25,7 +25,7 @@ from roarbench.plan.suite_changes import (
     set_allowed_fill_and_unit,
 )
 from roarbench.plan.suites import SUITES
-from roarbench.report.descriptions_and_commands import collect_papers_and_settings, list_report_commands
+from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission

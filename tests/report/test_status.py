@@ -12,7 +12,7 @@ from roarbench.plan.planned_runs import build_run, describe_run, list_planned_ru
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.descriptions_and_commands import count_suite_cost, format_suite_list
+from roarbench.report.descriptions_and_repeat_commands import count_suite_cost, format_suite_list
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_workers_and_pace
 from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import add_values_from_store_folder, collect_results
+from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.common.errors import CallerError
@@ -18,7 +18,7 @@ from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.bootstrap_intervals import Bootstrap
-from roarbench.store.annotations import replace_validation_findings
+from roarbench.store.annotations_and_scores import replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.run_result import Provenance
@@ -155,7 +155,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
-        return add_values_from_store_folder(collect_results(suite, store, data=DATA), tmp_path)
+        return add_stability_ties_and_chance(collect_results(suite, store, data=DATA), tmp_path)
 
     with (
         ResultsStore.open(make_default_url(tmp_path / "a")) as here,

@@ -40,17 +40,17 @@ def test_checksums_keep_first_folder_and_reject_different_file(store, folders):
     first, second = folders
     lacking = RANKING._replace(checksum="")
     for each in folders:
-        each.record_compare_or_reserve([RANKING])
-    first.record_new_files([lacking])  # a network file system may show the file later
-    for way in (second.record_compare_or_reserve, second.record_new_files):
+        each.record_or_compare_checksums([RANKING])
+    first.record_checksums_of_new_files([lacking])  # a network file system may show the file later
+    for way in (second.record_or_compare_checksums, second.record_checksums_of_new_files):
         with pytest.raises(StoreError, match=r"two has a different ranking of grad .* than the one made in .*/one, "):
             way([REFERENCE, RANKING._replace(checksum=OTHER)])
-    first.record_compare_or_reserve([lacking])  # the file was lost there
+    first.record_or_compare_checksums([lacking])  # the file was lost there
     if store.database.is_sqlite:
-        second.record_compare_or_reserve([lacking])
+        second.record_or_compare_checksums([lacking])
     else:  # several machines may share the store
         with pytest.raises(StoreError, match=r"two lacks the ranking .* made in .*/one, on which "):
-            second.record_compare_or_reserve([lacking])
+            second.record_or_compare_checksums([lacking])
     assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
 
 
@@ -59,19 +59,19 @@ def test_checksums_reserve_missing_file_for_one_folder(store, folders, monkeypat
     first, second = folders
     lacking = [made._replace(checksum="") for made in (REFERENCE, RANKING)]
     refused = pytest.raises(StoreError, match=r"belongs to the store .*/one, where the .* use that folder as --store")
-    first.record_compare_or_reserve(lacking)
+    first.record_or_compare_checksums(lacking)
     for theirs in (lacking, [lacking[0], RANKING]):
         with refused:
-            second.record_compare_or_reserve(theirs)
-    first.record_compare_or_reserve(lacking)
-    first.record_new_files([REFERENCE])
+            second.record_or_compare_checksums(theirs)
+    first.record_or_compare_checksums(lacking)
+    first.record_checksums_of_new_files([REFERENCE])
     assert read_recorded_checksums(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.artifact_checksums.MAX_SILENCE", timedelta())
     store.claim_leases([LeaseRequest(("c" * 32,))], Owner.of_this_process(), 1)
     with refused:
-        second.record_compare_or_reserve([RANKING])
+        second.record_or_compare_checksums([RANKING])
     store.database.run_write(lambda connection: connection.execute(delete(leases)))
-    second.record_compare_or_reserve([RANKING])  # no owner is alive any more
+    second.record_or_compare_checksums([RANKING])  # no owner is alive any more
 
 
 def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folders):
@@ -80,17 +80,17 @@ def test_remade_file_may_differ_until_stored_result_depends_on_file(store, folde
     networks = [Artifact(common, "network", "4", common), Artifact("d" * 32, "tuned", "5", common, rankings="r")]
     made = [REFERENCE, RANKING, *networks]
     again = [each._replace(checksum=OTHER) for each in made]
-    here.record_new_files(made)
-    here.record_new_files(again)
+    here.record_checksums_of_new_files(made)
+    here.record_checksums_of_new_files(again)
     assert read_recorded_checksums(store) == dict.fromkeys((each.key for each in made), OTHER)
     store.add_results([replace(make_result(RUNS[0]), rankings=OTHER)])
-    here.record_new_files(made[3:])
+    here.record_checksums_of_new_files(made[3:])
     store.add_results([replace(make_result(RUNS[1]), rankings="r")])
     for each in (*made[:3], again[3]):
         with pytest.raises(StoreError, match=f"a different {each.name[:8]}"):
-            here.record_new_files([each])
+            here.record_checksums_of_new_files([each])
     mark_as_imported(store, RUNS)
-    here.record_new_files([*made[:3], again[3]])
+    here.record_checksums_of_new_files([*made[:3], again[3]])
     assert read_recorded_checksums(store) == {each.key: each.checksum for each in (*made[:3], again[3])}
 
 
@@ -98,13 +98,13 @@ def test_checksums_of_results_must_match_folder_unless_imported(store, folders):
     here, (run, other) = folders[0], RUNS
     store.add_results(map(make_result, RUNS))
     like, unlike = (RecordedChecksum(key, "ranking", found, "1") for key, found in ((run.key, "1"), (other.key, "2")))
-    here.record_compare_or_reserve([RANKING], [like, unlike])
-    here.record_compare_or_reserve([RANKING], [unlike._replace(current_checksum="")])
+    here.record_or_compare_checksums([RANKING], [like, unlike])
+    here.record_or_compare_checksums([RANKING], [unlike._replace(current_checksum="")])
     with pytest.raises(StoreError, match=f"has a different ranking than the one of the run {other.key}, on which "):
-        here.record_compare_or_reserve([REFERENCE], [unlike])
+        here.record_or_compare_checksums([REFERENCE], [unlike])
     assert read_recorded_checksums(store) == {RANKING.key: RANKING.checksum}
     mark_as_imported(store, [other])
-    here.record_compare_or_reserve([RANKING], [unlike])
+    here.record_or_compare_checksums([RANKING], [unlike])
 
 
 def test_workspace_identity_refreshes_listing_before_new_identity(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite, read_suite
-from roarbench.store.annotations import AnnotationKind, read_annotations, replace_validation_findings
-from roarbench.store.archive_rows import (
+from roarbench.store.annotations_and_scores import AnnotationKind, read_annotations, replace_validation_findings
+from roarbench.store.archived_runs import (
     ArchivedCounts,
     archive_rows,
     list_keys_of_estimator_and_twins,

@@ -14,7 +14,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256
 from roarbench.plan.suites import find_builtin_suite, make_renamed_suite_text
 from roarbench.report.row_pull_request import add_published_file, format_pull_request_comment, plan_pull_request
-from roarbench.store.annotations import AnnotationKind, insert_annotations
+from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.export_and_import import ExportedFile, compute_row_checksum, export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
