@@ -71,7 +71,7 @@ def check(
     """
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
-    models = [*read_networks([model]), *read_networks(siblings)]
+    models = [model, *read_networks(siblings, "siblings", "[sibling_1, sibling_2]")]
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or at least {FEWEST_NETWORKS - 1}")
     columns = _read_columns(pixels, levels, fills)
@@ -85,9 +85,9 @@ def check(
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1])
+        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], is_table(pixels))
         if not at_chance and bool((classes != classes[0]).any()):
-            warn_of_single_class(logits)
+            warn_of_single_class(logits, is_table(pixels))
         agreed = find_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
@@ -104,7 +104,8 @@ def check(
         column_levels[OWN] = own.levels
     all_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
     at_chance_line = f"The {at_chance}, so no estimator leads." if at_chance else ""
-    return CheckTable(gains, column_levels, len(pixels), float(correct.mean()), own, all_controls, at_chance_line)
+    settings = (len(pixels), float(correct.mean()), own, all_controls, at_chance_line, is_table(pixels))
+    return CheckTable(gains, column_levels, *settings)
 
 
 def own_network_gain(
@@ -140,14 +141,14 @@ def own_network_gain(
         CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on
             no image.
     """
-    pixels, models = read_images(images), read_networks(networks)
+    pixels, models = read_images(images), read_networks(networks, "networks", "[model, sibling_1, sibling_2]")
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
     removal = leave_out_idle_levels(RemovalSettings.read(order, levels), pixels)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
-        warn_of_single_class(logits)
+        warn_of_single_class(logits, is_table(pixels))
         agreed, targets = find_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])
@@ -210,4 +211,5 @@ def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sc
     images, all_images = int(request.agreed.sum()), len(request.agreed)
     few = images < FEWEST_IMAGES
     verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
-    return OwnNetworkTable(gains, verdicts, len(request.networks), images, all_images, levels, order)
+    settings = (len(request.networks), images, all_images, levels, order, is_table(request.pixels))
+    return OwnNetworkTable(gains, verdicts, *settings)

@@ -80,10 +80,11 @@ def read_labels(labels: Any, count: int, subject: str = "labels") -> NDArray[np.
     """Convert labels, whole numbers of any type except bool in shape (n,) or (n, 1), to int64 (n,)."""
     expected = "expected whole numbers from 0, the class of each image"
     array = to_array(labels, subject, expected.removeprefix("expected "))
+    if array.dtype == np.bool_:
+        raise CallerError(f"{subject} are bool, and labels are class numbers; {expected}")
     array = array[:, 0] if array.shape == (count, 1) else array
-    if array.shape != (count,) or array.dtype == np.bool_:
-        seen = f"{subject} have shape {array.shape} and type {array.dtype}"
-        raise CallerError(f"{seen}, expected shape ({count},); {expected}")
+    if array.shape != (count,):
+        raise CallerError(f"{subject} have shape {array.shape}, expected ({count},); {expected}")
     whole = np.isfinite(array) & (np.rint(array) == array)
     if not whole.all():
         raise CallerError(f"{subject} hold {array[~whole][0]}; {expected}")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from roarbench.api.inputs import check_labels, read_images, read_labels
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.prediction_checks import warn_if_at_chance
 from roarbench.api.removal import RemovalSettings, leave_out_idle_levels, make_image_filler, mark_removed, rank_maps
 from roarbench.api.single_steps import bootstrap_means
@@ -96,7 +96,7 @@ def perturbation_curve(
     check_labels(classes, logits.shape[2])
     refuse_nan_logits(logits)
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
-    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2])
+    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2], is_table(pixels))
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image

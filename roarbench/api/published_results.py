@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,9 @@ from roarbench.api.suite_result import SuiteResult
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
+from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.export_and_import import import_results
@@ -67,11 +70,12 @@ def load_all_results() -> "pandas.DataFrame":
 
     The frame has a row for each suite, protocol and estimator that has a gain; gains are in points with 95 % intervals.
     Gains of different suites come from different networks and images. Versions and levels are text; `control` and
-    `submission` are True or False. Missing values are None or NaN.
+    `submission` are True or False. Missing values are None or NaN. `attrs["left_out"]` says for each suite and protocol
+    how many rows have no gain, and why: incomplete rows, or rows whose results differ in their networks or rankings.
     """
     import pandas
 
-    frames = []
+    frames, left_out = [], list[str]()
     published = read_index_and_check_folder(RESULTS) if RESULTS else ()
     for name in sorted({file.versioned_suite.partition("@")[0] for file in published}):
         result = load_published_results(name)
@@ -80,11 +84,23 @@ def load_all_results() -> "pandas.DataFrame":
         for protocol in result.stored.list_started_protocols():
             if not protocol.gain_name:  # mask-only
                 continue
-            rows = _select_rows_with_gain(result.to_dataframe(protocol.name))
+            frame = result.to_dataframe(protocol.name)
+            counts = _count_rows_without_gain(result, protocol, frame)
+            left_out += [f"{name}, {protocol.name}: {count}" for count in counts]
+            rows = _select_rows_with_gain(frame)
             if len(rows):  # an empty frame would change the types of columns
                 frames.append(rows.assign(**suite_columns, question=protocol.name))
     columns = [*suite_columns, "question", "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit"]
-    return pandas.concat(frames, ignore_index=True)[columns]
+    joined = pandas.concat(frames, ignore_index=True)[columns]
+    joined.attrs = {"left_out": left_out}
+    return joined
+
+
+def _count_rows_without_gain(result: SuiteResult, protocol: Protocol, frame: "pandas.DataFrame") -> list[str]:
+    """Count the rows of a protocol's frame that have no gain, with one text for each reason."""
+    reasons = result.stored.explain_inconsistent_rows(protocol, frame.attrs["unit"])
+    counts = Counter(reasons.get(row, "incomplete") for row in frame["estimator"][frame["gain"].isna()])
+    return [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
 
 
 def _select_rows_with_gain(frame: "pandas.DataFrame") -> "pandas.DataFrame":

@@ -198,10 +198,12 @@ def bootstrap(correct: Any, other: Any = None) -> Estimate:
     subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
     if not values.size or not np.isfinite(values).all() or not np.isfinite(subtracted).all():
         raise CallerError(f"values of shape {values.shape} are none or hold NaN; expected one or more finite numbers")
-    is_column = values.shape[1] == 1 < len(values)
-    if values.shape != subtracted.shape or values.ndim > 2 or is_column:
+    if values.shape != subtracted.shape:
         seen = f"values have shapes {values.shape} and {subtracted.shape}"
-        raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n); for one column write values[:, 0]")
+        raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
+    if values.ndim > 2 or values.shape[1] == 1 < len(values):
+        remedy = "; for one column write values[:, 0]" if values.ndim == 2 else ""
+        raise CallerError(f"values have shape {values.shape}, expected (n,) or (seeds, n){remedy}")
     seeds, images = values.shape
     if seeds > images:
         seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"

@@ -1,14 +1,15 @@
-"""Find the source of functions and classes, and the objects that it names, without running it."""
+"""Find the source of functions and classes, and the objects and class attributes that it names, without running it."""
 
 import ast
 import builtins
 import dis
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -19,6 +20,8 @@ from roarbench.submissions.sandbox_command import list_package_folders
 from roarbench.submissions.submission_file import parse_source
 
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
+COMPUTED = object()  # stands for a value that only running the source would show
+METHOD = object()  # stands for the method that the source defines
 
 
 def is_from_installed_package(definition: type | FunctionType) -> bool:
@@ -50,6 +53,33 @@ def copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, o
     used = {other: names[other] for other in _list_global_names(compile(source, "<source>", "exec")) if other in names}
     used.pop(name, None)
     return source, used
+
+
+def read_class_attributes(value: type, source: str, names: Mapping[str, object]) -> dict[str, object]:
+    """Return the class attributes that a class's source sets to a literal or an object of `names`, and its methods."""
+    attributes, node = dict[str, object](), ast.parse(source).body[0]
+    if not isinstance(node, ast.ClassDef):
+        return {}
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and not part.decorator_list and not node.decorator_list:
+            found = {part.name: METHOD}
+        elif isinstance(part, ast.Assign | ast.AnnAssign) and part.value:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            found = {one.id: _evaluate_without_calls(part.value, names) for one in targets if isinstance(one, ast.Name)}
+        else:
+            continue
+        private = f"_{value.__name__.lstrip('_')}"
+        attributes |= {f"{private}{key}" if re.match("__.*(?<!__)$", key) else key: found[key] for key in found}
+    return attributes
+
+
+def _evaluate_without_calls(node: ast.expr, names: Mapping[str, object]) -> object:
+    """Return the value of a literal or a dotted name; `COMPUTED` for every other expression."""
+    with suppress(ValueError, TypeError):
+        return ast.literal_eval(node)
+    if isinstance(node, ast.Attribute):
+        return getattr(_evaluate_without_calls(node.value, names), node.attr, COMPUTED)
+    return names.get(node.id, COMPUTED) if isinstance(node, ast.Name) else COMPUTED
 
 
 def list_own_methods(value: type) -> list[FunctionType]:

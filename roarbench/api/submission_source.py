@@ -3,8 +3,8 @@
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
 The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
-modules, and has simple values as literals. Any other object raises CallerError, as does a class whose attributes were
-changed after its definition. Files and environment variables that the function reads are not in the file.
+modules, and has simple values as literals, also of class attributes that were changed after the class was defined. Any
+other object raises CallerError. Files and environment variables that the function reads are not in the file.
 """
 
 import ast
@@ -14,7 +14,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -23,9 +23,13 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from roarbench.api.source_of_definitions import (
+    COMPUTED,
+    METHOD,
     copy_source,
+    is_from_installed_package,
     is_module_installed,
     list_own_methods,
+    read_class_attributes,
 )
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
@@ -189,19 +193,40 @@ class WrittenStatements:
             statement, dependencies = copy_source(name, value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
-            if isinstance(value, type):
-                self._refuse_changed_class(value, statement)
+            if isinstance(value, type) and not issubclass(value, Enum):
+                statement += self._write_changed_attributes(value, statement, dependencies)
         self.statements[name] = statement or f"{name} = {self._write_value(value, name)}"
 
-    def _refuse_changed_class(self, value: type, source: str) -> None:
-        """Raise CallerError if an attribute was changed after the class was defined, so that its source is outdated."""
-        executed: dict[str, Any] = {}
-        exec("\n".join([*self.statements.values(), source]), executed)
-        in_source = executed[value.__name__]
-        for name in sorted(vars(value).keys() | vars(in_source).keys()):
-            if _describe_attribute(value, name) != _describe_attribute(in_source, name):
-                seen = f"'{value.__name__}.{name}' was changed after the class was defined, or is computed there"
-                raise CallerError(f"{seen}; change the definition of the class")
+    def _write_changed_attributes(self, value: type, source: str, names: Mapping[str, object]) -> str:
+        """Return assignments of the class attributes, also methods, whose values are not those of the class's source.
+
+        An attribute that the source computes by other expressions than literals and names is always assigned, if its
+        value can be written. Decorated methods are not assigned, nor are properties and other descriptors.
+        """
+        lines, in_source = "", read_class_attributes(value, source, names)
+        for attribute, current in vars(value).items():
+            given = in_source.get(attribute, COMPUTED)
+            label = f"{value.__name__}.{attribute}"
+            if _is_value_of_source(value, attribute, given):
+                continue
+            before = dict(self.statements), dict(self._objects)
+            try:
+                written = self._write_object(current, label)
+            except CallerError:
+                if given is not COMPUTED:
+                    raise
+                self.statements, self._objects = before
+                continue
+            with suppress(CallerError):
+                if given is not COMPUTED and given is not METHOD and written == self._write_object(given, label):
+                    continue
+            lines += f"\n{label} = {written}"
+        return f"\n\n{lines}" if lines else ""
+
+    def _write_object(self, value: Any, label: str) -> str:
+        if isinstance(value, FunctionType | type):
+            return self.write_expression(value, label.replace(".", "_"))
+        return self._write_value(value, label)
 
     def _write_value(self, value: Any, name: str) -> str:
         """Return the source text of a value: a literal, named tuple, enum member or dataclass, also nested."""
@@ -223,16 +248,18 @@ class WrittenStatements:
         return f"{self.write_expression(type(value), name)}({arguments})"
 
 
-def _describe_attribute(owner: type, name: str) -> str:
-    """Describe a class attribute: a method or class by its name, a literal by its value, another object by its type."""
-    value = vars(owner).get(name)
-    value = getattr(value, "__func__", value)  # unwraps static and class methods
-    if isinstance(value, FunctionType | type):
-        return value.__qualname__.replace(owner.__qualname__, owner.__name__)
-    is_special = name.startswith("__")  # such as the module and the first line
-    with suppress(CallerError):
-        return "" if is_special else repr(value if isinstance(value, Enum) else _check_literal(value, name))
-    return type(value).__qualname__
+def _is_value_of_source(value: type, attribute: str, given: object) -> bool:
+    """Return whether a class attribute is known to be `given`, its value in the source, or cannot be assigned."""
+    current = vars(value)[attribute]
+    if not isinstance(current, FunctionType):  # descriptors are properties, slots and others
+        fixed = attribute.startswith("__") or (attribute.startswith("_field") and issubclass(value, tuple))
+        return given is current or fixed or hasattr(type(current), "__get__")
+    if given is METHOD:
+        return current.__qualname__ == f"{value.__qualname__}.{attribute}"
+    # decorators return functions with a closure; `functools.total_ordering` adds installed functions
+    in_body = current.__qualname__.startswith(f"{value.__qualname__}.")
+    made = in_body or current.__closure__ or is_from_installed_package(current)
+    return given is current or (given is COMPUTED and bool(made))
 
 
 def _is_plain_named_tuple_class(value: Any) -> bool:

@@ -30,6 +30,7 @@ from roarbench.report.combined_table import (
 )
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
+from roarbench.report.table_formats import list_all_notes, list_columns
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values
 from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
@@ -132,7 +133,7 @@ class SuiteResult:
 
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(format_text(self.table(), _WIDTH), crop=False)
+            console.print(format_text(self.table(), _WIDTH, in_python=True), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
@@ -164,6 +165,13 @@ class SuiteResult:
                 seen = f"no {protocol} results of {self.plan.title} are published"
                 raise CallerError(f"{seen}, only: {', '.join(names)}")
         return make_suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
+
+    def notes(self, protocol: str = "", unit: str | None = None, fill: str = "") -> str:
+        """Return all notes of a table: scope of the intervals, doubts, signs and columns; arguments as for `table`."""
+        table = self.table(protocol, unit, fill)
+        if isinstance(table, CombinedTable):
+            return "\n".join(table.all_notes)
+        return "\n".join(list_all_notes(table, list_columns(table)))
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.

@@ -28,14 +28,15 @@ _FEW = 4  # images for the checks of a network
 _SINGLE_LOGIT_IMAGES = 64  # images for the check of a network with one output
 
 
-def read_networks(networks: Any) -> list[nn.Module]:
+def read_networks(networks: Any, argument: str, example: str) -> list[nn.Module]:
     """Return several networks as a list; CallerError for anything else."""
-    if isinstance(networks, nn.Module) or not isinstance(networks, Iterable):
-        raise CallerError(f"networks is a single {type(networks).__name__}; write [model, sibling_1, sibling_2]")
+    if isinstance(networks, nn.Module | Tensor | np.ndarray | str) or not isinstance(networks, Iterable):
+        raise CallerError(f"{argument} is {describe_type(networks)}, expected a list of networks; write {example}")
     listed = list(networks)
     for number, network in enumerate(listed, 1):
         if not isinstance(network, nn.Module):
-            raise CallerError(f"network {number} is {describe_type(network)}, expected a torch.nn.Module")
+            seen = f"item {number} of {argument} is {describe_type(network)}"
+            raise CallerError(f"{seen}, expected a torch.nn.Module")
     return listed
 
 

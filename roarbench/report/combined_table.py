@@ -17,7 +17,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report import table_formats
-from roarbench.report.notes_and_doubts import list_table_doubts, note_if_self_reported, write_all_notes
+from roarbench.report.notes_and_doubts import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.stats.board_records import RANDOM, IntervalScope, Row
@@ -106,10 +106,10 @@ class CombinedTable:
             for label, rows in zip(labels, self._rows_by_name, strict=True)
         }
 
-    def summarize_notes(self) -> tuple[str, ...]:
-        """Return the short notes: definitions, doubts, the intervals' scope, and the source of all other notes."""
+    def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
+        """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
-        more = f"{self._interval_note}; {' '.join(signs) or 'more'}: --notes."
+        more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
         notes = (*self._gain_definitions, *self._origins_and_doubts, more)
         return tuple(map(self.roar.suite_results.adapt_text, notes))
 
@@ -246,10 +246,12 @@ def flatten_rows(table: CombinedTable) -> list[dict[str, Any]]:
     return combined
 
 
-def format_text(table: SuiteTable | CombinedTable, width: int, notes: bool = False) -> Table | Group:
+def format_text(
+    table: SuiteTable | CombinedTable, width: int, notes: bool = False, in_python: bool = False
+) -> Table | Group:
     """Format a table for a terminal of this width, in characters, with short notes or all notes; no number is cut."""
     if isinstance(table, SuiteTable):
-        return table_formats.format_text(table, width, notes)
+        return table_formats.format_text(table, width, notes, in_python)
     texts = [i for i, side in enumerate(_SIDES.values()) if i and side == "left"]
     wrapped = table_formats.wrap_columns(zip(HEADINGS, *table.rows, strict=True), 0, texts, width)
     shown = Table(title=table.title, box=SIMPLE_HEAD, padding=0, width=table_formats.measure_table_width(wrapped))
@@ -257,12 +259,15 @@ def format_text(table: SuiteTable | CombinedTable, width: int, notes: bool = Fal
         shown.add_column(heading, justify=side, no_wrap=True)
     for i, name in enumerate(table.names, start=1):  # after the heading
         shown.add_row(*(column[i] for column in wrapped), style="dim" if find_estimator(name).control else "")
-    note_lines = table.all_notes if notes else table.summarize_notes()
+    short_notes = table.summarize_notes(NOTES_METHOD) if in_python else table.summarize_notes()
+    note_lines = table.all_notes if notes else short_notes
     return Group(shown, *(Text(line, style="table.caption") for line in note_lines))
 
 
 def format_html(table: SuiteTable | CombinedTable) -> str:
-    """Format a table as HTML with its title and short notes."""
+    """Format a table as HTML with its title and short notes, for notebooks."""
     if isinstance(table, SuiteTable):
         return table_formats.format_html(table)
-    return table_formats.format_html_table(table.title, [*_SIDES.items()], table.rows, table.summarize_notes())
+    return table_formats.format_html_table(
+        table.title, [*_SIDES.items()], table.rows, table.summarize_notes(NOTES_METHOD)
+    )

@@ -45,16 +45,17 @@ from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, is_control_off_zer
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope, Row
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
-MORE = "table --notes and docs/how-it-works.md"
+NOTES_COMMAND, NOTES_METHOD = "table --notes", "result.notes()"  # the sources of all notes
+PAGE = "docs/how-it-works.md"
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: there are no gains and no ranks."
 
 
-def summarize_notes(table: SuiteTable) -> list[str]:
+def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]:
     """Return the short notes below a table, one per line.
 
     The notes define the gain, state the scope of the intervals, list doubts about the whole table and rows without a
-    rank, and name the source of all other notes.
+    rank, and name the `source` of all other notes.
     """
     board = table.board
     gain = f"{board.protocol.gain_meaning.partition('. ')[0].rstrip('.')}." if table.has_gains_and_ranks else _NO_GAINS
@@ -72,7 +73,7 @@ def summarize_notes(table: SuiteTable) -> list[str]:
         signs["warnings"] = None
     more = f"{', '.join(signs)} and more are" if signs else "More is"
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
-    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {MORE}."]
+    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {source} and {PAGE}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:

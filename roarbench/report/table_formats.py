@@ -20,7 +20,7 @@ from roarbench.common.text import (
     format_signed,
 )
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
+from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_json_and_csv import format_csv, format_json
 from roarbench.stats.board_records import Row
@@ -53,14 +53,15 @@ def render(table: SuiteTable, style: str, notes: bool = False) -> str:
     return f"**{_make_title(table)}**\n\n{rows}\n\n{caption}"
 
 
-def format_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
+def format_text(table: SuiteTable, width: int, notes: bool = False, in_python: bool = False) -> Table:
     """Format the table for a terminal of this width, in characters; columns that do not fit are left out.
 
     If `notes`, all notes follow, with the names of omitted columns; otherwise the notes of `summarize_notes` follow.
     """
     all_columns = list_columns(table)
     columns = _choose_fitting_columns(all_columns, width)
-    caption = "\n".join(_list_notes(table, all_columns, columns) if notes else summarize_notes(table))
+    short_notes = summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)
+    caption = "\n".join(list_all_notes(table, columns) if notes else short_notes)
     shown = Table(title=_make_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     names = next(i for i, column in enumerate(columns) if column.heading == "estimator")
     texts = [i for i, column in enumerate(columns) if column.justify == "left" and i != names]
@@ -90,8 +91,9 @@ def _make_title(table: SuiteTable) -> str:
     return f"{table.suite_results.title}: {table.board.protocol.title}"
 
 
-def _list_notes(table: SuiteTable, all_columns: list[Column], shown_columns: list[Column]) -> list[str]:
-    omitted = [column.heading for column in all_columns if column not in shown_columns]
+def list_all_notes(table: SuiteTable, shown_columns: list[Column]) -> list[str]:
+    """Return all notes of a table, with the names of the columns that are not shown."""
+    omitted = [column.heading for column in list_columns(table) if column not in shown_columns]
     notes = [table.caption, write_all_notes(table)]
     if table.has_gains_and_ranks and not table.board.protocol.scores_all_network_pairs:
         notes.append(_write_legend(table, [column.heading for column in shown_columns]))
@@ -222,7 +224,9 @@ def format_html(table: SuiteTable) -> str:
     """Format the table as HTML with its title and short notes, for notebooks."""
     columns = list_columns(table)
     headings = [(column.short, column.justify) for column in columns]
-    return format_html_table(_make_title(table), headings, _transpose_cells(columns), summarize_notes(table))
+    return format_html_table(
+        _make_title(table), headings, _transpose_cells(columns), summarize_notes(table, NOTES_METHOD)
+    )
 
 
 def format_html_table(

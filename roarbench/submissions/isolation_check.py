@@ -18,7 +18,7 @@ from pathlib import Path
 
 from roarbench.common.errors import SandboxError
 from roarbench.common.text import fit_on_one_line
-from roarbench.submissions.limits_and_faults import Limits
+from roarbench.submissions.limits_and_faults import HarnessFault, Limits
 from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 
@@ -35,21 +35,22 @@ def check_sandbox_isolation() -> None:
         SandboxError: The sandbox does not start, or the probe reached a canary or got rights; the message has a remedy.
     """
     if os.name != "posix" or sys.platform != "linux":
-        raise SandboxError(f"no sandbox: the sandbox needs Linux; to run without it, {_TRUST}")
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; to run without it, {_TRUST}")
     programs = ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
     missing = [program for program in programs if not shutil.which(program)]
     if missing:
-        raise SandboxError(f"no sandbox: {', '.join(missing)} is not installed; {_INSTALL}")
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
     try:
         from roarbench.submissions.seccomp_filter import build_filter
 
         build_filter()
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error), 60)
-        raise SandboxError(f"no sandbox: no seccomp filter ({seen}); {_INSTALL}") from None
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
     reached = _read_reached_things(_run_probe())
     if reached:
-        raise SandboxError(f"code in the sandbox can reach {', '.join(reached)}; use another machine, or {_TRUST}")
+        seen = f"code in the sandbox can reach {', '.join(reached)}"
+        raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
 
 
 def _run_probe() -> SandboxExit:
@@ -86,5 +87,5 @@ def _read_reached_things(ended: SandboxExit) -> list[str]:
         reached: list[str] = json.loads(text)
     except ValueError:
         output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
-        raise SandboxError(f"no sandbox: bubblewrap does not work here ({output}); {_INSTALL}") from None
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     return reached

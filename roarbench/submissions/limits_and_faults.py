@@ -1,4 +1,4 @@
-"""Define the resource limits of a submission, and the faults for which a submission is refused.
+"""Define the resource limits of a submission, the faults for which a submission is refused, and those of the harness.
 
 Nothing here imports torch.
 """
@@ -71,6 +71,15 @@ class SubmissionFault(StrEnum):
     PRINTED = "printed"  # the submission printed more than the limit
     DIED = "died"  # the submission ended its process by an exit or a signal
     ANSWER = "answer"  # the sandbox's answer is malformed
+
+
+class HarnessFault(StrEnum):
+    """Kind of a fault of roarbench or of this machine; a submission is never blamed for such a fault."""
+
+    NO_SANDBOX = "no-sandbox"  # bubblewrap is missing or may not run here
+    LEAK = "leak"  # the sandbox starts but does not isolate
+    NOT_STARTED = "not-started"  # the sandbox ended before the submission's first line
+    NO_MEMORY = "no-memory"  # the kernel ended the sandbox because the machine, not the submission, lacked memory
 
 
 class ValidationFinding(StrEnum):

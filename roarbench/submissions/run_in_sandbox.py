@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.common.errors import SandboxError
+from roarbench.common.errors import MachineError, SandboxError
 from roarbench.common.identity import hash_value
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.builtin_network_table import NetworkSpec
@@ -20,6 +20,7 @@ from roarbench.compute.networks import count_network_cost
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.submissions.limits_and_faults import (
     MAX_FILES,
+    HarnessFault,
     Limits,
     Refusal,
     SubmissionFault,
@@ -67,6 +68,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
 
     Raises:
         SandboxError: The process ended before it executed the submission's code.
+        MachineError: This machine ran out of memory.
     """
     with ExitStack() as stack:
         request = _write_request(task, limits)
@@ -79,7 +81,10 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         header, numbers = read_answer(answer)
     if not ended.started:
         output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
-        raise SandboxError(f"the sandbox ended before the submission began: {output}")
+        raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
+    if ended.stopped is None and ended.code == 128 + signal.SIGKILL and ended.machine_lacked_memory:
+        seen = f"{HarnessFault.NO_MEMORY}: this machine ran out of memory while the submission ran"
+        raise MachineError(f"{seen}; use fewer --workers, or a machine with more memory")
     return _make_answer(task, limits, ended, header, numbers)
 
 

@@ -34,11 +34,17 @@ def _make_join_command(group: Path) -> list[str]:
     return ["/bin/sh", "-c", 'echo 0 >"$0/cgroup.procs" && exec "$@"', str(group)]
 
 
-def _read_group_number(group: Path, file: str, name: str) -> int:
+def _read_number(file: Path, name: str) -> int:
+    """Return the number after a name in a file of the kernel; 0 if there is none."""
     with suppress(OSError):
-        lines = map(str.split, (group / file).read_text().splitlines())
+        lines = map(str.split, file.read_text().splitlines())
         return next((int(value) for key, value in lines if key == name), 0)
     return 0
+
+
+def _count_kills_for_lack_of_memory() -> int:
+    """Return how often the kernel has ended a process for lack of memory since the machine started."""
+    return _read_number(Path("/proc/vmstat"), "oom_kill")
 
 
 @cache
@@ -105,6 +111,7 @@ class SandboxExit(NamedTuple):
     cpu: float  # observed CPU seconds
     wall: float  # wall seconds
     peak: int  # observed peak memory, bytes
+    machine_lacked_memory: bool  # the kernel killed a process, here or elsewhere, for lack of memory
 
 
 def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
@@ -150,6 +157,7 @@ class _Watchdog:
     cpu_and_wall_at_start: tuple[float, float] | None = None  # times at the start of the submission's code
     first_process: int = 0  # id of the sandbox's first process: killing this process kills all others
     first_descriptor: int | None = None  # descriptor of the same process
+    kills_before: int = field(default_factory=lambda: _count_kills_for_lack_of_memory())
 
     def watch_until_end(self) -> SandboxExit:
         stopped: SubmissionFault | None = None
@@ -160,7 +168,8 @@ class _Watchdog:
         finally:
             self._kill_processes()
         self._read_output()
-        if stopped is None and self.group and _read_group_number(self.group, "memory.events", "oom_kill"):
+        # `oom` counts this group's own limit; `oom_kill` also counts kills because the machine lacks memory
+        if stopped is None and self.group and _read_number(self.group / "memory.events", "oom"):
             stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
         stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > MAX_OUTPUT_BYTES else None)
         code = self.process.returncode
@@ -172,13 +181,14 @@ class _Watchdog:
             cpu=self.cpu,
             wall=time.monotonic() - self.start_time,
             peak=self.peak,
+            machine_lacked_memory=_count_kills_for_lack_of_memory() > self.kills_before,
         )
 
     def _find_exceeded_limit(self) -> SubmissionFault | None:
         self._read_output()
         self._find_first_process()
         cpu, memory = _measure_cpu_and_memory(self.process.pid)
-        cpu = _read_group_number(self.group, "cpu.stat", "usage_usec") / 1e6 if self.group else cpu
+        cpu = _read_number(self.group / "cpu.stat", "usage_usec") / 1e6 if self.group else cpu
         # the sum counts pages that forked processes share several times, so measure exactly before stopping the sandbox
         if memory > self.limits.memory:
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))

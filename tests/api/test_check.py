@@ -116,6 +116,7 @@ def test_check_of_table_leaves_out_what_needs_neighbours():
     assert list(table.gains) == ["morf mean", "lerf mean"]
     assert list(table.gains["morf mean"]) == ["random", "input-x-grad"]
     assert table.gain("morf mean", "input-x-grad").low > 0, "the first column decides"
+    assert "60 data rows, of which" in table.caption and "image" not in table.caption
     with pytest.raises(CallerError, match="'occlusion' uses neighbouring pixels, and .* no neighbours; leave it out"):
         rb.check(network, rows, labels, ["occlusion"])
 
@@ -259,6 +260,7 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"siblings": torch.ones(2, 3)}, "siblings is a Tensor, expected a list of networks; write"),
         ({"siblings": 1}, "there is 1 sibling, expected none or at least 2"),
         ({"fills": "mean"}, "write fills="),
         ({"fills": ("best",)}, "fill 'best'"),
@@ -271,6 +273,7 @@ def test_check_and_own_network_gain_warn_of_tied_features(networks, images):
 )
 def test_check_rejects_invalid_arguments(networks, images, change, words):
     asked = {"labels": LABELS, "estimators": "grad", **change}
-    asked["siblings"] = networks[: asked.get("siblings", 0)]
+    count = asked.get("siblings", 0)
+    asked["siblings"] = networks[:count] if isinstance(count, int) else count
     with pytest.raises(CallerError, match=words):
         rb.check(networks[0], images, **asked)

@@ -6,10 +6,15 @@ import tomllib
 import pytest
 
 import roarbench
+from roarbench.analysis.load_results import ResultsQuery
 from roarbench.api import published_results
+from roarbench.api.suite_result import SuiteResult
+from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
+from tests.helpers.made_up_results import MAIN, SUITE, make_suite_results
 from tests.helpers.older_suites import older_suites
 from tests.helpers.processes import ROOT
+from tests.helpers.store_rows import has_values, remove_rows, set_checksums
 
 slow = pytest.mark.slow
 
@@ -110,6 +115,24 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
         there = frame[(frame["suite"] == suite) & (frame["question"] == protocol)]
         assert {*there["version"]} == {str(version)}
         assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
+
+
+def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch, tmp_path):
+    without_random = remove_rows(make_suite_results(), estimator="random", order=Order.LERF)
+
+    def rankings(point):
+        return "other" if has_values(point, estimator="grad", retrain=ScoredNetwork.IMAGES, seed=1) else "usual"
+
+    result = SuiteResult(SUITE, ResultsQuery(tmp_path), set_checksums(without_random, rankings=rankings))
+    file = PublishedFile("made-up/1/all.parquet", "", 0, "")
+    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: [file])
+    monkeypatch.setattr(published_results, "load_published_results", lambda suite: result)
+    frame = roarbench.load_all_results()
+    left_out = [f"made-up, {name}: {len(MAIN)} rows: incomplete" for name in ("kar", "lerf")]
+    reason = "made from 2 different rankings; compute the row again in a new --store"
+    left_out += [f"made-up, {name}: 1 row: {reason}" for name in ("roar", "diffroar")]
+    assert {*frame.attrs["left_out"]} == {*left_out, "made-up, diffroar: 1 row: incomplete"}
+    assert {*frame["question"]} == {"roar", "morf", "diffroar"}
 
 
 def test_package_data_lists_every_results_file():

@@ -79,6 +79,8 @@ def test_compare_returns_antisymmetric_difference_of_gains(result):
 def test_result_repr_shows_text_or_html(result, tmp_path, monkeypatch):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)  # Rich would print text itself
     assert " mine (added) " in repr(result) and "@" not in repr(result) and ": ROAR" in repr(result)
+    assert "explained by result.notes() and docs/" in repr(result) and "--notes" not in repr(result)
+    assert "Hash of the runs: " in result.notes()
     html = result._repr_html_()
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
     result.plot(tmp_path / "curves.svg")

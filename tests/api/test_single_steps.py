@@ -145,6 +145,7 @@ def test_fill_on_another_scale_causes_warning(fill, warnings, recwarn):
         (lambda: roarbench.mix_maps(MAPS, MAPS[:1], 0.5), "other maps .*; expected equal shapes"),
         (lambda: roarbench.bootstrap([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
         (lambda: roarbench.bootstrap(torch.ones(4, 1)), r"for one column write values\[:, 0\]"),
+        (lambda: roarbench.bootstrap(IMAGES, IMAGES), r"values have shape .*, expected \(n,\) or \(seeds, n\)$"),
         (lambda: roarbench.bootstrap([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 from enum import Enum
 from typing import NamedTuple
 
@@ -66,10 +67,12 @@ class Settings:
     sign = 1.0
     mode = Mode.MEAN
     scale = SCALE
+    power = 2 * 0.5
     dtype = torch.float32  # cannot be written, but is the object of the source
     __private = (1, 2)
     activation = nn.Identity
     combine = scale_positive_part
+    change = lambda self, maps: maps  # noqa: E731
 
     def weigh(self):
         return Settings.sign * Settings.scale * (2 if Settings.mode is Mode.MAX else 1)
@@ -84,7 +87,9 @@ def weigh_by_seven(self):
 
 
 def explain_by_settings(model, inputs, targets):
-    return Factor().multiply(Settings().weigh() * Settings.activation()(inputs)).to(Settings.dtype)
+    maps = Settings().weigh() * Settings.activation()(inputs) ** Settings.power
+    maps = getattr(Settings(), "change_more", Settings().change)(Factor().multiply(maps))
+    return (Settings.combine(maps) / SCALE - Settings.combine(-maps) / SCALE).to(Settings.dtype)
 
 
 class Own:
@@ -145,20 +150,32 @@ def test_submission_id_depends_on_used_global_values(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "changed"),
+    ("attribute", "changed", "expected"),
     [
-        ("sign", -1.0),
-        ("mode", Mode.MAX),
-        ("scale", torch.tensor(5.0)),
-        ("activation", nn.ReLU),
-        ("combine", lambda maps: maps / 2),
-        ("weigh", weigh_by_seven),
-        ("added", lambda self, maps: 4 * maps),
+        ("sign", -1.0, -SCALE * IMAGES),
+        ("mode", Mode.MAX, 2 * SCALE * IMAGES),
+        ("scale", 5.0, 5 * IMAGES),
+        ("power", 2.0, SCALE * IMAGES**2),
+        ("activation", nn.ReLU, SCALE * IMAGES.clamp(min=0)),
+        ("combine", lambda maps: maps / 2, IMAGES),
+        ("weigh", weigh_by_seven, 7 * IMAGES),
+        ("change", lambda self, maps: 3 * maps, 3 * SCALE * IMAGES),
+        ("change_more", lambda self, maps: 4 * maps, 4 * SCALE * IMAGES),
     ],
 )
-def test_make_submission_rejects_class_changed_at_run_time(monkeypatch, attribute, changed):
+def test_submission_uses_class_attributes_changed_at_run_time(monkeypatch, attribute, changed, expected):
+    before = make_submission("mine", explain_by_settings)
+    torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), SCALE * IMAGES, rtol=0, atol=0)
+    # unchanged literals stay in the class alone, also those of named tuples
+    assert not re.search(r"^(Settings\.sign|Factor\.\w+) = ", before.source.decode(), re.MULTILINE)
     monkeypatch.setattr(Settings, attribute, changed, raising=False)
-    with pytest.raises(CallerError, match=f"'Settings.{attribute}' was changed after the class was defined"):
+    assert make_submission("mine", explain_by_settings).id != before.id
+    torch.testing.assert_close(explain_by_file(explain_by_settings, IMAGES), expected, rtol=0, atol=0)
+
+
+def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(monkeypatch):
+    monkeypatch.setattr(Settings, "sign", torch.tensor(-1.0))
+    with pytest.raises(CallerError, match=r"'Settings.sign' is a Tensor, which cannot be written to a file"):
         make_submission("mine", explain_by_settings)
 
 

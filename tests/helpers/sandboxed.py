@@ -68,7 +68,9 @@ def serve_submissions(
             socket.send_fds(here, [b"-"], descriptors)
             os.close(descriptors[-1])
             begun, (code,) = os.read(started, 1) == b".", here.recv(1)
-        return SandboxExit(begun, stopped=None, code=code, output=b"", cpu=0.0, wall=0.0, peak=0)
+        return SandboxExit(
+            begun, stopped=None, code=code, output=b"", cpu=0.0, wall=0.0, peak=0, machine_lacked_memory=False
+        )
 
     with here:
         yield run

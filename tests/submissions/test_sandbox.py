@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.common.errors import SandboxError
+from roarbench.common.errors import MachineError, SandboxError
 from roarbench.compute.networks import build_network
 from roarbench.submissions import isolation_check, sandbox_command, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
@@ -19,6 +19,7 @@ from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import (
     CHECK_LIMITS,
     MAX_SCRATCH_BYTES,
+    HarnessFault,
     Limits,
     SubmissionFault,
 )
@@ -111,11 +112,20 @@ def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
     assert refusal.kind is SubmissionFault.MEMORY
 
 
+def test_kill_for_lack_of_memory_is_fault_of_machine(monkeypatch):
+    kills = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    counts = iter((3, 3, 3, 4))
+    monkeypatch.setattr(sandbox_process, "_count_kills_for_lack_of_memory", lambda: next(counts))
+    assert run_submission(make_task(kills), CHECK_LIMITS).refusal.kind is SubmissionFault.DIED
+    with pytest.raises(MachineError, match=f"^{HarnessFault.NO_MEMORY}: this machine ran out of memory"):
+        run_submission(make_task(kills), CHECK_LIMITS)
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
     if device == "cpu" or torch.cuda.is_available():
         monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
-    with pytest.raises(SandboxError, match="^the sandbox ended before the submission began"):
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}: the sandbox ended before"):
         run_submission(make_task(GRADIENT)._replace(device=device), CHECK_LIMITS)
 
 
@@ -153,7 +163,7 @@ def test_isolation_check_reports_each_missing_wall(monkeypatch, flag):
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
     monkeypatch.setattr(isolation_check, "make_sandbox_command", make_weak_command)
-    with pytest.raises(SandboxError, match=f"can reach .*{LEAKS[flag]}"):
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.LEAK}: .* can reach .*{LEAKS[flag]}"):
         check_sandbox_isolation.__wrapped__()
 
 
@@ -163,7 +173,7 @@ def test_isolation_check_passes_in_sandbox():
 
 def test_isolation_check_without_bubblewrap_names_install_command(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(SandboxError, match="^no sandbox: bwrap.* not installed; run `apt-get install bubblewrap"):
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NO_SANDBOX}: bwrap.* not installed; run `apt-get install"):
         check_sandbox_isolation.__wrapped__()
 
 
