@@ -221,8 +221,9 @@ def _select_started_rows(table: SuiteTable) -> list[Row]:
 
 
 def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Question:
+    texts = {CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the descriptions of the legend
     answers = {
-        row.id: Answer(row.value, row.colour_class, "control" if row.control else row.verdict_text)
+        row.id: Answer(row.value, row.colour_class, texts.get(row.colour_class, row.verdict_text))
         for row in board.rows
         if row.started
     }

@@ -25,8 +25,7 @@ _REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters th
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0  # width of a letter and height of a line in labels
-# vertical shifts of a label that would overlap another
-_LABEL_SHIFTS = [0.0, *(sign * _LINE_HEIGHT * n + 7 for n in range(1, 999) for sign in (1, -1))]
+_LABEL_SHIFTS = (-1.0, 10.0, -9.0, 17.0, -16.0)  # from a dot down to the middle of its label, the best first
 
 
 class EstimatorCurves(NamedTuple):
@@ -119,13 +118,13 @@ def draw_preview_card(board: BoardContents, heading: str) -> bytes:
 
 
 class Dot(NamedTuple):
-    """A dot of the plot: a row with its two gains, and the position of its label in the plot's units."""
+    """A dot of the plot: a row with its two gains, and its label's left and lower end in the plot's units."""
 
-    name: str
+    id: str  # the label, which is shorter than the name
     control: bool
     roar: Estimate
     own: Estimate
-    label: tuple[float, float] = (0.0, 0.0)
+    label: tuple[float, float] | None = None  # None if there is no free place
 
 
 class Scatter(NamedTuple):
@@ -155,10 +154,10 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
     for row in board.rows:
         one, other = roar.get(row.id), own.get(row.id)
         if one and other and None not in (one.gain.value, other.gain.value):
-            dots.append(Dot(find_display_name(row.id).full_name, row.control, one.gain, other.gain))
+            dots.append(Dot(row.id, row.control, one.gain, other.gain))
     if not dots:
         return None
-    values = "; ".join(f"{dot.name} {format_interval(dot.roar)} and {format_interval(dot.own)}" for dot in dots)
+    values = "; ".join(f"{dot.id} {format_interval(dot.roar)} and {format_interval(dot.own)}" for dot in dots)
     missing = len(board.rows) - len(dots)
     plot = Scatter(
         retrained.title,
@@ -174,14 +173,17 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
 
 
 def _place_labels(plot: Scatter) -> list[Dot]:
-    """Place each label beside its dot, shifted up or down if another label is in the way."""
+    """Place each label beside its dot where it covers no dot and no other label; other dots remain without label."""
+    places = {dot.id: (plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0)) for dot in plot.dots}
+    taken = [(x - 5, y, 10.0) for x, y in places.values()]  # left end, middle and width
     dots = list[Dot]()
     for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
-        x, y = plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0) - 6
-        width = _LETTER_WIDTH * len(dot.name)
-        x = x + 8 if x + width < _PLOT_WIDTH else x - 8 - width
-        taken = [(*other.label, _LETTER_WIDTH * len(other.name)) for other in dots]
-        beside = [top - y for left, top, wide in taken if left < x + width and x < left + wide]
-        y += next(step for step in _LABEL_SHIFTS if all(abs(other - step) >= _LINE_HEIGHT for other in beside))
-        dots.append(dot._replace(label=(round(x, 1), round(y, 1))))
+        (x, y), width = places[dot.id], _LETTER_WIDTH * len(dot.id)
+        for left, middle in ((left, y + shift) for shift in _LABEL_SHIFTS for left in (x + 8, x - 8 - width)):
+            beside = (at for start, at, wide in taken if left < start + wide and start < left + width)
+            if 0 <= left <= _PLOT_WIDTH - width and all(abs(at - middle) >= _LINE_HEIGHT * 0.8 for at in beside):
+                taken.append((left, middle, width))
+                dot = dot._replace(label=(round(left, 1), round(middle + 4, 1)))
+                break
+        dots.append(dot)
     return dots

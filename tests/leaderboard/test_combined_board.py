@@ -4,12 +4,13 @@ import re
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import combinations, product
 
 import pytest
 
 from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
-from leaderboard.combined_board import Question, make_combined_board
+from leaderboard.combined_board import Answer, Question, make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
@@ -21,6 +22,7 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.descriptions_and_repeat_commands import make_repeat_command
+from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
@@ -227,22 +229,40 @@ def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monke
 
 
 def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
-    """Dots are at their gains, and no name covers another name."""
+    """Dots are at their gains; no label covers a dot or another label, so crowded dots have none."""
     found = make_scatter(combined_board)
     assert found.missing == "2 rows with only one of the two gains are not drawn."
     assert found.x_label == "ROAR gain at 90 %"
-    drawn = {dot.name: dot for dot in found.dots}
-    assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
-    assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
-    assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
+    drawn = {dot.id: dot for dot in found.dots}
+    assert {name: dot.control for name, dot in drawn.items()} == {
+        "random": True,
+        "sobel": True,
+        "random-blurred": True,
+        "grad": False,
+    }
+    assert (drawn["grad"].roar, drawn["grad"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
     assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
-    assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.description.replace("-", "−")
-    labels = [(*dot.label, len(dot.name)) for dot in found.dots]
-    for number, (left, top, letters) in enumerate(labels):
-        for x, y, more in labels[:number]:
-            assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
+    assert "grad -4.5 [-5.7, -3.2] and +3.1 [-0.1, +6.3]" in found.description
     roar, own = combined_board.questions
     assert make_scatter(replace(combined_board, questions=(replace(roar, answers={}), own))) is None
+    names = [f"row-{number}" for number in range(40)]
+    rows = tuple(combined_board.rows[0]._replace(id=name) for name in names)
+    answers = {name: Answer(Estimate(number / 20), OPEN, "") for number, name in enumerate(names)}
+    questions = [replace(question, answers=answers) for question in (roar, own)]
+    crowded = make_scatter(replace(combined_board, rows=rows, questions=questions))
+    assert not any(cover_each_other(one, other) for plot in (found, crowded) for one, other in list_label_pairs(plot))
+    assert all(dot.label for dot in found.dots) and {dot.label is None for dot in crowded.dots} == {True, False}
+
+
+def list_label_pairs(plot):
+    """Return each box of a label with the boxes of all other labels and of all dots: left end, right end and middle."""
+    dots = [(plot.to_x(dot.roar.value), plot.to_y(dot.own.value)) for dot in plot.dots]
+    boxes = [(dot.label[0], dot.label[0] + 5.5 * len(dot.id), dot.label[1] - 4) for dot in plot.dots if dot.label]
+    return [*combinations(boxes, 2), *product(boxes, [(x - 4, x + 4, y) for x, y in dots])]
+
+
+def cover_each_other(one, other):
+    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < 10
 
 
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
