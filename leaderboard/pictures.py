@@ -25,8 +25,8 @@ from roarbench.common.errors import StoreError
 from roarbench.compute.masks import (
     assign_strata,
     compute_removal_magnitudes_in_numpy,
-    draw_matching_ties,
-    make_other_image_masks,
+    draw_rotated_tie_orders,
+    make_matched_masks,
 )
 from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData, open_decoded
@@ -196,9 +196,9 @@ class PictureMaker:
         if source != "matched":
             return own
         codes = read_bin_codes(planes[self.others], layout)
-        ties = draw_matching_ties(self.seed, self.numbers, layout.features)
+        ties = draw_rotated_tie_orders(self.seed, self.numbers, layout.features)
         strata = assign_strata(compute_removal_magnitudes_in_numpy(self.pixels, self.fill, layout.unit))
-        return make_other_image_masks(own, codes, strata, self.protocol.order, ties)
+        return make_matched_masks(own, codes, strata, self.protocol.order, ties)
 
     def _draw_heat_maps(self, rankings: Rankings) -> Bytes:
         """Return heat maps, uint8 (n, h, w, 3); the colour shows the fraction of levels at which a pixel is removed."""

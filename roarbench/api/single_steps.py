@@ -25,7 +25,7 @@ from roarbench.common.text import format_count
 from roarbench.compute import degrade as fills
 from roarbench.compute import ranking
 from roarbench.compute.degrade import degrade
-from roarbench.compute.masks import assign_strata, make_other_image_masks
+from roarbench.compute.masks import assign_strata, make_matched_masks
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate_over_images
 from roarbench.stats.resampling import draw_image_weights
 
@@ -118,7 +118,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     d = ranks.shape[1]
     bins = (ranks * 256 // d).astype(np.uint8)
     ties = ranks if removal_order is Order.MORF else d - 1 - ranks
-    masks = make_other_image_masks(own, bins, strata, removal_order, ties)
+    masks = make_matched_masks(own, bins, strata, removal_order, ties)
     return torch.from_numpy(masks).view(pixels.shape)
 
 

@@ -105,7 +105,7 @@ def name_device(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-def list_gpu_libraries(device: torch.device) -> dict[str, str]:
+def list_gpu_library_versions(device: torch.device) -> dict[str, str]:
     """Return a dict with the versions of CUDA and cuDNN if the device is a GPU; for a CPU the dict is empty."""
     versions = {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}  # type: ignore[no-untyped-call]
     return {name: str(version) for name, version in versions.items() if version and device.type == "cuda"}

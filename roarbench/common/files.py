@@ -107,11 +107,11 @@ def refuse_altered_file(path: Path, checksum: str, description: str, remedy: str
         status = path.stat()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
-    if not whole and _was_read_whole_before(path, checksum):
+    if not whole and _was_verified_before(path, checksum):
         return
     if _compute_checksum_once(path, status.st_size, status.st_mtime_ns, status.st_ino) != checksum:
         raise StoreError(f"{description}: {path} was altered: it does not have the recorded checksum; {remedy}")
-    record_whole_read(path, checksum)
+    record_verified_checksum(path, checksum)
 
 
 @cache
@@ -119,23 +119,23 @@ def _compute_checksum_once(path: Path, *version: int) -> str:
     return compute_sha256(path)
 
 
-def record_whole_read(path: Path, checksum: str) -> None:
+def record_verified_checksum(path: Path, checksum: str) -> None:
     """Record beside a large file that the file was read completely and has this checksum, if the folder is writable."""
     if path.stat().st_size >= LARGE:
         with suppress(OSError):
             text = _make_sampled_signature(path, checksum)
-            write_atomically(_make_whole_read_note_path(path), lambda temporary: temporary.write_text(text))
+            write_atomically(_make_verification_note_path(path), lambda temporary: temporary.write_text(text))
 
 
-def _was_read_whole_before(path: Path, checksum: str) -> bool:
+def _was_verified_before(path: Path, checksum: str) -> bool:
     if path.stat().st_size < LARGE:
         return False
     with suppress(OSError):
-        return _make_whole_read_note_path(path).read_text() == _make_sampled_signature(path, checksum)
+        return _make_verification_note_path(path).read_text() == _make_sampled_signature(path, checksum)
     return False
 
 
-def _make_whole_read_note_path(path: Path) -> Path:
+def _make_verification_note_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.read")
 
 

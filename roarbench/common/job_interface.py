@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from roarbench.common.device_settings import is_gpu_dead, is_machine_failure
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.process_settings import convert_exit_to_error, set_log_fields
+from roarbench.common.process_settings import add_log_fields, convert_exit_to_error
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # a worker that has failed this many jobs in a row is not used any more
@@ -54,7 +54,7 @@ class Engine(Protocol):
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
     """Run a job, log its start and end, and return its value, its error and its wall time in seconds."""
     start = time.monotonic()
-    with set_log_fields(job=job.name):
+    with add_log_fields(job=job.name):
         _log.info("begun")
         try:
             with convert_exit_to_error():
@@ -75,7 +75,7 @@ def _make_picklable_error(error: Exception) -> Exception:
     return kind(f"{type(error).__name__}: {error}")
 
 
-def make_all_workers_failed_error(last_failure: str) -> MachineError:
+def make_no_worker_left_error(last_failure: str) -> MachineError:
     """Make the error that says that every worker of an engine has failed too many jobs in a row."""
     seen = f"every worker failed {IN_A_ROW} jobs in a row, the last with: {last_failure}"
     return MachineError(f"{seen}; check this machine, then run the same command again")

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import MachineError
-from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
+from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_no_worker_left_error, perform_job
 from roarbench.common.process_settings import (
     disable_slow_avx512_sorts,
     exit_at_once_on_sigterm,
@@ -111,7 +111,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return outcomes of finished jobs; wait at most `timeout` seconds; raise MachineError if no worker is left."""
         if not self._list_workers():
-            raise make_all_workers_failed_error(self._last)
+            raise make_no_worker_left_error(self._last)
         ready = wait(list(self._busy), timeout)
         connections = [source for source in ready if isinstance(source, Connection)]
         ended = [self._collect_outcome_and_free_or_replace_worker(connection) for connection in connections]

@@ -106,7 +106,7 @@ def write_worker_log(folder: Path) -> None:
 
 
 @contextmanager
-def set_log_fields(**fields: object) -> Iterator[None]:
+def add_log_fields(**fields: object) -> Iterator[None]:
     """Add these fields to all log lines that this process writes in this block."""
     _process_fields.update(fields)
     try:

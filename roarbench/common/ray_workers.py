@@ -18,7 +18,7 @@ import torch
 
 from roarbench.common.device_settings import COMPILING, SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_all_workers_failed_error, perform_job
+from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_no_worker_left_error, perform_job
 from roarbench.common.process_settings import keep_sigterm_handler, limit_compiler_threads, write_worker_log
 from roarbench.common.text import fit_on_one_line
 
@@ -171,7 +171,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._add_workers_as_cluster_grows()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
-            raise make_all_workers_failed_error(self._last)
+            raise make_no_worker_left_error(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
         if not happened and _is_node_declared_dead():

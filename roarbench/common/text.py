@@ -134,7 +134,7 @@ def format_count(count: int, noun: str) -> str:
     return f"{count or 'no':{',' if count else ''}} {noun}{'s' * (count != 1)}"
 
 
-def name_item(tabular: bool) -> str:
+def get_item_noun(tabular: bool) -> str:
     """Return the noun for one of the items that a network classifies."""
     return "row" if tabular else "image"
 

@@ -12,7 +12,7 @@ from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from roarbench.common.device_settings import send_to_device
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets import planted
+from roarbench.datasets import planted_images
 
 # range of a random-resized crop's area as a share of the image (Szegedy et al. 2015; protocol section 5)
 AREA = (0.08, 1.0)
@@ -50,15 +50,15 @@ def draw_augmentation(shape: tuple[int, ...], kind: Augmentation, generator: tor
         case Augmentation.NONE:
             return ()
         case Augmentation.FLIP:
-            return (draw_mirrored(n, generator),)
+            return (draw_flips(n, generator),)
         case Augmentation.SHIFT:
             return (draw_shifts(n, find_largest_shift(height), generator),)
         case Augmentation.SHIFT_FLIP:
-            return draw_shifts(n, find_largest_shift(height), generator), draw_mirrored(n, generator)
+            return draw_shifts(n, find_largest_shift(height), generator), draw_flips(n, generator)
         case Augmentation.NOISE_FLIP:
-            return draw_noise_of_random_strength(shape, generator), draw_mirrored(n, generator)
+            return draw_noise_of_random_strength(shape, generator), draw_flips(n, generator)
         case Augmentation.CROP_FLIP:
-            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
+            return draw_crops(n, width / height, generator), draw_flips(n, generator)
         case Augmentation.CORNERS:
             return (draw_classes_for_other_corners(n, generator),)
 
@@ -100,7 +100,7 @@ def flip_images(images: Tensor, mirrored: Tensor) -> Tensor:
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
-def draw_mirrored(n: int, generator: torch.Generator) -> Tensor:
+def draw_flips(n: int, generator: torch.Generator) -> Tensor:
     """Draw which of n images are mirrored, each with probability 1/2, as bool (n,)."""
     return torch.rand(n, generator=generator) < 0.5
 
@@ -165,8 +165,8 @@ def draw_crops(n: int, image_aspect: float, generator: torch.Generator) -> Tenso
 
 def draw_classes_for_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw a class for each corner of n images, int64 (n, 4); the network's corner, which the seed fixes, gets -1."""
-    drawn = torch.randint(CLASSES, (n, planted.CORNERS), generator=generator)
-    drawn[:, planted.find_corner_of_network(generator.initial_seed())] = -1
+    drawn = torch.randint(CLASSES, (n, planted_images.CORNERS), generator=generator)
+    drawn[:, planted_images.find_corner_of_network(generator.initial_seed())] = -1
     return drawn
 
 
@@ -176,10 +176,10 @@ def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     `classes`, int64 (n, 4), holds a class for each corner; -1 leaves the corner unchanged.
     """
     stamped, size = images.clone(), images.shape[3]
-    patterns = torch.from_numpy(planted.draw_corner_patterns(CLASSES, size)).float()
+    patterns = torch.from_numpy(planted_images.draw_corner_patterns(CLASSES, size)).float()
     patterns = send_to_device(patterns, images.device)
-    for corner in range(planted.CORNERS):
-        corner_classes, (rows, columns) = classes[:, corner], planted.locate_patch(corner, size)
+    for corner in range(planted_images.CORNERS):
+        corner_classes, (rows, columns) = classes[:, corner], planted_images.locate_patch(corner, size)
         patches = patterns.index_select(0, corner_classes.clamp(min=0))
         is_stamped = (corner_classes >= 0)[:, None, None, None]
         stamped[:, :, rows, columns] = torch.where(is_stamped, patches, images[:, :, rows, columns])

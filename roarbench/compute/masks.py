@@ -57,7 +57,7 @@ def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> 
     return strata
 
 
-def make_other_image_masks(
+def make_matched_masks(
     own_masks: NDArray[np.bool_], other_bins: Unsigned, strata: Unsigned, order: Order, ties: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
     """Make masks, bool (n, d), that remove as many features of each stratum as the own masks, in another image's order.
@@ -101,7 +101,7 @@ def _make_matched_mask(
     return removed
 
 
-def draw_matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
+def draw_rotated_tie_orders(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
     """Draw one tie order and rotate it for each image by a multiple of the image's number; uint32 (n, d)."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
     positions = np.empty(d, np.uint32)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roarbench.common import identity
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError, StoreError
-from roarbench.common.files import compute_sha256, flush_to_disk, record_whole_read
+from roarbench.common.files import compute_sha256, flush_to_disk, record_verified_checksum
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.datasets.open_decoded import FORMAT, MANIFEST, ImageData, open_decoded
@@ -150,7 +150,7 @@ def _decode_each_image_once(
 def _write_labels_and_hash_files(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     labels = _write_and_hash(folder / f"{split}-labels.bin", raw.labels.tobytes())
     pixels = folder / f"{split}-pixels.bin"
-    record_whole_read(pixels, digest := compute_sha256(pixels))
+    record_verified_checksum(pixels, digest := compute_sha256(pixels))
     entry: dict[str, Any] = {"images": len(raw.labels), "pixels": digest, "labels": labels}
     if raw.truth is not None:
         entry["truth"] = _write_and_hash(folder / f"{split}-truth.bin", raw.truth.tobytes())

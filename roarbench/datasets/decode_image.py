@@ -89,7 +89,7 @@ class InspectedImage(NamedTuple):
     bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
-def find_image_damage_and_bits(content: bytes) -> InspectedImage:
+def inspect_image(content: bytes) -> InspectedImage:
     """Find out whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:

@@ -154,14 +154,14 @@ def _convert_hub_errors(record: DatasetRecord) -> Iterator[None]:
     except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
         remedy = f"accept its terms at {page} and run `hf auth login` or set HF_TOKEN; or use --data DIR"
-        raise DataError(f"the hub denies access to {record.hub} ({shorten_hub_error(error)}); {remedy}") from error
+        raise DataError(f"the hub denies access to {record.hub} ({describe_hub_error(error)}); {remedy}") from error
     except Exception as error:  # the library raises many exception types, some private
-        seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_hub_error(error)})"
+        seen = f"cannot reach {record.hub} on the Hugging Face hub ({describe_hub_error(error)})"
         if record.gated and not get_token():
             seen += "; the data set needs a token: run `hf auth login` or set HF_TOKEN"
         raise DataError(f"{seen}; name a local copy with --data DIR") from error
 
 
-def shorten_hub_error(error: Exception) -> str:
+def describe_hub_error(error: Exception) -> str:
     """Return an error's type and the first line of its message."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -75,7 +75,7 @@ def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[Fi
 
 def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
     for path in list_all_files_below(folder / class_name):
-        if has_image_suffix(path) and not has_hidden_part(path.relative_to(folder)):
+        if has_image_suffix(path) and not is_hidden_path(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a missing file; repair or remove the link")
             yield path.relative_to(folder).as_posix()
@@ -86,7 +86,7 @@ def has_image_suffix(file: Path) -> bool:
     return file.suffix.lower() in IMAGE_SUFFIXES
 
 
-def has_hidden_part(path: Path) -> bool:
+def is_hidden_path(path: Path) -> bool:
     """Return whether a file or one of its folders is hidden (its name starts with a dot)."""
     return any(part.startswith(".") for part in path.parts)
 

@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some, name_item
+from roarbench.common.text import format_count, get_item_noun, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.decode_image import (
-    find_image_damage_and_bits,
+    inspect_image,
     is_high_depth_grey,
     refuse_many_damaged_images,
     round_up_depth,
 )
-from roarbench.datasets.file_locations_and_downloads import shorten_hub_error
+from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
@@ -85,7 +85,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
-        seen = f"{record.train_images} {name_item(record.tabular)}s to train on in {record.classes} classes"
+        seen = f"{record.train_images} {get_item_noun(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 
@@ -197,7 +197,7 @@ def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -
     shaped = _add_image_shape(record, (file.read_bytes() for file in inspected), warn)
     checked = list(_select_evenly_spaced_files(files, _MAX_DECODED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes without the interpreter lock
-        images = list(pool.map(lambda file: find_image_damage_and_bits(file.read_bytes()), checked))
+        images = list(pool.map(lambda file: inspect_image(file.read_bytes()), checked))
     names = [file.relative_to(folder).as_posix() for file, image in zip(checked, images, strict=True) if image.damage]
     refuse_many_damaged_images(names, len(checked), record.name, Counter(image.damage for image in images))
     return _add_bit_depth(shaped, (image.bits for image in images))
@@ -211,7 +211,7 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
 def _list_other_files(parent: Path) -> Iterator[Path]:
     for name in image_folders.list_class_names(parent):
         for file in image_folders.list_all_files_below(parent / name):
-            if not image_folders.has_image_suffix(file) and not image_folders.has_hidden_part(file.relative_to(parent)):
+            if not image_folders.has_image_suffix(file) and not image_folders.is_hidden_path(file.relative_to(parent)):
                 yield file
 
 
@@ -239,7 +239,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     except DataError:
         raise
     except Exception as error:  # the library raises many exception types, some private
-        raise DataError(f"cannot read {folder} ({shorten_hub_error(error)}); expected parquet files") from error
+        raise DataError(f"cannot read {folder} ({describe_hub_error(error)}); expected parquet files") from error
     pairs = find_split_pairs(files)
     train = pairs[0][0] if pairs else next(iter(files))
     if len(files) == 1 and train != "train" or len(files) > 1 and not is_train_name(train):
@@ -262,7 +262,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
     record = _add_image_shape(_add_split_names(record, train, test), contents, warn)
-    return _add_bit_depth(record, (find_image_damage_and_bits(content).bits for content in contents))
+    return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
 
 
 def _find_image_and_label_columns(file: Path) -> tuple[str, str]:

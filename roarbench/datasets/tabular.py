@@ -54,7 +54,7 @@ def extract_features_and_labels(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return what `read_features_and_labels` returns, from a table that was read from the file."""
     names = list_feature_names(table, record.label_column, record.columns, path)
-    labels = number_classes(table, record.label_column, path)
+    labels = assign_class_numbers(table, record.label_column, path)
     values = np.stack([_convert_to_numbers(table[name], name, path) for name in names], 1)
     return values, labels
 
@@ -152,7 +152,7 @@ def _convert_to_numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArr
     return values
 
 
-def number_classes(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
+def assign_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     """Return the position of each row's class among the sorted classes, int64 (n,); raise DataError for bad labels."""
     column = table[name]
     if pa.types.is_nested(column.type):
@@ -199,7 +199,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     tried = usual or [*(non_numeric if len(non_numeric) == 1 else []), names[-1]]
     candidates = [name for name in tried if _can_be_class_column(table[name])]
     if usual and not candidates:
-        number_classes(table, usual[0], path)  # raises the reason why the column has no classes
+        assign_class_numbers(table, usual[0], path)  # raises the reason why the column has no classes
         return usual[0]
     if not candidates:
         seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
-from roarbench.datasets import image_folders, parquet_files, planted
+from roarbench.datasets import image_folders, parquet_files, planted_images
 from roarbench.datasets.catalogue import FOLDERS, TABLE, DatasetRecord, find_dataset
 from roarbench.datasets.decode_image import decode_image
 from roarbench.datasets.file_locations_and_downloads import (
+    describe_hub_error,
     download_dataset,
     download_lazily,
     find_images_folder,
     find_system_package_folder,
     find_table_file,
-    shorten_hub_error,
 )
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
@@ -56,10 +56,12 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
     if record.tabular:
         splits = _read_table(record, find_table_file(record, data))
-    elif record.generated and record.config == planted.CORNERS_CONFIG:
+    elif record.generated and record.config == planted_images.CORNERS_CONFIG:
         splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _make_raw_split(record, *planted.generate_stripe_split(record, split)) for split in Split}
+        splits = {
+            split: _make_raw_split(record, *planted_images.generate_stripe_split(record, split)) for split in Split
+        }
     elif idx_folder and image_folders.has_idx_files(idx_folder):
         splits = {}
         for split in Split:
@@ -88,7 +90,7 @@ def _read_photographs_with_patches(record: DatasetRecord, split: Split) -> RawSp
         for contents in parquet_files.read_parquet_images(group, photographs.image_column, rows_in_group):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    stamped = planted.stamp_class_in_all_corners(np.stack(decoded), labels[rows], record.classes)
+    stamped = planted_images.stamp_class_in_all_corners(np.stack(decoded), labels[rows], record.classes)
     return _make_raw_split(record, stamped, labels[rows])
 
 
@@ -269,4 +271,4 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:
     """Make the error for files of a data set that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {source} ({shorten_hub_error(error)}); expected parquet files{layout}")
+    return DataError(f"cannot read {source} ({describe_hub_error(error)}); expected parquet files{layout}")

@@ -198,7 +198,7 @@ def refuse_name_of_several_submissions(name: str, rows: Iterable[str]) -> None:
         raise CallerError(f"{len(ids)} submissions here have the name '{name}'; write one of {', '.join(ids)}")
 
 
-def find_owner_of_ranking(name: str) -> Estimator | None:
+def find_estimator_with_ranking(name: str) -> Estimator | None:
     """Return the estimator whose ranking decides which features an estimator or twin removes.
 
     A twin that exchanges images or explains another network uses the ranking of its parent; every other estimator uses

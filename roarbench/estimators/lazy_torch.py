@@ -16,7 +16,7 @@ __all__ = [
     "lrp_network",
     "lrp_rules",
     "nn",
-    "planted",
+    "planted_images",
     "random_draws",
     "torch",
 ]
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.common import device_settings
-    from roarbench.datasets import planted
+    from roarbench.datasets import planted_images
     from roarbench.estimators import backward_rules, lrp_network, random_draws
 else:
 
@@ -44,7 +44,7 @@ else:
     torch, nn, F = (_LazyModule(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _LazyModule("captum.attr"), _LazyModule("captum.attr._utils.lrp_rules")
     device_settings = _LazyModule("roarbench.common.device_settings")
-    planted = _LazyModule("roarbench.datasets.planted")
+    planted_images = _LazyModule("roarbench.datasets.planted_images")
     backward_rules = _LazyModule("roarbench.estimators.backward_rules")
     lrp_network = _LazyModule("roarbench.estimators.lrp_network")
     random_draws = _LazyModule("roarbench.estimators.random_draws")

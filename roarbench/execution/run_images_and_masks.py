@@ -41,8 +41,8 @@ from roarbench.compute.degraded_images import (
 from roarbench.compute.masks import (
     Unsigned,
     assign_strata,
-    draw_matching_ties,
-    make_other_image_masks,
+    draw_rotated_tie_orders,
+    make_matched_masks,
 )
 from roarbench.compute.ranking import find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData
@@ -252,13 +252,13 @@ def make_packed_other_image_masks(
     planes = rankings.splits[Split.TEST]
     for rows in _divide_into_batches(len(own_masks)):
         own = np.unpackbits(own_masks[rows], axis=1, count=d).view(bool)
-        ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
+        ties = draw_rotated_tie_orders(run.seed, np.arange(rows.start, rows.stop), d)
         codes = read_bin_codes(planes[other_images[rows]], rankings.layout)
         if images.test.pixels.size <= _MAX_CACHED_STRATA:
             strata = _compute_pixel_change_strata(images, cell.unit, cell.fill)[rows]
         else:
             strata = _compute_pixel_change_strata_of_rows(images, cell.unit, cell.fill, rows)
-        masks = make_other_image_masks(own, codes, strata, cell.order, ties)
+        masks = make_matched_masks(own, codes, strata, cell.order, ties)
         packed[rows] = np.packbits(masks, axis=1)
     return packed
 

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_libraries, name_device
+from roarbench.common.device_settings import choose_device, choose_precision, list_gpu_library_versions, name_device
 from roarbench.common.enums import PAPER_LEVELS, Order, Precision, ScoredNetwork, Split
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
@@ -193,7 +193,7 @@ def _make_result(
 ) -> RunResult:
     device = choose_device()
     trained_in = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
-    precision, libraries = choose_precision(trained_in, device), list_gpu_libraries(device)
+    precision, libraries = choose_precision(trained_in, device), list_gpu_library_versions(device)
     return RunResult(
         run=run,
         correct=int(correct.sum()),

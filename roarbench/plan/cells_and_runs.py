@@ -16,7 +16,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.recipe import Recipe
-from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
+from roarbench.estimators.catalogue import find_estimator, find_estimator_with_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.recipes import find_recipe
 
@@ -48,7 +48,7 @@ class Cell:
     @property
     def estimator_of_stored_ranking(self) -> Estimator | None:
         """Return the estimator of the stored ranking that removes features; None if there is no stored ranking."""
-        return None if self.estimator == CLEAN else find_owner_of_ranking(self.estimator)
+        return None if self.estimator == CLEAN else find_estimator_with_ranking(self.estimator)
 
 
 @dataclass(frozen=True)

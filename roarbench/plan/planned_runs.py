@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.common.identity import hash_value, make_json_record
-from roarbench.estimators.catalogue import find_estimator, find_owner_of_ranking
+from roarbench.estimators.catalogue import find_estimator, find_estimator_with_ranking
 from roarbench.estimators.estimator import Estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.protocols import MORF, PROTOCOLS, find_network_scored_without_removal
@@ -171,7 +171,7 @@ def list_ranked_splits(
     the suite, return the splits that any estimator of the suite ranks. If `network` is the number of an explained
     network, only seeds that use this network count.
     """
-    ranks = {block: estimator in map(find_owner_of_ranking, block.estimators) for block in suite.blocks}
+    ranks = {block: estimator in map(find_estimator_with_ranking, block.estimators) for block in suite.blocks}
     estimator = estimator if any(ranks.values()) else None
     blocks = [block for block in suite.blocks if estimator is None or ranks[block]]
     trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
@@ -183,7 +183,7 @@ def list_ranked_splits(
 def _find_ranked_networks(suite: SuiteSpec, block: Block, estimator: Estimator | None) -> Iterator[int]:
     """Yield the numbers of the explained networks whose rankings by an estimator (None: by any) a block uses."""
     for name in block.estimators:
-        if estimator in (find_owner_of_ranking(name), None):
+        if estimator in (find_estimator_with_ranking(name), None):
             cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
             yield from (suite.find_explained_number(cell, seed) for seed in range(block.seeds))
 

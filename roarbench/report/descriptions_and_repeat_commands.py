@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count, name_item
+from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count, get_item_noun
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.estimator import Estimator, find_paper
@@ -61,7 +61,7 @@ def format_suite_list(width: int) -> str:
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
     cost, data = count_suite_cost(suite), suite.dataset_record
-    noun = f"{name_item(data.tabular)}s"
+    noun = f"{get_item_noun(data.tabular)}s"
     images = f"{data.train_images:,} training and {data.test_images:,} test {noun}"
     images += f" (drawn by seed {data.seed})" * bool(data.share)
     if data.test_only:

@@ -30,7 +30,7 @@ from roarbench.common.files import (
     compute_sha256,
     convert_write_errors,
     lock_file,
-    record_whole_read,
+    record_verified_checksum,
     refresh_folder_listings,
     refuse_altered_file,
     write_atomically,
@@ -267,7 +267,7 @@ class RankingsStore:
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_atomically(path, lambda temporary: write_planes(temporary, joined, metadata), parts / f"{split}.tmp")
         raw.unlink()
-        record_whole_read(path, digest := compute_sha256(path))
+        record_verified_checksum(path, digest := compute_sha256(path))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}

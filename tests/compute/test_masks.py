@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute.degrade import compute_removal_magnitudes
-from roarbench.compute.masks import assign_strata, compute_smoothness_vs_random, make_other_image_masks
+from roarbench.compute.masks import assign_strata, compute_smoothness_vs_random, make_matched_masks
 from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.estimators.map_input import blur
 from tests.helpers.trainings import encoded
@@ -56,9 +56,9 @@ def test_other_image_mask_removes_as_many_features_per_stratum(order, t):
     found = assign_strata([draw_numbers(3, 256), draw_numbers(4, 256)], 3)
     ties = generator.permuted([range(D)] * N, axis=1)
     codes = read_bin_codes(encoded(other, LAYOUT), LAYOUT)
-    made = make_other_image_masks(own, codes, found, order, ties)
+    made = make_matched_masks(own, codes, found, order, ties)
     many_bins = codes * np.uint16(300)  # more than a byte has room for
-    assert_array_equal(make_other_image_masks(own, many_bins, found, order, ties), made)
+    assert_array_equal(make_matched_masks(own, many_bins, found, order, ties), made)
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image].ravel())] = np.arange(D)

@@ -22,7 +22,7 @@ from roarbench.datasets.decode_image import (
     UNREADABLE_PIXEL,
     check_depth,
     decode_image,
-    find_image_damage_and_bits,
+    inspect_image,
     refuse_many_damaged_images,
 )
 from roarbench.datasets.image_folders import has_idx_files, read_idx
@@ -87,7 +87,7 @@ def test_decode_image_keeps_upper_8_bits_of_deep_colour(write):
     """Of 12 bits 15 is 0 * 16 + 15, 4,095 is 255 * 16 + 15, larger values are white; of 16 bits 4,096 is 16."""
     content = write(np.broadcast_to(DEEP, (8, 8, 3)))
     pixels, repairs, bits = decode_image(content, replace(TINY, depth=12))
-    assert (repairs, bits, find_image_damage_and_bits(content).bits) == (("of more than 8 bits",), 13, 13)
+    assert (repairs, bits, inspect_image(content).bits) == (("of more than 8 bits",), 13, 13)
     by_hand = [0, 0, 1, 1, 2, 15, 255, 255], [1, 1, 2, 2, 3, 16, 255, 255], [255] * 8
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.array(by_hand)[:, None], (3, 8, 8)))
     assert decode_image(content, TINY).pixels[2, 0].tolist() == [16, 16, 16, 16, 16, 16, 31, 31]
@@ -108,7 +108,7 @@ def test_decode_image_rejects_16_bit_images_that_pillow_truncates():
     said = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
     grey = np.stack([np.broadcast_to(DEEP[:, 0], (8, 8)), np.full((8, 8), 65535)], 2)
     for content in (deep_tiff(np.broadcast_to(DEEP, (8, 8, 3)), planes=True), deep_png(grey)):
-        assert (decode_image(content, TINY).repairs, find_image_damage_and_bits(content).damage) == ((said,), said)
+        assert (decode_image(content, TINY).repairs, inspect_image(content).damage) == ((said,), said)
     assert decode_image(deep_png(grey * 16), TINY).pixels[0, 0].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
 
 
@@ -122,7 +122,7 @@ def test_damaged_images_are_reported_with_their_damage():
         (b"version https://git-lfs.github.com/spec/v1\noid", "pointers of Git LFS, which `git lfs pull` fetches"),
         (b"", "unreadable"),
     ):
-        assert find_image_damage_and_bits(content).damage == kind
+        assert inspect_image(content).damage == kind
         assert decode_image(content, TINY).repairs == (kind,)
         said = f"2 of 9 images of it cannot be decoded completely: a, b (2 {kind})"
         with pytest.raises(DataError, match=re.escape(said)):

@@ -9,7 +9,7 @@ import pytest
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import DATASETS, PINNED_FINGERPRINTS, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
-from roarbench.datasets.planted import DECAY, generate_stripe_split, make_stripe_patterns
+from roarbench.datasets.planted_images import DECAY, generate_stripe_split, make_stripe_patterns
 from roarbench.datasets.undecoded_splits import open_undecoded_splits
 
 PUBLISHED = {  # of data that need a download: classes, training and test images; Birdsnap counts the hub's copy

@@ -16,7 +16,7 @@ from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.cam import compute_layer_output_and_logits, find_blocks
-from roarbench.estimators.families.perturbation import count_grid_squares, number_grid_squares
+from roarbench.estimators.families.perturbation import assign_pixels_to_grid_squares, count_grid_squares
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import (
     draw_coalitions,
@@ -166,13 +166,13 @@ def test_maps_of_compiled_network_equal_maps_of_eager_network(model, batch):
 
 
 def test_grid_squares_match_hand_made_numbering():
-    assert number_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
+    assert assign_pixels_to_grid_squares(torch.zeros(1, 1, 4, 6), 3).tolist() == [
         [0, 0, 1, 1, 2, 2],
         [0, 0, 1, 1, 2, 2],
         [3, 3, 4, 4, 5, 5],
         [6, 6, 7, 7, 8, 8],
     ]
-    assert number_grid_squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert assign_pixels_to_grid_squares(torch.zeros(1, 1, 2, 3), 8).tolist() == [[0, 1, 2], [3, 4, 5]]
     assert [count_grid_squares(torch.zeros(1, 1, *size), 3) for size in ((4, 5), (2, 3))] == [9, 6]
 
 
@@ -181,7 +181,7 @@ def test_kernel_shap_is_exact_for_additive_network(batch, black):
     model = nn.Sequential(nn.Flatten(), dense(*weights.tolist())).double().eval()
     weights = model[1].weight.detach()
     own = (weights[batch.targets].view(batch.images.shape) * batch.images).sum(1)
-    numbers = number_grid_squares(batch.images, 3)
+    numbers = assign_pixels_to_grid_squares(batch.images, 3)
     expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
     assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 

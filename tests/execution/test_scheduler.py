@@ -57,7 +57,7 @@ def test_results_record_hardware_and_versions_of_worker(fresh, store, monkeypatc
     """The process of the command never queries a device."""
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(training_and_scoring, "name_device", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(training_and_scoring, "list_gpu_libraries", lambda device: {"cuda": "12.8"})
+    monkeypatch.setattr(training_and_scoring, "list_gpu_library_versions", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert list_failures(run_missing(work, runs, store, InlineEngine())) == []

@@ -17,7 +17,7 @@ from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.families.perturbation import number_grid_squares
+from roarbench.estimators.families.perturbation import assign_pixels_to_grid_squares
 from roarbench.estimators.map_input import MapInput
 from tests.helpers.networks import assert_near, make_residual_network, make_smooth_images
 from tests.helpers.trainings import encoded, seeded
@@ -41,7 +41,7 @@ def explain_with_captum(name, network, batch):
         return attr.GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
     if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
         return attr.Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
-    nine = number_grid_squares(images, 3)[None, None]
+    nine = assign_pixels_to_grid_squares(images, 3)[None, None]
     return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
 
 

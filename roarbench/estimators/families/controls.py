@@ -7,7 +7,7 @@ from functools import partial
 
 from roarbench.common.errors import DataError
 from roarbench.estimators.estimator import SEED, Estimator
-from roarbench.estimators.lazy_torch import F, Tensor, planted, random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, planted_images, random_draws, torch
 from roarbench.estimators.map_input import ClassImages, MapInput, blur
 
 _SMOOTH_SEED = SEED + 3  # differs from the seed of the random control
@@ -157,7 +157,7 @@ def mark_patch_of_network(inputs: MapInput, next_share: float = 0.0) -> Tensor:
     Each explained network of a suite reads the class from a different corner. On a random share `next_share` of the
     images, the map marks the patch of the next network instead.
     """
-    corner = planted.find_corner_of_network(inputs.batch.seed)
+    corner = planted_images.find_corner_of_network(inputs.batch.seed)
     drawn = [
         random_draws.make_rng(SEED, random_draws.RngStream.CORNER, image).random()
         for image in inputs.batch.ids.tolist()
@@ -167,7 +167,7 @@ def mark_patch_of_network(inputs: MapInput, next_share: float = 0.0) -> Tensor:
 
 def mark_all_patches(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners; the map is the same for every network."""
-    patches = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted.CORNERS)]
+    patches = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(planted_images.CORNERS)]
     return torch.stack(patches).amax(0)
 
 
@@ -175,7 +175,7 @@ def _mark_corners(images: Tensor, corners: list[int]) -> Tensor:
     """Make maps that are 1 in the patch of each image's corner, and 0 elsewhere; corners are numbered modulo 4."""
     maps = torch.zeros_like(images)
     for importance, corner in zip(maps, corners, strict=True):
-        rows, columns = planted.locate_patch(corner % planted.CORNERS, images.shape[3])
+        rows, columns = planted_images.locate_patch(corner % planted_images.CORNERS, images.shape[3])
         importance[:, rows, columns] = 1
     return maps
 

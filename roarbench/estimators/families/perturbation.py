@@ -14,7 +14,7 @@ SHAPLEY_FEATURES = 16  # maximum features of exact Shapley values, which take 65
 _AT_ONCE = 256  # coalitions of every image per pass
 
 
-def number_grid_squares(images: Tensor, patches: int) -> Tensor:
+def assign_pixels_to_grid_squares(images: Tensor, patches: int) -> Tensor:
     """Divide an image into squares, `patches` per side, and return the number of each pixel's square, int64 (h, w).
 
     Squares are numbered row by row. A side of fewer than `patches` pixels has one square per pixel.
@@ -25,7 +25,7 @@ def number_grid_squares(images: Tensor, patches: int) -> Tensor:
 
 
 def count_grid_squares(images: Tensor, patches: int) -> int:
-    """Return the number of squares into which `number_grid_squares` divides an image."""
+    """Return the number of squares into which `assign_pixels_to_grid_squares` divides an image."""
     h, w = images.shape[-2:]
     return min(patches, h) * min(patches, w)
 
@@ -65,7 +65,7 @@ def _compute_logit_drop_maps(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> 
 def feature_ablation(inputs: MapInput) -> Tensor:
     """Compute, for each pixel, the drop of the logit after the pixel's grid square is replaced by the baseline."""
     images, patches = inputs.images, inputs.estimator.get_integer("patches")
-    numbers = number_grid_squares(images, patches)
+    numbers = assign_pixels_to_grid_squares(images, patches)
     pixel_sets = (numbers == square for square in range(count_grid_squares(images, patches)))
     return sum(_compute_logit_drop_maps(inputs, pixel_sets), images.new_zeros(()))
 
@@ -124,7 +124,7 @@ def kernel_shap(inputs: MapInput) -> Tensor:
     matrix gives the solution for all images (captum explains one image at a time).
     """
     images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.get_integer("patches")
-    numbers = number_grid_squares(images, patches)
+    numbers = assign_pixels_to_grid_squares(images, patches)
     coalitions = random_draws.draw_coalitions(
         count_grid_squares(images, patches), inputs.estimator.get_integer("samples"), SEED
     )

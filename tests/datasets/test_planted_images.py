@@ -8,7 +8,7 @@ import torch
 
 from roarbench.compute.augment import augment
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets import planted
+from roarbench.datasets import planted_images
 from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
@@ -19,12 +19,12 @@ PLACES = [*product((slice(0, 4), slice(28, 32)), repeat=2)]
 
 def make_stamped_images(n=40):
     labels = np.arange(n) % 10
-    return planted.stamp_class_in_all_corners(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
+    return planted_images.stamp_class_in_all_corners(np.full((n, 3, SIZE, SIZE), 7, np.uint8), labels, 10), labels
 
 
 def test_stamp_patterns_marks_class_in_every_corner():
     images, labels = make_stamped_images()
-    patterns = planted.draw_corner_patterns(10, SIZE)
+    patterns = planted_images.draw_corner_patterns(10, SIZE)
     assert len(np.unique(patterns.reshape(10, -1), axis=0)) == 10
     for rows, columns in PLACES:
         assert (images[:, :, rows, columns] == patterns[labels]).all()
