@@ -11,7 +11,7 @@ from torch import Tensor
 from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.inputs import warn_caller
 from roarbench.common.errors import CallerError
-from roarbench.common.text import list_some, name_item
+from roarbench.common.text import get_item_noun, list_some
 
 _FEWEST_IMAGES = 20  # with fewer, no warning says that a network is at chance or predicts a single class
 
@@ -29,7 +29,7 @@ def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], cla
     chance = compute_largest_class_share(labels) if has_all_classes else 1 / classes
     if total < _FEWEST_IMAGES or not is_at_chance(right, total, chance):
         return ""
-    seen = f"network classifies {right} of {total} {name_item(tabular)}s correctly"
+    seen = f"network classifies {right} of {total} {get_item_noun(tabular)}s correctly"
     seen = f"{seen}, which is not significantly above chance of {describe_chance(chance, classes)}"
     warn_caller(f"the {seen}; check normalisation, labels and weights")
     return seen
@@ -40,7 +40,7 @@ def warn_of_single_class(logits: Sequence[Tensor], tabular: bool) -> None:
     predicted = [own.argmax(1) for own in logits]
     numbers = [f"{number}" for number, classes in enumerate(predicted, 1) if bool((classes == classes[0]).all())]
     if numbers and len(predicted[0]) >= _FEWEST_IMAGES:
-        items = f"{name_item(tabular)}s"
+        items = f"{get_item_noun(tabular)}s"
         seen = f"a single class is predicted for all {len(predicted[0])} {items} by network {list_some(numbers)}"
         warn_caller(f"{seen}; if the {items} are of several classes, the maps are meaningless")
 
