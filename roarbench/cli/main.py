@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli import commands_without_store, export_and_import, results_folder, run, show_results, stored_runs
+from roarbench.cli import commands_without_store, run, shared_results, show_results, stored_runs
 from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
@@ -49,9 +49,9 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
     commands_without_store.new_submission: "my-estimator",
     stored_runs.reproduce: "1a2b3c4d",
     stored_runs.archive: "my-estimator@1a2b3c4d --why outdated",
-    export_and_import.export_: "results.parquet",
-    export_and_import.import_: "results.parquet",
-    results_folder.submit: ("my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"),
+    shared_results.export_: "results.parquet",
+    shared_results.import_: "results.parquet",
+    shared_results.submit: ("my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"),
     commands_without_store.doctor: "",
     show_results.leaderboard: "--store store` or `roarbench leaderboard --export site",
 }
@@ -61,8 +61,8 @@ for _command, _arguments in _EXAMPLES.items():
     app.command(_name, epilog=f"Example: `{_example}`")(redirect_prints_to_stderr()(expand_option_records(_command)))
 
 
-app.add_typer(results_folder.results, name="results")
-app.add_typer(export_and_import.rankings, name="rankings")
+app.add_typer(shared_results.results, name="results")
+app.add_typer(shared_results.rankings, name="rankings")
 
 
 def _print_version(requested: bool) -> None:

@@ -212,7 +212,7 @@ def reproduce(
 ) -> None:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_store_for_writing
-    from roarbench.execution import reproduce_run as reproduction
+    from roarbench.execution import reproduction
     from roarbench.execution.run_suite import count_workers
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace

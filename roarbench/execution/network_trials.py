@@ -31,7 +31,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import fold_batchnorm
 from roarbench.execution.network_weights import build_starting_network, build_suite_network
-from roarbench.execution.run_images_and_masks import get_device_mean
+from roarbench.execution.run_inputs import get_device_mean
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import CustomSuite, SuiteSpec
 from roarbench.plan.suites import drop_estimators_of_user_suite, parse_suite

@@ -51,7 +51,7 @@ from roarbench.execution.forecast import (
 )
 from roarbench.execution.network_weights import build_suite_network
 from roarbench.execution.ranking_jobs import choose_map_batch_size
-from roarbench.execution.run_images_and_masks import refuse_too_large_filled_images
+from roarbench.execution.run_inputs import refuse_too_large_filled_images
 from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe

@@ -24,7 +24,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decode_image import describe_repairs
 from roarbench.datasets.open_decoded import ImageData
 from roarbench.datasets.undecoded_splits import describe_class_order
-from roarbench.execution.artifact_verification import (
+from roarbench.execution.artifacts import (
     list_needed_artifacts,
     read_recorded_checksums,
     verify_images_and_rankings,

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from roarbench.common.errors import CallerError, LostLease, MachineError, StoreError
 from roarbench.common.job_interface import Engine, JobOutcome
-from roarbench.execution.artifact_verification import list_output_artifacts
+from roarbench.execution.artifacts import list_output_artifacts
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, build_job_graph, name_seal_step
 from roarbench.plan.cells_and_runs import Run

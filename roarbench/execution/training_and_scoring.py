@@ -38,7 +38,7 @@ from roarbench.datasets.open_decoded import ImageData
 from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.network_weights import build_starting_network, load_given_weights
 from roarbench.execution.ranking_jobs import MAX_LOADED_NETWORKS
-from roarbench.execution.run_images_and_masks import (
+from roarbench.execution.run_inputs import (
     exchange_rankings_if_twin,
     extract_packed_test_masks,
     make_images_with_exchanged_masks,

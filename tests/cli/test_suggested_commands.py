@@ -28,7 +28,7 @@ def test_propose_command_keeps_options_of_call(set_command_line, monkeypatch):
     taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
     assert shlex.split(propose_command("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
     assert propose_command("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
-    assert propose_command("doctor") == "roarbench doctor --store 'my store'"
+    assert propose_command("doctor") == "roarbench doctor --suite planted --store 'my store'"
     assert propose_command("suites") == "roarbench suites"
     set_command_line("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
     for command in ("run", "plan", "replicate", "status", "retry", "list-runs", "table", "compare", "diagnose", "plot"):

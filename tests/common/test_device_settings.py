@@ -17,7 +17,7 @@ from roarbench.common.device_settings import (
 from roarbench.common.errors import CallerError, MachineError
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import ranking_jobs, run_suite
-from roarbench.execution import run_images_and_masks as inputs
+from roarbench.execution import run_inputs as inputs
 from roarbench.store.run_result import count_cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 

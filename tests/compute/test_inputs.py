@@ -24,7 +24,7 @@ from roarbench.compute.degraded_images import (
 )
 from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file
-from roarbench.execution import run_images_and_masks as inputs
+from roarbench.execution import run_inputs as inputs
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.trainings import CPU, both, encoded, seeded
 

@@ -20,7 +20,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.network_weights import load_given_weights
-from roarbench.execution.reproduce_run import RerunRequest, reproduce
+from roarbench.execution.reproduction import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import make_weights_title

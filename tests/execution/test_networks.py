@@ -13,10 +13,10 @@ from roarbench.compute.prediction import Normalisation, predict_logits
 from roarbench.compute.ranking import find_removed_bits
 from roarbench.compute.train import fit
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.execution import run_images_and_masks
+from roarbench.execution import run_inputs
 from roarbench.execution import training_and_scoring as networks
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.run_images_and_masks import remove_features
+from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import SharedInputs, list_planned_runs, list_shared_inputs, make_common_network_spec
@@ -66,7 +66,7 @@ def train_on_exchanged_masks(work, seed, chosen, model=None, mean=None, lent=Fal
     """Train a network on exchanged masks, or tune `model`, without the jobs."""
     recipe = make_fine_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.build_untrained_network(seed), mean or work.images.mean
-    generator = torch.Generator().manual_seed(run_images_and_masks.EXCHANGE_SEED + seed)
+    generator = torch.Generator().manual_seed(run_inputs.EXCHANGE_SEED + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ImagesWithExchangedMasks(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, from_other_set=lent)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)

@@ -11,7 +11,7 @@ from roarbench.compute.prediction import predict_logits
 from roarbench.compute.ranking import find_removed_bits
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.run_images_and_masks import remove_features
+from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import (
     PlannedRun,

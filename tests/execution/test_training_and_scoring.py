@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import make_noisy_copies
 from roarbench.execution import (
     ranking_jobs,
-    run_images_and_masks,
+    run_inputs,
     training_and_scoring,
 )
 from tests.helpers import slow_pipeline as slow
@@ -155,9 +155,7 @@ def test_checkpoint_is_keyed_by_rankings(work, monkeypatch):
 def find_lenders(work, handed, split):
     """Find the image whose mask each image receives."""
     mine = removed(open_rankings(work, "grad"), split, 0.9)
-    theirs = removed(
-        run_images_and_masks.exchange_rankings_if_twin(work.images, handed, open_rankings(work, "grad")), split, 0.9
-    )
+    theirs = removed(run_inputs.exchange_rankings_if_twin(work.images, handed, open_rankings(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
@@ -178,7 +176,7 @@ def test_other_image_twin_uses_parent_rankings_of_other_images(work):
 def test_random_redrawn_draws_masks_during_training(work):
     """Splits have different draws; tests/compute/test_inputs.py checks the draws."""
     run = make_run(work, "random-redrawn", t=0.5)
-    train, test = (run_images_and_masks.make_run_inputs(work.images, run, None, split) for split in Split)
+    train, test = (run_inputs.make_run_inputs(work.images, run, None, split) for split in Split)
     assert (train.t, test.t) == (0.5, 0.5) and train.generator.initial_seed() != test.generator.initial_seed()
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits

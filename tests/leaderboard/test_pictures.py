@@ -22,7 +22,7 @@ from roarbench.compute.masks import compute_removal_magnitudes_in_numpy
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.random_draws import pair_images
 from roarbench.execution import training_and_scoring
-from roarbench.execution.run_images_and_masks import make_packed_other_image_masks
+from roarbench.execution.run_inputs import make_packed_other_image_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.execution import reproduce_run
+from roarbench.execution import reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suite import Block
@@ -181,8 +181,8 @@ def test_reproduction_deviation_ignores_imported_rows(store, second, tmp_path):
     extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
     second.add_results(extremes)
     moved(second, store, tmp_path)
-    assert reproduce_run._estimate_run_deviation(second, suite, extremes[0], extremes[0]) > 0.7
-    assert reproduce_run._estimate_run_deviation(store, suite, extremes[0], extremes[0]) == 0
+    assert reproduction._estimate_run_deviation(second, suite, extremes[0], extremes[0]) > 0.7
+    assert reproduction._estimate_run_deviation(store, suite, extremes[0], extremes[0]) == 0
 
 
 def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
@@ -194,11 +194,11 @@ def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     rows = [RunResult(run, 8 * run.seed, 8, b"\xff" if run.seed else b"\0", 1.0, ORIGIN) for run in roar]
     (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
-    monkeypatch.setattr(reproduce_run, "list_all_suites", lambda _: [suite])
+    monkeypatch.setattr(reproduction, "list_all_suites", lambda _: [suite])
     second.add_results([*rows, stored])
-    whole, part = reproduce_run._find_suite_and_part_of_run(second, stored, ())
+    whole, part = reproduction._find_suite_and_part_of_run(second, stored, ())
     assert [block.protocol for block in part.blocks] == [KAR]
-    assert reproduce_run._estimate_run_deviation(second, whole, stored, stored) > 0.7
+    assert reproduction._estimate_run_deviation(second, whole, stored, stored) > 0.7
 
 
 def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):

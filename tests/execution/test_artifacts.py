@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError, StoreError
+from roarbench.execution.artifacts import export_rankings, import_rankings
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.ranking_export_and_import import export_rankings, import_rankings
-from roarbench.execution.reproduce_run import RerunRequest, reproduce
+from roarbench.execution.reproduction import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import make_weights_title
@@ -200,12 +200,12 @@ def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, sto
     rows = store.read_results(store.list_result_keys("")).values()
     stored = next(row for row in rows if row.weights and row.rankings and not row.run.cell.retrain.trains)
     again = replace(stored, weights="0" * len(stored.weights), bits=bytes(len(stored.bits)), correct=0)
-    monkeypatch.setattr("roarbench.execution.reproduce_run._rerun", lambda *_: again)
+    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: again)
     outcome = reproduce(RerunRequest(stored.run.key), workspace, store, console)
     assert outcome.verdict is ReproductionOutcome.INCOMPARABLE and "has other weights" in outcome.format_report()
     with store.database.begin_read() as connection:
         assert connection.execute(select(reproductions)).all() == []
-    monkeypatch.setattr("roarbench.execution.reproduce_run._rerun", lambda *_: stored)
+    monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: stored)
     assert reproduce(RerunRequest(stored.run.key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
     with store.database.begin_read() as connection:
         assert len(connection.execute(select(reproductions)).all()) == 1

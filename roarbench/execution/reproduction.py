@@ -45,7 +45,7 @@ from roarbench.store.user_files import list_all_suites, read_submissions_by_id, 
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.isolation_check import check_sandbox_isolation
 
-# The limits were measured on equal runs from two machines; tests/execution/test_reproduce_run.py repeats this.
+# The limits were measured on equal runs from two machines; tests/execution/test_reproduction.py repeats this.
 # Disagreement is the number of images with different correctness, divided by the number that two unrelated results with
 # the same accuracies would have.
 _MAX_DISAGREEMENT_WITHOUT_TRAINING = 0.2  # largest measured: 0.12 in 1,005 runs, the same weights on a CPU and an H100

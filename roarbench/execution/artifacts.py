@@ -1,4 +1,6 @@
-"""Export and import a suite's rankings and explained networks, so that others can do its runs without making maps.
+"""List, verify, export and import a suite's explained networks, rankings and scoring networks.
+
+An exported folder lets others do the runs without making maps:
 
     index.json                 the suite, its images, the author, and every file with its hash
     rankings/, references/     the suite's files as in a store, 3 bits per feature
@@ -11,27 +13,122 @@ computes them. Nothing is imported unless every file fits the suite and the imag
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import torch
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, Hint, StoreError
 from roarbench.common.files import compute_sha256, convert_write_errors, flush_to_disk
-from roarbench.common.identity import check_field_values, make_json_record
+from roarbench.common.identity import check_field_values, hash_value, make_json_record
 from roarbench.common.text import fit_on_one_line, format_count
-from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import list_rankings_of_runs
+from roarbench.datasets.open_decoded import refuse_altered_split
+from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
+from roarbench.plan.cells_and_runs import Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import list_runs, needs_explained_network
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
+from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
+from roarbench.store.networks import compute_weights_checksum
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, find_imported_keys
+from roarbench.store.run_result import RunResult, count_cores
 from roarbench.store.workspace import Workspace
 
 _FAULTS = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
+
+
+def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
+    """Yield the artifacts that runs need; the checksum of an artifact that is not made yet is empty."""
+    for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
+        yield from _list_reference_artifacts(work.explained[number])
+    for spec in list_rankings_of_runs(work, runs):
+        yield _make_ranking_artifact(work, spec)
+    for step in list_common_network_steps(work, runs, ()):
+        yield from list_output_artifacts(step)
+
+
+def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_files: bool = False) -> None:
+    """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
+
+    A command calls this function once, before its workers read the files. Only a sample of a large file that was
+    completely hashed before is compared, unless `hash_whole_files` is true.
+    """
+    store, specs = work.rankings, list_rankings_of_runs(work, runs)
+    checks = [partial(refuse_altered_split, work.images.folder, split, hash_whole_files) for split in Split]
+    checks += [partial(store.verify_files, spec, hash_whole_files) for spec in specs if store.has_finished(spec)]
+    with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
+        for future in [pool.submit(check) for check in checks]:
+            future.result()
+
+
+def read_recorded_checksums(work: JobContext, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
+    """Yield the checksums of rankings and weights that results record, each with that of the file in the folder."""
+    rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
+    for result in results:
+        run, own = result.run, work.find_explained_network(result.run)
+        if result.rankings and (spec := work.make_ranking_spec_of_run(run)):
+            if spec not in rankings:
+                rankings[spec] = _make_ranking_artifact(work, spec), work.rankings.list_checksums_with_any_levels(spec)
+            ranking, known = rankings[spec]
+            if ranking.checksum:
+                here = result.rankings if result.rankings in known else ranking.checksum
+                yield RecordedChecksum(run.key, ranking.name, result.rankings, here)
+        if result.weights and own.store.has_weights():
+            yield RecordedChecksum(run.key, _make_network_title(own), result.weights, own.store.read_checksum())
+
+
+def list_output_artifacts(step: Step) -> list[Artifact]:
+    """Return the artifacts that a finished step has made for several runs; empty for steps that make none."""
+    first, *others = step.job.arguments
+    if step.kind == "reference":
+        return list(_list_reference_artifacts(first))
+    if step.kind == "network":
+        (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
+        return [Artifact(key, name, first.get_stored_network(key).read_checksum(), key)]
+    if step.kind == "tune":
+        common, spec = others
+        rankings, name = _read_ranking_checksum(first, spec), f"network ({step.job.name}) of {first.suite.title}"
+        checksum = first.get_stored_network(hash_fine_tuned_network(common.key, rankings)).read_checksum()
+        return [Artifact(step.keys[0], name, checksum, common.key, rankings)]
+    return [_make_ranking_artifact(first, others[0])] if step.kind == "seal" else []
+
+
+def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
+    """Yield an artifact for each ranked split: an explained network's weights and its predictions on the split."""
+    reference, title = explained.reference.key, _make_network_title(explained)
+    for split in explained.ranked_splits:
+        checksum = _hash_weights_and_predictions(explained, split)
+        yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", checksum, reference)
+
+
+def _make_network_title(explained: ReferenceModel) -> str:
+    return f"{explained.step_name} of {explained.work.suite.title}"
+
+
+def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
+    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _read_ranking_checksum(work, spec))
+
+
+def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
+    return work.rankings.open(spec).checksum if work.rankings.has_finished(spec) else ""
+
+
+def _hash_weights_and_predictions(explained: ReferenceModel, split: Split) -> str:
+    """Return a checksum of a network's weights and predictions on a split; empty if either is missing."""
+    store = explained.store
+    if not (store.has_weights() and store.has_predictions(split)):
+        return ""
+    arrays = store.load_predictions(split)._asdict()
+    predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return hash_value([store.read_checksum(), predicted])
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
-"""Commands that move results and rankings between stores."""
+"""Commands that move results and rankings between stores, and check and extend folders of published results."""
 
+import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +22,7 @@ from roarbench.cli.options import (
     expand_option_records,
 )
 from roarbench.cli.suggested_commands import propose_command
-from roarbench.cli.terminal import err
+from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count
 from roarbench.plan.planned_runs import PlannedRun, describe_run
@@ -32,10 +34,18 @@ if TYPE_CHECKING:
     from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
 
+
 _MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
 rankings = typer.Typer(
     help="Export or import the rankings of a suite, so that others retrain without computing maps.",
     epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
+    no_args_is_help=True,
+)
+Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
+Before = Annotated[Path | None, declare_option("The folder before the change, whose rows must be unchanged.", "FOLDER")]
+results = typer.Typer(
+    help="Check a folder of published results, or describe a change to it.",
+    epilog="Example: `roarbench results check results`",
     no_args_is_help=True,
 )
 
@@ -132,11 +142,11 @@ def export_rankings(
 ) -> None:
     """Write all rankings of a suite and the explained networks to a folder, with checksums."""
     from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.execution import ranking_export_and_import
+    from roarbench.execution import artifacts
 
     open_store_for_reading(work.store, work.db).close()  # a wrong path fails before images are decoded
     with _open_results_with_images(work, suite) as (context, _):
-        exported = ranking_export_and_import.export_rankings(context, folder, about, references_only)
+        exported = artifacts.export_rankings(context, folder, about, references_only)
     err.print(f"written: {folder}: {_count_rankings(exported)}", soft_wrap=True)
 
 
@@ -149,11 +159,11 @@ def import_rankings(
     work: WorkOptions,
 ) -> None:
     """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
-    from roarbench.execution import ranking_export_and_import
+    from roarbench.execution import artifacts
 
-    ranking_export_and_import.read_bundle_index(folder)  # a wrong folder fails before images are decoded
+    artifacts.read_bundle_index(folder)  # a wrong folder fails before images are decoded
     with _open_results_with_images(work, suite) as (context, store):
-        imported = ranking_export_and_import.import_rankings(context, store, folder)
+        imported = artifacts.import_rankings(context, store, folder)
     err.print(f"read: {folder}: {_count_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
 
 
@@ -166,3 +176,72 @@ def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[
     loaded = work.load(suite)
     with loaded.open_store_for_writing(err) as store:
         yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
+
+
+@results.command(epilog="Example: `roarbench results check results --before main/results`")
+def check(folder: Folder, before: Before = None) -> None:
+    """Check every file and row of a folder: names, hashes, suites, results and duplicates.
+
+    No check repeats a run, so an invented row passes. --before rejects missing or changed rows and lists new rows:
+    reproduce some of their runs.
+    """
+    from roarbench.store.published_folder import find_new_results, read_checked_folder
+
+    by_file = read_checked_folder(folder)
+    new = find_new_results(by_file, read_checked_folder(before)) if before else {}
+    for file, results in new.items():
+        runs = Counter(result.run.cell.estimator for result in results)
+        rows = ", ".join(f"{row} ({format_count(number, 'run')})" for row, number in sorted(runs.items()))
+        out.print(f"new in {file.path}: {rows}", soft_wrap=True, markup=False)
+    counts = f"{format_count(len(by_file), 'file')}, {format_count(sum(map(len, by_file.values())), 'result')}"
+    err.print(f"{folder}: {counts}: all checks passed; no check repeats a run", soft_wrap=True)
+    if new:
+        err.print(
+            "reproduce some new runs: `roarbench import` this folder, get keys by `roarbench list-runs --suite SUITE "
+            "--estimators ROW`, then `roarbench reproduce KEY`",
+            soft_wrap=True,
+        )
+
+
+@results.command(epilog="Example: `roarbench results comment results --before main/results`")
+def comment(folder: Folder, before: Before = None) -> None:
+    """Print a Markdown comment on a pull request: its new rows and the boards with them."""
+    from roarbench.report.row_pull_request import format_pull_request_comment
+
+    out.print(format_pull_request_comment(folder, before), soft_wrap=True, markup=False, end="")
+
+
+def submit(
+    *,
+    suite: SuiteName,
+    row: Annotated[str, declare_argument("Id of the row, such as my-estimator@1a2b3c4d.")],
+    folder: Annotated[Path, declare_option("Folder of published results.", "FOLDER", flags="--results")],
+    about: Annotated[str, declare_option("One line on who computed the results.")],
+    write: Annotated[bool, declare_option("Write the file, and commit it to a new branch.", flags="--write")] = False,
+    store: StoreDir = STORE,
+    db: Db = "",
+) -> None:
+    """Prepare a pull request with a row: branch, file and text. Nothing is written without --write.
+
+    Rows of a small version (--max-images) cannot be submitted.
+    """
+    from roarbench.analysis.load_results import open_store_for_reading
+    from roarbench.report.row_pull_request import add_published_file, plan_pull_request
+
+    with open_store_for_reading(store, db) as results_store:
+        prepared = plan_pull_request(results_store, suite, row, folder, about)
+        if write:
+            _run_git(folder, "switch", "--create", prepared.branch)
+            add_published_file(results_store, folder, prepared, about)
+            _run_git(folder, "add", ".")
+            _run_git(folder, "commit", "--message", prepared.text)
+    verb = "written" if write else "would write (add --write)"
+    err.print(f"{verb}: {folder / prepared.path} on the branch {prepared.branch}", soft_wrap=True)
+    out.print(prepared.text, soft_wrap=True, markup=False, end="")
+
+
+def _run_git(folder: Path, *arguments: str) -> None:
+    done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        seen = (done.stderr or done.stdout).strip().splitlines()
+        raise CallerError(f"git {arguments[0]} in {folder}: {seen[-1] if seen else 'failed'}")

@@ -10,7 +10,7 @@ from roarbench.common.enums import FILLS, Split
 from roarbench.common.errors import CallerError
 from roarbench.compute.degrade import apply_non_mean_fill, unpack_removal_masks
 from roarbench.estimators.map_input import make_image_ids
-from roarbench.execution import run_images_and_masks as inputs
+from roarbench.execution import run_inputs as inputs
 from roarbench.execution.rate_measurement import measure_worker_rates
 from roarbench.execution.workload import count_work
 from roarbench.plan.planned_runs import list_planned_runs
