@@ -55,7 +55,7 @@ def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) 
 
 
 def _add_pictures_of_pair(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tuple[Any, ...] | None:
-    """Return the sheets of two rows, the images that favour the first or the second row most, and the sheets' lines.
+    """Return the picture sheets of two rows, the images that favour either row most, and each sheet's counts.
 
     The result is None if one of the rows has no pictures.
     """

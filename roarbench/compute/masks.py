@@ -40,7 +40,7 @@ def compute_removal_magnitudes_in_numpy(
 
 
 def assign_strata(magnitudes: Sequence[NDArray[np.uint8]], bins: int = BINS) -> Unsigned:
-    """Assign each feature to a stratum: a quantile bin of the first magnitude, divided into bins of the next magnitude.
+    """Assign features to strata: quantile bins of the first magnitude, each divided into quantile bins of the next.
 
     Features with equal magnitudes are in the same stratum, so strata differ in size and may be empty. `magnitudes` are
     arrays of uint8 (n, d). The strata are (n, d), in [0, bins ** len(magnitudes)), of the smallest sufficient dtype.
@@ -121,11 +121,11 @@ def compute_smoothness_vs_random(removed: NDArray[np.uint8], shape: tuple[int, i
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
     removed at random, a neighbour of a removed feature is removed with probability (k - 1) / (d - 1), also at borders.
     A result of 1 means that the mask is as scattered as random masks; a larger result means a smoother mask. The
-    maximum is about 1 / t, so only results at the same level are comparable. If fewer than two features are removed or
-    no feature has a neighbour, the result is None.
+    maximum is about d / k, so only results with the same k / d are comparable. If fewer than two features are
+    removed or no feature has a neighbour, the result is None.
 
-    `removed` is uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many features in each image;
-    `shape` is channels, height and width of an image.
+    `removed` is uint8 (n, ceil(d / 8)), packed as by `find_removed_bits`, with equally many removed features in each
+    image; `shape` is channels, height and width of an image.
     """
     channels, height, width = unit.grid(shape)
     d = channels * height * width

@@ -36,11 +36,11 @@ _WITHOUT_STORED_OUTPUT = {  # sums and copies, whose backward passes need no sto
 
 
 class StridedProjection(nn.Conv2d):
-    """A strided 1x1 convolution that first selects the positions it uses, and then convolves without a stride.
+    """A strided 1x1 convolution that selects its positions and convolves unstrided where oneDNN is not safe.
 
-    For fewer channels than oneDNN processes together, with a stride and channels last, oneDNN's gradient of the weights
+    With a stride, channels last and fewer channels than one block of oneDNN (16), oneDNN's gradient of the weights
     writes past its workspace: the gradient is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035).
-    With 8 channels and AVX-512, the fault occurred for inputs of 56 x 56 and more, and not up to 54 x 54. Training runs
+    With 8 channels and AVX-512, the fault occurred from 56 x 56 inputs upwards, but not up to 54 x 54. Training runs
     are also safe without this class (`roarbench.compute.onednn_workaround`), but the exact bits of maps depend on it.
     """
 

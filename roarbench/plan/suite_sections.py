@@ -153,8 +153,8 @@ def read_network_section(section: TomlTable, base: Path) -> tuple[str, str, str]
     """Read section `[network]`; the path of the network's file is relative to `base`.
 
     Returns:
-        The network's name; the Python source of a user's file, empty for other networks; and torchvision's weights at
-            the start of training, such as `torchvision:NAME/IMAGENET1K_V1`, empty for random weights.
+        (name, source, weights): the network's name; the Python source of a user's file or ""; and torchvision's initial
+            weights, such as `torchvision:NAME/IMAGENET1K_V1`, or "" for random ones.
     """
     name, weights = section.read_text("name"), section.read_text("weights", "")
     section.refuse_unread_keys()

@@ -280,10 +280,10 @@ def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
 def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
-    """Build one protocol's table of a suite; by default the headline protocol with its first unit and fill.
+    """Build one protocol's table of a suite; by default the first protocol with results, and its first unit and fill.
 
     Raises:
-        CallerError: There is no such protocol, or the suite lacks it, the unit, the fill or all of the rows.
+        CallerError: The protocol is unknown, or the suite lacks this protocol, unit or fill, or every row.
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)

@@ -109,8 +109,8 @@ def _write_legend(table: SuiteTable, headings: list[str]) -> str:
         sentences.append(f"Beats all: {answers}.")
     if _BETTER_THAN in headings:
         sentences.append(
-            f"Better than {CONTROLS}: better than Random and than each control whose gain should be 0 but differs "
-            "significantly from it, with a larger gain than every other control whose gain should be 0; "
+            f"Some controls should have gain 0. Better than {CONTROLS}: better than Random and than each of them that "
+            "differs significantly from 0, with a larger gain than the rest of them; "
             f"{UNTRAINED}: also better than this twin."
         )
     if any(heading.startswith("Δ ") for heading in headings):

@@ -78,7 +78,7 @@ def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: 
     """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
-    SRG (Bluecher et al. 2024). `scores.inconsistent` must include the rows that are inconsistent under either order;
+    SRG (Bluecher et al. 2024). `scores.inconsistent` must list the rows that are inconsistent in LeRF, MoRF or both;
     `morf` and `lerf` have the same images, levels and bootstrap.
     """
     weights = POINTS * compute_trapezoid_weights((0.0, *scores.levels))

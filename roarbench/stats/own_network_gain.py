@@ -157,10 +157,10 @@ def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
 
 
 def predict_replicated_gain(gain: Sample) -> Sample:
-    """Draw the gain of a replication with the same number of other networks, and with other images.
+    """Draw the gain of a replication with other images and equally many other networks.
 
     Both experiments have their own networks and images, so the variance is twice the variance of one gain. The variance
-    between networks is estimated from one experiment, with R - 1 degrees of freedom.
+    between networks is estimated from one experiment with R networks, with R - 1 degrees of freedom.
     """
     return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
 

@@ -56,8 +56,8 @@ def adapt_function(function: Callable[[nn.Module, Tensor, Tensor], Any]) -> Esti
     """Adapt a callable that takes a model, images and targets and returns their maps.
 
     The adapted function seeds the global generators from the image's generator. If the callable uses a global
-    generator, the function also draws a number from the image's generator: the generator's changed state tells the
-    caller that images must be explained one at a time from then on.
+    generator, the function also draws a number from the image's generator. On seeing the changed state, the caller
+    explains images one at a time from then on.
     """
 
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
