@@ -198,7 +198,7 @@ OWN_NETWORK_LERF = replace(
     name="own-network-lerf",
     order=Order.LERF,
     title="Own-network LeRF gain",
-    question="Does the map show which features this network, rather than a different one, does not need?",
+    question="Does the map show which features this network, but not another, can do without?",
     method="score every explained network, without retraining it, on images without the features that the map of each "
     "network ranks last, and compare how many predictions stay the same with a network's own map and with another's",
     dot_meaning="Two explained networks give four scores: each is tested without the features that its own map ranks "
@@ -228,7 +228,7 @@ MATCHED = Protocol(
     retrain=ScoredNetwork.COMMON,
     twin_kind=MATCHED_IMAGE,
     title="Matched gain",
-    question="Is the map more specific to its image than |x - fill| is?",
+    question="Does the map say more about its image than |x - fill| does?",
     method=f"{_ON_COMMON}, and compare its accuracy under an image's own mask with that under a mask that follows "
     "another image's map and changes the image as much",
     dot_meaning="A mask removes the features that an estimator ranks first. Each dot: how much further accuracy falls "
