@@ -77,6 +77,8 @@ class AccuracyTables(NamedTuple):
     unretrained: Curves
     # computes a row's gain in points from its curve and Random's; None without common levels
     gain: Callable[[Curve, Curve], float | None] | None = None
+    # returns the draws of a row's value at a level, or of its gain at level 0; None without intervals
+    get_draws: Callable[[str, float], Sample | None] = lambda *_: None
 
 
 class ComparedPair(NamedTuple):
@@ -271,18 +273,10 @@ def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     return curves[dataset]
 
 
-def compute_accuracy_tables(suite_results: SuiteResults, unit: Unit) -> AccuracyTables:
-    """Return mean accuracies of a suite's complete and consistent cells; empty if networks are at chance."""
-    roar, unretrained = (
-        {suite_results.suite.dataset: _collect_mean_accuracies(suite_results, protocol, unit)}
-        for protocol in (ROAR, MORF)
-    )
-    return AccuracyTables(roar, unretrained)
-
-
-def _collect_mean_accuracies(
+def compute_mean_accuracies(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> dict[str, dict[float, float]]:
+    """Return the accuracy curves of a suite's consistent rows, by row; empty if networks are at chance."""
     scores = suite_results.collect_correctness(protocol, unit)
     if suite_results.at_chance_warning or scores is None or UNTOUCHED not in scores.correct:
         return {}
@@ -294,16 +288,8 @@ def _collect_mean_accuracies(
     return curves
 
 
-class ClaimNumbers(NamedTuple):
-    """Accuracies on which claims are tested, and a function from a row and a level to draws; level 0 means the gain."""
-
-    tables: AccuracyTables
-    get_draws: Callable[[str, float], Sample | None]
-
-
-def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
-    """Return a suite's accuracies under ROAR and without retraining."""
-    roar = draws.roar
+def _collect_roar_accuracies(draws: SuiteDraws) -> AccuracyTables:
+    roar, results = draws.roar, draws.suite_results
 
     def get_draws(name: str, t: float) -> Sample | None:
         if not roar.has_intervals:
@@ -315,10 +301,13 @@ def collect_roar_accuracies(draws: SuiteDraws) -> ClaimNumbers:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
 
-    return ClaimNumbers(compute_accuracy_tables(draws.suite_results, draws.unit), get_draws)
+    retrained, unretrained = (
+        {results.suite.dataset: compute_mean_accuracies(results, protocol, draws.unit)} for protocol in (ROAR, MORF)
+    )
+    return AccuracyTables(retrained, unretrained, get_draws=get_draws)
 
 
-def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
+def _collect_negated_own_network_gains(draws: SuiteDraws) -> AccuracyTables:
     """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
     results, unit = draws.suite_results, draws.unit
     levels = results.list_included_levels(OWN_NETWORK, unit)
@@ -327,8 +316,10 @@ def collect_negated_own_network_gains(draws: SuiteDraws) -> ClaimNumbers:
     samples = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
     samples |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -samples[name, t].value for t in levels} for name in gains}
-    return ClaimNumbers(
-        AccuracyTables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
+    return AccuracyTables(
+        {results.suite.dataset: curves},
+        {},
+        lambda curve, _: -fmean(curve.values()),
         lambda name, t: samples.get((name, t)),
     )
 
@@ -345,15 +336,15 @@ def list_claims_with_findings(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     ]
     if not draws:
         return records
-    measures = {"ours": collect_roar_accuracies(draws)}
+    measures = {"ours": _collect_roar_accuracies(draws)}
     if draws.suite_results.list_included_levels(OWN_NETWORK, draws.unit):
-        measures["own_network"] = collect_negated_own_network_gains(draws)
+        measures["own_network"] = _collect_negated_own_network_gains(draws)
     for name, measured in measures.items():
-        significant = find_significant_claim_pairs(measured)
+        significant = _find_significant_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
             testable = name == "ours" or claim.own_network_testable
             unasked = ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())
-            record[name] = claim.test(measured.tables, significant) if testable else unasked
+            record[name] = claim.test(measured, significant) if testable else unasked
     return records
 
 
@@ -364,15 +355,15 @@ def make_results_title(draws: SuiteDraws) -> str:
     return ". ".join(filter(None, (title, draws.suite_results.at_chance_warning)))
 
 
-def find_significant_claim_pairs(measured: ClaimNumbers) -> set[ComparedPair]:
+def _find_significant_pairs(tables: AccuracyTables) -> set[ComparedPair]:
     """Return the pairs of cells that differ significantly, adjusted for all claims; empty without intervals."""
-    pairs = {pair for claim in CLAIMS for check in claim.checks(measured.tables) for pair in check.pairs}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(measured, pair))}
+    pairs = {pair for claim in CLAIMS for check in claim.checks(tables) for pair in check.pairs}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(tables, pair))}
     return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
 
 
-def _subtract_draws(measured: ClaimNumbers, pair: ComparedPair) -> Sample | None:
-    estimator, control = (measured.get_draws(name, pair.t) for name in (pair.estimator, pair.control))
+def _subtract_draws(tables: AccuracyTables, pair: ComparedPair) -> Sample | None:
+    estimator, control = (tables.get_draws(name, pair.t) for name in (pair.estimator, pair.control))
     return estimator.subtract(control) if estimator and control else None
 
 

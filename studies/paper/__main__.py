@@ -19,7 +19,7 @@ from roarbench.report.paper_claims import (
     CLAIMS,
     ClaimFinding,
     Curve,
-    compute_accuracy_tables,
+    compute_mean_accuracies,
     list_claims_with_findings,
     read_hooker2019,
 )
@@ -115,7 +115,7 @@ def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
 
 def _compute_accuracies(results: SuiteResults) -> Mapping[str, Curve]:
     """Return the mean accuracy of each row under ROAR, by level."""
-    return compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset]
+    return compute_mean_accuracies(results, ROAR, Unit.SCALAR)
 
 
 def estimators(sets: list[DataSet]) -> str:

@@ -15,8 +15,8 @@ from scipy.stats import kendalltau
 
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.plan.protocols import DIFFROAR
-from roarbench.report.paper_claims import Curve, compute_accuracy_tables
+from roarbench.plan.protocols import DIFFROAR, ROAR
+from roarbench.report.paper_claims import Curve, compute_mean_accuracies
 from studies.paper.published import HIGH, DataSet, format_accuracy
 
 FILE = Path(__file__).with_name("cifar10_of_others.csv")
@@ -32,7 +32,7 @@ _SQUARED_GRADIENT = "grad-sq"  # ranks features as Shah et al. do, who take the 
 def others(sets: list[DataSet]) -> str:
     """Make a table of accuracies after retraining on CIFAR-10 in other papers and ours, with Kendall's tau."""
     results = next(dataset.results for dataset in sets if dataset.name == "cifar10")
-    curves = _read_curves() | {_OURS: compute_accuracy_tables(results, Unit.SCALAR).roar[results.suite.dataset]}
+    curves = _read_curves() | {_OURS: compute_mean_accuracies(results, ROAR, Unit.SCALAR)}
     names = sorted({name for paper in _PAPERS for name in curves[paper]})
     columns = [(paper, level) for level in _LEVELS for paper in (*_PAPERS, _OURS)]
     rows = [

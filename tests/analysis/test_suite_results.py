@@ -22,7 +22,7 @@ from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained
 from roarbench.plan.protocols import DIFFROAR, KAR, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
-from roarbench.report.paper_claims import compute_accuracy_tables
+from roarbench.report.paper_claims import compute_mean_accuracies
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render
@@ -148,7 +148,7 @@ def test_inconsistent_rows_have_no_gain_or_rank(whole, kind, odd, others, whose,
     reasons = {name: why for name, why in explained.items() if name in MAIN}
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
-        assert compute_accuracy_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
+        assert compute_mean_accuracies(found, ROAR, Unit.SCALAR).keys() == {*MAIN, *TWINS} - mixed
     board = SuiteDraws(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:

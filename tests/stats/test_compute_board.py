@@ -1,15 +1,16 @@
-"""Boards: comparisons of their rows, independence of rows from submissions, and interval coverage."""
+"""Boards: completeness of curves, signs of gains, comparisons of rows, and independence of rows from submissions."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from roarbench.common.enums import Order
 from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
 from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
 from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_board
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, compute_gain
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.resampling import draw_resamples
 from roarbench.stats.variance_components import estimate_variance_components
@@ -302,3 +303,20 @@ def test_row_compared_with_itself_is_left_out_of_training_variance():
     kept, fewer = (estimate_variance_components([each]).trainings for each in (itself, part))
     assert kept.variance == fewer.variance
     assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
+
+
+def test_curve_is_complete_with_cell_for_every_level():
+    bits = np.ones((2, 5), dtype=bool)
+    cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
+    assert Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
+    assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).is_complete("random")
+    del cells[UNTOUCHED]
+    assert not Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
+    assert Correctness((), (0.5,), {}).images == 0
+
+
+def test_compute_gain_matches_manual_trapezoids_with_sign_of_order():
+    """Leads of 0, 20 and 10 points at t = 0, .5 and .9: (.5 * (0 + 20) / 2 + .4 * (20 + 10) / 2) / .9 = 11 / .9."""
+    curve, random = np.array([0.8, 0.4, 0.2]), np.array([0.8, 0.6, 0.3])
+    gains = [compute_gain((0.0, 0.5, 0.9), curve, random, order) for order in (Order.MORF, Order.LERF)]
+    assert gains == pytest.approx([11 / 0.9, -11 / 0.9])
