@@ -211,9 +211,11 @@ class Suite:
 
     def make_request(self, plan: SuiteSpec, workers: int | None = None) -> "Request":
         """Return the request to run a plan with this many processes; one per core if None."""
-        from roarbench.execution.run_suite import Request, count_workers
+        from roarbench.execution.run_suite import Request, choose_worker_count
 
-        return Request(plan, self.data, self.limit, self.weights, count_workers(workers, plan.dataset_record.size))
+        return Request(
+            plan, self.data, self.limit, self.weights, choose_worker_count(workers, plan.dataset_record.size)
+        )
 
     def result(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return stored rows, optionally of these estimators only; nothing is run.

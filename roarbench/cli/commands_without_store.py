@@ -111,10 +111,10 @@ def doctor(
     With --suite, the speeds of training are stored, and `run` compiles if that was faster.
     """
     from roarbench.api.suites import load_suite
-    from roarbench.cli.doctor import compare_training_modes, examine_machine, make_findings_table
+    from roarbench.cli.doctor import compare_training_speeds, examine_machine, make_findings_table
 
     compared = load_suite(suite, store).plan if suite else None  # a wrong suite fails before the examination
-    findings = examine_machine(store) + ([compare_training_modes(compared, store)] if compared else [])
+    findings = examine_machine(store) + ([compare_training_speeds(compared, store)] if compared else [])
     out.print(make_findings_table(findings))
 
 

@@ -20,7 +20,7 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.execution.rate_measurement import explain_why_compiling, measure_training_modes
+from roarbench.execution.rate_measurement import explain_why_compiling, measure_and_store_training_speeds
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.run_result import count_cores, read_package_version
 from roarbench.submissions.isolation_check import check_sandbox_isolation
@@ -55,13 +55,13 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
     return table
 
 
-def compare_training_modes(suite: SuiteSpec, store: Path) -> Diagnosis:
+def compare_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
     """Measure how a suite's network trains fastest on a GPU, and store the result for `run`."""
     if not any(block.protocol.trains for block in suite.blocks):
         return Diagnosis("training", f"{suite.title} trains no networks", True, "")
     if choose_device().type == "cpu":
         return Diagnosis("training", "networks are compiled on GPUs only", True, "")
-    speeds = measure_training_modes(suite, store)
+    speeds = measure_and_store_training_speeds(suite, store)
     decision = explain_why_compiling(suite, store) or "compiling is not a tenth faster"
     return Diagnosis("training", f"{speeds}; {decision}", True, "")
 

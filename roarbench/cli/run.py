@@ -195,16 +195,18 @@ def _choose_workers(
     engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
 ) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
-    from roarbench.execution.run_suite import count_workers, start_local_workers
+    from roarbench.execution.run_suite import choose_worker_count, start_local_workers
 
     if logs:  # fails before hours of work: workers do not start without their log
         with convert_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if engine.engine == "local":
-        return count_workers(work.workers, image_side), partial(start_local_workers, logs=logs)
+        return choose_worker_count(work.workers, image_side), partial(start_local_workers, logs=logs)
     from roarbench.common.ray_workers import RayEngine, connect_to_ray
 
-    count = connect_to_ray(engine.address, work.workers if engine.address else count_workers(work.workers, image_side))
+    count = connect_to_ray(
+        engine.address, work.workers if engine.address else choose_worker_count(work.workers, image_side)
+    )
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -228,11 +230,11 @@ def plan(
     from roarbench.datasets.decode_dataset import find_decoded_fingerprint
     from roarbench.execution.forecast import make_plan
     from roarbench.execution.rate_measurement import start_rate_measurement
-    from roarbench.execution.run_suite import count_default_workers
+    from roarbench.execution.run_suite import choose_default_worker_count
     from roarbench.execution.workload import count_missing_work
     from roarbench.store.workspace import Workspace
 
-    workers = work.workers or count_default_workers(part.dataset_record.size)
+    workers = work.workers or choose_default_worker_count(part.dataset_record.size)
     if data:
         decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:

@@ -213,11 +213,13 @@ def reproduce(
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
-    from roarbench.execution.run_suite import count_workers
+    from roarbench.execution.run_suite import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 
-    request = reproduction.RerunRequest(key, data, tuple(reference or ()), count_workers(workers), trust_network, trust)
+    request = reproduction.RerunRequest(
+        key, data, tuple(reference or ()), choose_worker_count(workers), trust_network, trust
+    )
     with open_store_for_writing(store, db) as results:
         outcome = reproduction.reproduce(request, Workspace(store), results, err)
     out.print(outcome.format_report(), soft_wrap=True)

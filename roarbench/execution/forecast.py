@@ -18,15 +18,15 @@ from roarbench.execution.workload import (
     EXPLAIN,
     SHARD,
     TRAIN,
-    Work,
+    WorkCounts,
     compute_micro_batch_size,
     count_cost_per_image,
     count_images_with_computed_fill,
     count_noisy_copies,
     count_work,
 )
-from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_ranked_splits
-from roarbench.plan.recipes import express_fine_tuning_in_epochs
+from roarbench.plan.planned_runs import count_reference_epochs, list_planned_runs, list_ranked_splits
+from roarbench.plan.recipes import count_fine_tuning_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
@@ -71,7 +71,7 @@ class Rates:
         """Return the rates as JSON values."""
         return asdict(self) | {"measured": self.measured}
 
-    def estimate_seconds(self, work: Work) -> dict[str, float | None]:
+    def estimate_seconds(self, work: WorkCounts) -> dict[str, float | None]:
         """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
         unknown = None if work.images_submitted else 0.0
         return {
@@ -93,7 +93,7 @@ def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     images, suite, seconds = work.images, work.suite, JOB_OVERHEAD
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
-        epochs = find_epochs_per_reference(suite)
+        epochs = count_reference_epochs(suite)
         predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
         seconds += epochs * train * rates.train + predicted * rates.predict
     elif step.kind == "rank":
@@ -106,7 +106,7 @@ def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     elif step.kind == "network":
         seconds += suite.recipe_record.epochs * train * rates.train
     elif step.kind == "tune":
-        seconds += express_fine_tuning_in_epochs(suite.recipe_record) * train * rates.train
+        seconds += count_fine_tuning_epochs(suite.recipe_record) * train * rates.train
     elif step.first_run:
         trains = step.first_run.cell.retrain.trains_per_run
         epochs = step.first_run.recipe_record.epochs if trains else 0
@@ -235,7 +235,7 @@ class Plan:
     title: str
     runs: int
     done: int
-    work: Work  # counted work of the missing runs
+    work: WorkCounts  # counted work of the missing runs
     estimates: tuple[Rates, ...]  # measured rates of this machine, or assumed rates of a core and of a GPU
     workers: int  # number of processes
     suite: SuiteSpec
@@ -365,7 +365,7 @@ class Plan:
         return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
 
 
-def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
+def refuse_full_disk(work: WorkCounts, data: str, workspace: Workspace, workers: int) -> None:
     """Raise StoreError if the disk lacks space for the work of these workers; the images are already decoded."""
     # the missing work includes unfinished rankings, and some parts of unfinished rankings are already on the disk
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")
@@ -378,9 +378,9 @@ def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) 
 
 def make_plan(
     suite_results: SuiteResults,
-    work: Work,
+    work: WorkCounts,
     workers: int,
-    measure: Callable[[SuiteSpec, Work], Rates] | None = None,
+    measure: Callable[[SuiteSpec, WorkCounts], Rates] | None = None,
     seconds_per_submitted_map: float | None = None,
 ) -> Plan:
     """Return the plan of a suite's missing work with the rates that `measure` returns, or else with assumed rates."""

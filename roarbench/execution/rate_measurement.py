@@ -52,7 +52,14 @@ from roarbench.execution.forecast import (
 from roarbench.execution.network_weights import build_suite_network
 from roarbench.execution.ranking_jobs import choose_map_batch_size
 from roarbench.execution.run_inputs import refuse_too_large_filled_images
-from roarbench.execution.workload import EXPLAIN, SHARD, TRAIN, Work, compute_micro_batch_size, count_cost_per_image
+from roarbench.execution.workload import (
+    EXPLAIN,
+    SHARD,
+    TRAIN,
+    WorkCounts,
+    compute_micro_batch_size,
+    count_cost_per_image,
+)
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
@@ -70,14 +77,14 @@ _WORTHWHILE_SPEED_UP = 1.1  # minimum speed-up that is worth the minutes of comp
 
 
 @contextmanager
-def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work], Rates]]:
+def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, WorkCounts], Rates]]:
     """Start a worker on this machine, and yield a function that measures its rates; `say` receives messages."""
     gpus = list_gpu_ids()
     with LocalEngine(1, gpus) as engine:
         yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say), gpus=len(gpus))
 
 
-def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: Callable[[str], object]) -> Rates:
+def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: WorkCounts, say: Callable[[str], object]) -> Rates:
     """Measure the rates of the first idle worker, or return assumed rates if that fails; `say` receives messages."""
     while not engine.idle:
         engine.wait(_WAIT_SECONDS)
@@ -97,7 +104,7 @@ def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: Work, say: C
     return replace(rates, gpus=engine.gpus or rates.gpus)
 
 
-def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
+def measure_worker_rates(suite: SuiteSpec, work: WorkCounts) -> Rates:
     """Time noise, ranking and other kinds of work in `work` on a few random images in this process."""
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
@@ -146,7 +153,7 @@ def measure_worker_rates(suite: SuiteSpec, work: Work) -> Rates:
     return replace(rates, load=max(1.0, wall / processor))
 
 
-def measure_training_modes(suite: SuiteSpec, store: Path) -> str:
+def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> str:
     """Time the training of a suite's network uncompiled and compiled, write the speeds into the store, and return text.
 
     The measurement takes minutes. Steps of small uncompiled networks are replayed, as in any training run.
@@ -245,7 +252,7 @@ def _count_timed_steps(flops: int, batch: int, sizes: int, device: torch.device)
     return max(_MIN_STEPS[device.type], affordable // sizes)
 
 
-def _refuse_too_large_recipes(suite: SuiteSpec, work: Work) -> None:
+def _refuse_too_large_recipes(suite: SuiteSpec, work: WorkCounts) -> None:
     """Try a training step by each needed recipe; raise CallerError if a step exceeds the GPU's memory."""
     record = suite.dataset_record
     recipes = [suite.reference_recipe] if not suite.given and work.references else []

@@ -37,7 +37,7 @@ from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.scheduler import FinishedStep, run_missing
-from roarbench.execution.workload import Work, count_missing_work
+from roarbench.execution.workload import WorkCounts, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
@@ -63,7 +63,7 @@ _PER_GPU = 8
 Start = Callable[[int], AbstractContextManager[Any]]
 
 
-def count_default_workers(image_side: int | None = None) -> int:
+def choose_default_worker_count(image_side: int | None = None) -> int:
     """Return the default number of workers: one per core, or with GPUs one per GPU and several for small images."""
     gpus = len(list_gpu_ids())
     if not gpus:
@@ -72,10 +72,10 @@ def count_default_workers(image_side: int | None = None) -> int:
     return gpus * max(1, min(per_gpu, count_cores() // gpus))
 
 
-def count_workers(requested: int | None, image_side: int | None = None) -> int:
+def choose_worker_count(requested: int | None, image_side: int | None = None) -> int:
     """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
     if requested is None:
-        return count_default_workers(image_side)
+        return choose_default_worker_count(image_side)
     most = _PER_CORE * count_cores()
     if not 1 <= requested <= most:
         raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {_PER_CORE} per core")
@@ -168,7 +168,7 @@ def _is_needed_for_roar(run: Run) -> bool:
 
 
 def _measure_rates_and_print_plan(
-    request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine
+    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
 ) -> Rates:
     measure = partial(measure_or_assume_rates, engine, say=partial(console.print, soft_wrap=True))
     pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)

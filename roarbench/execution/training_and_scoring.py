@@ -269,7 +269,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
             results.append(_make_result(run, is_unchanged, seconds, rankings, weights, smoothness))
             own, scored = decode_network_pair_seed(run.seed)
             if masks is not None and own == scored:
-                annotations[f"{AnnotationKind.MASKS} {run.key}"] = join_mask_hashes(masks)
+                annotations[f"{AnnotationKind.MASKS} {run.key}"] = hash_masks(masks)
     return ScoredRuns(results, annotations=annotations)
 
 
@@ -295,7 +295,7 @@ def _predict_test_classes(
     return np.stack([network_logits.argmax(1).numpy() for network_logits in logits])
 
 
-def join_mask_hashes(masks: NDArray[np.uint8]) -> str:
+def hash_masks(masks: NDArray[np.uint8]) -> str:
     """Hash each image's packed mask, uint8 (n, width), to `_MASK_HASH_BYTES` bytes; return all hashes in base 64."""
     digests = (blake2b(mask.tobytes(), digest_size=_MASK_HASH_BYTES).digest() for mask in masks)
     return b64encode(b"".join(digests)).decode()

@@ -26,7 +26,7 @@ from roarbench.plan.planned_runs import (
     PlannedRun,
     RankedSplit,
     SharedInputs,
-    find_epochs_per_reference,
+    count_reference_epochs,
     list_planned_runs,
     list_ranked_splits,
     list_shared_inputs,
@@ -34,7 +34,7 @@ from roarbench.plan.planned_runs import (
     make_common_network_spec,
     make_reference_spec,
 )
-from roarbench.plan.recipes import express_fine_tuning_in_epochs
+from roarbench.plan.recipes import count_fine_tuning_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import StoredNetwork, StoredReference
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
@@ -53,7 +53,7 @@ _NO_INPUTS = SharedInputs()
 TRAIN, EXPLAIN = 3, 2  # cost of a training step, and of a forward and backward pass to the image, in forward passes
 
 
-class Work(NamedTuple):
+class WorkCounts(NamedTuple):
     """Counted work of runs."""
 
     trainings: int  # number of networks trained from scratch, including explained networks
@@ -94,7 +94,7 @@ class Work(NamedTuple):
 
 def count_work(
     suite: SuiteSpec, points: Collection[PlannedRun], limit: int | None = None, existing: SharedInputs = _NO_INPUTS
-) -> Work:
+) -> WorkCounts:
     """Count the work of planned runs; the shared inputs in `existing` need no work."""
     record = suite.dataset_record
     check_image_limit(record, limit)
@@ -115,14 +115,14 @@ def count_work(
     features = prod(record.shape)
     pixels = images * features
     trainings = retrained + (0 if suite.given else reference)
-    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * express_fine_tuning_in_epochs(recipe)
+    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * count_fine_tuning_epochs(recipe)
     rankings_per_pass = max(sum(map(len, chain(*groups))) for _, *groups in parts)
-    return Work(
+    return WorkCounts(
         trainings=trainings,
         references=trainings - retrained,
         scorings=len(points) - own,
         images_decoded=images,
-        images_reference=reference * find_epochs_per_reference(suite) * train,
+        images_reference=reference * count_reference_epochs(suite) * train,
         images_retrained=retraining_epochs * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(
@@ -145,7 +145,7 @@ def count_work(
     )
 
 
-def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> Work:
+def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> WorkCounts:
     """Count the work of a suite's missing runs.
 
     Decoding is counted if the store has no result on the suite's images, or with `decode_again`.

@@ -93,7 +93,7 @@ def make_reference_spec(suite: SuiteSpec, data: str, number: int = 0) -> Referen
     return ReferenceSpec(suite.dataset, data, model, recipe, seed, given)
 
 
-def find_epochs_per_reference(suite: SuiteSpec) -> float:
+def count_reference_epochs(suite: SuiteSpec) -> float:
     """Return the number of epochs for which each explained network is trained; 0 for given weights."""
     return 0.0 if suite.given else find_recipe(suite.reference_recipe).epochs
 

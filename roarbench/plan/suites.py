@@ -129,7 +129,7 @@ def parse_suite(text: str, path: Path) -> SuiteSpec:
     dataset = read_data_section(top.read_section("data"), path.parent, name)
     suite = read_suite_sections(top, dataset, path.parent)
     with top.add_location_to_errors():
-        return set_content_version(suite)
+        return set_version_to_content_hash(suite)
 
 
 def make_suite_name(text: str) -> str:
@@ -137,7 +137,7 @@ def make_suite_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"
 
 
-def set_content_version(suite: SuiteSpec) -> SuiteSpec:
+def set_version_to_content_hash(suite: SuiteSpec) -> SuiteSpec:
     """Return a suite whose version is the hash of its content; raise CallerError if a name could leave a folder."""
     suite = replace(suite, version=hash_value(_make_content_record(suite))[:HASH_DIGITS])
     try:
@@ -193,7 +193,7 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
-    suite = drop_estimators_of_user_suite(set_content_version(unversioned), dict(values["left_out"]))
+    suite = drop_estimators_of_user_suite(set_version_to_content_hash(unversioned), dict(values["left_out"]))
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite

@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_
 from roarbench.estimators.estimator import Estimator, find_paper
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS
-from roarbench.plan.planned_runs import find_epochs_per_reference, list_planned_runs, list_shared_inputs
+from roarbench.plan.planned_runs import count_reference_epochs, list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import Protocol, adapt_text_to_data
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
@@ -43,7 +43,7 @@ def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
     explained = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
     epochs = trainings * recipe.epochs + len(inputs.tuned) * make_fine_tuning_recipe(recipe).epochs
-    epochs += explained * find_epochs_per_reference(suite)
+    epochs += explained * count_reference_epochs(suite)
     return SuiteCost(trainings + explained, round(epochs * suite.dataset_record.train_images))
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from roarbench.cli import doctor
-from roarbench.cli.doctor import compare_training_modes, examine_machine
+from roarbench.cli.doctor import compare_training_speeds, examine_machine
 from roarbench.cli.options import EngineOptions
 from roarbench.cli.run import _enable_compiling
 from roarbench.cli.terminal import err
@@ -18,7 +18,7 @@ from roarbench.common.device_settings import COMPILING
 from roarbench.common.errors import SandboxError
 from roarbench.compute import gpu_training
 from roarbench.execution import rate_measurement
-from roarbench.execution.rate_measurement import measure_training_modes
+from roarbench.execution.rate_measurement import measure_and_store_training_speeds
 from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.command_line import read_refusal
 
@@ -159,7 +159,7 @@ def test_run_compiles_if_doctor_measured_faster_training(seconds, found, compile
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
     (tmp_path / "training-modes.json").write_text("[]")  # damaged
     quick, other = find_builtin_suite("quick"), find_builtin_suite("planted")
-    said = compare_training_modes(quick, tmp_path).found
+    said = compare_training_speeds(quick, tmp_path).found
     assert said.startswith(f"uncompiled 3,000 images/s, {found}, CUDA graphs fails (RuntimeError: graphs fail); ")
     for suite, expected in ((other, False), (quick, compiles)):
         _enable_compiling(EngineOptions(), suite, tmp_path, err)
@@ -171,7 +171,7 @@ def test_doctor_reports_no_speed_for_failed_compiler(tmp_path, monkeypatch):
     """After a failed compilation the network runs uncompiled, so its speed is not a compiled one."""
     monkeypatch.setattr(gpu_training, "_FAILURES", ["no C compiler"])
     monkeypatch.setattr(rate_measurement, "_time_training", lambda *_: 0.5)
-    found = measure_training_modes(find_builtin_suite("quick"), tmp_path)
+    found = measure_and_store_training_speeds(find_builtin_suite("quick"), tmp_path)
     assert (
         found.startswith("uncompiled 2 images/s, compiled fails (training is not compiled") and "no C compiler" in found
     )

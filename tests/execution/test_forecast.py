@@ -14,7 +14,7 @@ from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import forecast, rate_measurement
 from roarbench.execution.forecast import CORE, GPU, Plan, Rates, assume_rates, estimate_gpu_busy_share, make_plan
 from roarbench.execution.rate_measurement import measure_or_assume_rates, measure_worker_rates
-from roarbench.execution.workload import Work, count_cost_per_image, count_work
+from roarbench.execution.workload import WorkCounts, count_cost_per_image, count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
@@ -23,7 +23,7 @@ from roarbench.store.workspace import Workspace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.processes import ROOT
 
-PLANTED, NOTHING = find_builtin_suite("planted"), Work(*[0] * len(Work._fields))
+PLANTED, NOTHING = find_builtin_suite("planted"), WorkCounts(*[0] * len(WorkCounts._fields))
 WORK = NOTHING._replace(
     **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
     **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},

@@ -15,7 +15,7 @@ from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.training_and_scoring import join_mask_hashes
+from roarbench.execution.training_and_scoring import hash_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_ranked_splits
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
@@ -103,7 +103,7 @@ def test_masks_that_differ_on_shared_images_are_not_zero_by_construction(done):
     work, *_, results = done
     assert len({open_rankings(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
-    other = join_mask_hashes(np.zeros((tiny_suite.TEST, 1), np.uint8))
+    other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
     board = make_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}

@@ -16,7 +16,7 @@ from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution.scheduler import run_missing
-from roarbench.execution.workload import Work, choose_cpu_explanation_batch_size, count_work
+from roarbench.execution.workload import WorkCounts, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
@@ -147,7 +147,7 @@ def test_count_work_skips_existing_shared_inputs():
     rest = [point for point in points if point not in explained]
     work = count_work(SUITE, rest, existing=list_shared_inputs(SUITE, explained))
     assert work.images_explained == 15 * (TRAIN + TEST)
-    assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
+    assert count_work(SUITE, [])._replace(memory=0, train=0) == WorkCounts(*[0] * len(WorkCounts._fields))
 
 
 def test_count_maps_of_run_equals_count_work():
