@@ -7,7 +7,7 @@ from leaderboard.headline import add_protocol_to_headline, write_beats_controls_
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
-from roarbench.analysis.suite_results import VOID, SuiteResults
+from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
@@ -138,7 +138,7 @@ def _explain_missing_rank(table: SuiteTable, done: Set[Point], row: Row) -> Iter
         return
     compared = () if table.board.protocol.scores_all_network_pairs else (RANDOM,)
     missing = filter(None, (_describe_missing_points(table, done, name) for name in (row.estimator, *compared)))
-    chance = f"at chance, {VOID}" if table.suite_results.at_chance_warning else ""
+    chance = f"at chance, {ONLY_TESTS_INSTALLATION}" if table.suite_results.at_chance_warning else ""
     inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
     if reason := inconsistency or chance or next(missing, ""):
         yield Doubt("no rank", f"No rank: {reason}.")

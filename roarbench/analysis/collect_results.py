@@ -212,11 +212,11 @@ def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:
     """
     protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
     boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
-    common_levels = {board: levels for board in boards if (levels := find_reduced_levels(results, *board))}
+    common_levels = {board: levels for board in boards if (levels := _find_most_shared_levels(results, *board))}
     return replace(results, included_levels=common_levels) if common_levels else results
 
 
-def find_reduced_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+def _find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
     """Return the levels that most estimators share; ties go to the larger set, then to the higher levels.
 
     A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty

@@ -35,7 +35,7 @@ from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
 
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
-VOID = "tests the installation only"  # title of a board whose networks are at chance
+ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
 
 
 class OtherResults(NamedTuple):
@@ -89,7 +89,7 @@ class SuiteResults:
     def title(self) -> str:
         """Return the suite's title with its deviations: fewer or other images, other networks, networks at chance."""
         small = (f"small version: {self.limit} images per split",) if self.limit else ()
-        void = (VOID,) if self.at_chance_warning else ()
+        void = (ONLY_TESTS_INSTALLATION,) if self.at_chance_warning else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.title_parts, *void))])
 
     @property

@@ -196,7 +196,7 @@ def render(table: SuiteTable | CombinedTable, style: str, notes: bool = False) -
     if isinstance(table, SuiteTable):
         return table_formats.render(table, style, notes)
     if style == "json":
-        return write_rows_as_json(list_shared_values_by_table(table), nest_rows(table))
+        return write_rows_as_json(list_shared_values_by_table(table), _nest_rows(table))
     if style == "csv":
         return format_records_as_csv(flatten_rows(table)).rstrip("\n")
     called = table.display_names
@@ -217,7 +217,7 @@ def list_shared_values_by_table(table: CombinedTable) -> dict[str, Any]:
     return {"suite": suite.name, "version": suite.version, **groups}
 
 
-def nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
+def _nest_rows(table: CombinedTable) -> list[dict[str, Any]]:
     """Return the rows as dictionaries with a group of values per table; the group is None if the row was not run."""
     rows_by_group = {
         group: {row.estimator: make_plain_row(one_table, row) for row in one_table.rows}

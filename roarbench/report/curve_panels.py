@@ -105,7 +105,7 @@ def draw_measured_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
-def draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
+def _draw_published_curve(axes: Axes, curve: PanelCurve, style: Style) -> None:
     """Draw a published curve in the measured curve's colour, thin, dashed and with open markers."""
     thin = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
     axes.plot(curve.levels, np.array(curve.accuracy, float), **thin, label=f"{curve.estimator} (published)")
@@ -223,7 +223,7 @@ def make_figure(chart: Chart) -> Figure:
         measured = _select_family_and_controls(block.curves, family)
         published = _select_family_and_controls(block.published, family)
         for curve in published:
-            draw_published_curve(axes, curve, styles[curve.estimator])
+            _draw_published_curve(axes, curve, styles[curve.estimator])
         for curve in measured:
             draw_measured_curve(axes, curve, styles[curve.estimator])
         label_curve_ends(axes, measured, published, styles)

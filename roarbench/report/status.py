@@ -43,7 +43,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.step_name and lease.data == suite_results.data for lease in store.list_leases()),
         "protocols": counts,
-        "seeds": count_complete_seeds_by_protocol(states, suite_results.suite),
+        "seeds": _count_complete_seeds_by_protocol(states, suite_results.suite),
         "failures": _list_failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.inconsistent_rows],
     }
@@ -62,7 +62,7 @@ def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpe
     ]
 
 
-def count_complete_seeds_by_protocol(
+def _count_complete_seeds_by_protocol(
     states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
 ) -> dict[str, dict[str, int]]:
     """Count, by protocol, the seeds for which all rows have complete curves."""

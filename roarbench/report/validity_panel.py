@@ -140,7 +140,9 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
     mask_only = suite_draws.mask_only
     for t in mask_only.levels:
         columns[f"mask-only at {t:g}"] = [
-            _format_mask_accuracy(mask_only.estimate_accuracy(name, t), mask_only.compare_with_counterpart(name, t))
+            _format_mask_accuracy(
+                mask_only.estimate_accuracy(name, t), mask_only.estimate_difference_from_counterpart(name, t)
+            )
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [

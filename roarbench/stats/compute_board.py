@@ -36,7 +36,7 @@ def select_variance_components(protocol: Protocol, variances: VarianceComponents
     return replace(variances, trainings=None) if variances.references else None
 
 
-def find_interval_scope(protocol: Protocol, variances: VarianceComponents | None) -> IntervalScope:
+def _find_interval_scope(protocol: Protocol, variances: VarianceComponents | None) -> IntervalScope:
     """Return the scope of intervals under a protocol with these variance components."""
     references = variances is not None and variances.references is not None
     if not protocol.trains:
@@ -141,7 +141,7 @@ class Judge:
     ) -> Self:
         """Compute the gains from the draws, and determine the scope of their intervals."""
         areas = sample_gains(scores, protocol, draws)
-        return cls(scores, protocol, bootstrap, variances, draws, areas, find_interval_scope(protocol, variances))
+        return cls(scores, protocol, bootstrap, variances, draws, areas, _find_interval_scope(protocol, variances))
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -173,7 +173,7 @@ class Judge:
         value, low, high = self.estimate(self.draws.get_accuracy((estimator, t)))
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
-    def compare_with_counterpart(self, estimator: str, t: float) -> Estimate:
+    def estimate_difference_from_counterpart(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
         if self.draws.differences:
             return self.estimate(self.draws.differences.get_accuracy((estimator, t)))
@@ -207,7 +207,7 @@ class Judge:
             seeds=min(len(scores.correct.get(point, ())) for point in scores.list_curve_points(name)[first:]),
             clean=self.estimate_accuracy(*UNTOUCHED),
             accuracies=tuple(self.estimate_accuracy(name, t) for t in scores.levels),
-            differences=tuple(self.compare_with_counterpart(name, t) for t in scores.levels),
+            differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in scores.levels),
             gain=self.estimate_area(name),
             place=self.rank_intervals.get(name),
             check=name in scores.checks,

@@ -128,7 +128,7 @@ def compute_own_network_gain(
         or 0 in unchanged.shape
     ):
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {unchanged.shape}")
-    by_pair = compute_gains_by_network_pair(unchanged, order)
+    by_pair = _compute_gains_by_network_pair(unchanged, order)
     draws = _draw_means(by_pair, draw(bootstrap, unchanged.shape[3], len(unchanged)))
     values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
@@ -136,7 +136,7 @@ def compute_own_network_gain(
     return OwnNetworkGain(whole, levels, _permute_maps_among_networks(unchanged.mean((2, 3)), bootstrap.seed))
 
 
-def compute_gains_by_network_pair(unchanged: NDArray[np.bool_], order: Order) -> Floats:
+def _compute_gains_by_network_pair(unchanged: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair of networks i < j at each level on each image, shape (pairs, levels, images)."""
     answers = unchanged.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(unchanged), 1)
