@@ -3,14 +3,16 @@
 import math
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DatasetRecord
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _MAX_PIXEL = 255
 Moments = tuple[tuple[float, ...], tuple[float, ...]]  # mean and standard deviation per channel
@@ -62,34 +64,38 @@ def _format_value(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:80]}…"
 
 
-def crop_centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
+def crop_centre_square(image: "Image", size: int, crop: float = 1.0) -> "Image":
     """Cut the centred square, whose side is `crop` times the short side, and resize it to `size` x `size`.
 
     `crop = 224 / 256` is ImageNet's usual crop for testing: it resizes the short side to 256 and cuts out the centre of
     224. Pillow's bicubic filter does not alias, because its support widens when the image is reduced. An image that
     already has the right size is unchanged.
     """
+    from PIL.Image import Resampling  # imported here, because commands that read results need no Pillow
+
     width, height = image.size
     side = round(min(width, height) * crop)
     left, top = (width - side) // 2, (height - side) // 2
-    return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+    return image.resize((size, size), Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
-def resize_and_centre_crop(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
+def resize_and_centre_crop(image: "Image", resize: int, size: int, interpolation: str) -> "Image":
     """Scale the short side to `resize` pixels, then cut the centred square of `size` pixels.
 
     The function rounds the long side down, and rounds half pixels of the margins to even numbers, as do torchvision's
     `Resize` and `CenterCrop`, which timm uses, too. A program that rounds the long side to the nearest pixel scales
     some photographs to one pixel more.
     """
+    from PIL.Image import Resampling
+
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)
-    resized = image.resize((width, height), Image.Resampling[interpolation.upper()])
+    resized = image.resize((width, height), Resampling[interpolation.upper()])
     left, top = round((width - size) / 2), round((height - size) / 2)
     return resized.crop((left, top, left + size, top + size))
 
 
-def crop_to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
+def crop_to_pixels(image: "Image", record: DatasetRecord) -> NDArray[np.uint8]:
     """Return the centred square of an image, uint8 (channels, size, size), in grey if the record has one channel."""
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode

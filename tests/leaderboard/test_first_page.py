@@ -14,7 +14,13 @@ from leaderboard.links import Site, make_address
 from leaderboard.live_store import LiveStore
 from leaderboard.render import render_page
 from roarbench.plan.suites import SUITES
-from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
+from roarbench.store.results import (
+    DEFAULT_FILE,
+    ReproductionOutcome,
+    ResultsStore,
+    make_default_url,
+    store_reproduction,
+)
 from tests.helpers.board_store import make_store
 from tests.helpers.processes import run_python
 
@@ -84,6 +90,29 @@ def test_cached_page_of_unchanged_files_needs_no_database(shown, tmp_path, monke
     assert read_cached_page(shown) == PAGE
 
 
+def test_cached_page_is_refused_after_new_result_or_for_other_selection_or_code(shown, monkeypatch):
+    """A damaged file is refused, too, and so is every page once the process has computed the boards."""
+    keep_page(shown)
+    assert read_cached_page(shown._replace(data="07e4")) is None
+    with monkeypatch.context() as other:
+        other.setattr(first_page_cache, "read_code_version", lambda: "0")
+        assert read_cached_page(shown) is None
+    with ResultsStore.open(shown.url) as store:
+        key = next(iter(store.list_result_keys("")))
+        store_reproduction(store.database, key, ReproductionOutcome.EQUAL, 40)
+    assert read_cached_page(shown) is None
+    keep_page(shown)
+    first_page_cache.boards_ready.set()
+    assert read_cached_page(shown) is None
+    first_page_cache.boards_ready.clear()
+    assert read_cached_page(shown) == PAGE
+    first_page_cache.find_cache_file(shown).write_text("{")
+    assert read_cached_page(shown) is None
+    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
+    keep_page(shown)
+    assert read_cached_page(shown) is None
+
+
 def test_cache_page_writes_file_once_and_again_after_removal(shown, monkeypatch):
     """A second call with the same page neither reads nor writes the file."""
     file = first_page_cache.find_cache_file(shown)
@@ -136,6 +165,8 @@ def test_cached_first_page_imports_neither_database_nor_templates(shown):
 def test_uncached_first_page_imports_no_figure_table_or_network_package(shown):
     html, modules = start_server(shown)
     assert 'class="board"' in html and not modules & HEAVY
+    kept = read_cached_page(shown)
+    assert kept.html == html and kept.files, "the next start shows it at once"
 
 
 @pytest.mark.slow
@@ -157,5 +188,5 @@ def test_first_page_reads_only_its_suite_with_few_statements(tmp_path):
         event.remove(Engine, "before_cursor_execute", count)
         assert view.leads_with_roar_and_own_network and view.combined_board and 'id="rows"' in page.html
         assert not live.state
-        assert list(live._views) == [view.slug] and len(live.read_views()) == 2
+        assert len(live.read_views()) == 2
     assert len(statements) <= 40

@@ -1,13 +1,10 @@
 """Views of the suites in a store: their order, the cache of a running app, and the cached first page."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 
 import pytest
 
-from leaderboard import first_page_cache
 from leaderboard.figures import make_estimator_curves
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.live_store import LiveStore, find_live_store, read_views
@@ -179,49 +176,3 @@ def test_cached_page_is_used_until_every_suite_has_first_board(tmp_path, monkeyp
         live.compute_boards_in_endless_loop()
     slugs = ["quick-v1", "quick-v1", "planted-v1"]  # that of the first page, then all
     assert built == [(part, slug, False) for slug in slugs for part in ("combined_board", "board")] and ready.is_set()
-
-
-def render_app_page(**query):
-    from streamlit.testing.v1 import AppTest  # the import takes half a second
-
-    app = AppTest.from_file(str(Path(first_page_cache.__file__).with_name("app.py")), default_timeout=60)
-    app.query_params.update(query)
-    app.run()
-    assert not app.exception
-    return next(part.value for part in app.get("html") if 'class="rb"' in part.value)
-
-
-@pytest.mark.slow
-def test_first_page_is_cached_until_new_result(tmp_path, monkeypatch):
-    """The cached page requires the same code version and a process that has computed no boards."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shown = ShownStore(make_store(tmp_path, PLANTED, is_early, images=40), str(tmp_path))
-    monkeypatch.setenv(first_page_cache.SELECTION_VARIABLE, json.dumps(shown))
-    monkeypatch.setattr(first_page_cache, "boards_ready", first_page_cache.Event())
-    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1")
-    assert first_page_cache.read_cached_page(shown) is None
-    page = render_app_page()
-    kept = first_page_cache.read_cached_page(shown)
-    assert kept and kept.html == page and kept.files and 'class="board"' in page
-    with monkeypatch.context() as closed:
-        closed.setattr(LiveStore, "read_views", None)
-        assert render_app_page() == page
-    assert "Board" in render_app_page(page="trust") != page
-    with ResultsStore.open(shown.url) as store:
-        store.add_results([make_late_results(PLANTED)[0]])
-    assert first_page_cache.read_cached_page(shown) is None
-    again = render_app_page()
-    assert again != page and first_page_cache.read_cached_page(shown).html == again
-    assert first_page_cache.read_cached_page(shown._replace(data="07e4")) is None
-    with monkeypatch.context() as other:
-        other.setattr(first_page_cache, "read_code_version", lambda: "0")
-        assert first_page_cache.read_cached_page(shown) is None
-    first_page_cache.boards_ready.set()
-    assert first_page_cache.read_cached_page(shown) is None
-    first_page_cache.boards_ready.clear()
-    first_page_cache.find_cache_file(shown).write_text("{")
-    assert first_page_cache.read_cached_page(shown) is None
-    monkeypatch.setattr(first_page_cache, "read_code_version", lambda: "1+dirty")  # one version for many changes
-    with ResultsStore.open(shown.url) as store:
-        first_page_cache.cache_page(shown, "", store.read_change_stamp(), kept)
-    assert first_page_cache.read_cached_page(shown) is None
