@@ -12,7 +12,7 @@ from leaderboard.page.submit_and_cite import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
 from leaderboard.text_helpers import shorten_line
 from leaderboard.views import SuiteView
-from roarbench.analysis.result_versions import shorten_reference
+from roarbench.analysis.result_versions import shorten_weights_checksum
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
@@ -103,7 +103,7 @@ def _describe_explained_networks(table: SuiteTable) -> str:
     shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
     accuracy = f"; {shares} of {scored[0].total:,} {test_images} are classified correctly" if scored else ""
     if suite.given:
-        origin = f"with given weights ({', '.join(map(shorten_reference, suite.given.split(',')[:count]))})"
+        origin = f"with given weights ({', '.join(map(shorten_weights_checksum, suite.given.split(',')[:count]))})"
     else:
         origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} {images} of {data.name}"
     networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin}"

@@ -31,7 +31,7 @@ def describe_chance(chance: float, classes: int) -> str:
     return f"{format_percent_number(chance)}%{note}"
 
 
-def describe_at_chance(networks: Sequence[RunResult], chance: float, chance_text: str) -> str:
+def describe_networks_at_chance(networks: Sequence[RunResult], chance: float, chance_text: str) -> str:
     """Return a sentence saying that networks are at chance on average, or an empty string if they are better."""
     if not networks:
         return ""
@@ -87,7 +87,7 @@ def explain_inconsistency(results: Collection[RunResult], usual_weights: str) ->
     return f"{reason}; compute the row again in a new --store"
 
 
-def find_usual_weights(
+def find_most_frequent_weights(
     explained: Collection[RunResult], find_network_number: Callable[[RunResult], int], submissions: Collection[str]
 ) -> dict[int, str]:
     """Return, by network number, the checksum of the explained weights that most results have.

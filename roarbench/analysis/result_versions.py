@@ -118,7 +118,7 @@ class Versions:
         """Return the command-line options that select a version, in addition to `--suite NAME --max-images N`."""
         data = ("--data", version.data[:_SHOWN]) if version.data != self.find_default_data(version.limit) else ()
         names = version.given.split(",") if version.given != find_default_explained_weights(self.suite) else []
-        return (*data, *(word for name in names for word in ("--reference", shorten_reference(name))))
+        return (*data, *(word for name in names for word in ("--reference", shorten_weights_checksum(name))))
 
     def describe(self, version: Version) -> str:
         """Describe a version in words."""
@@ -136,7 +136,7 @@ class Versions:
     def _describe_explained_weights(self, given: str) -> str:
         if not given:
             return f"reference trained by {self.suite.reference_recipe}"
-        names = [shorten_reference(name) for name in given.split(",")]
+        names = [shorten_weights_checksum(name) for name in given.split(",")]
         return f"reference {names[0]}" if len(names) == 1 else f"references {', '.join(names)}"
 
 
@@ -147,7 +147,7 @@ def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[Image
     return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed)
 
 
-def shorten_reference(given: str) -> str:
+def shorten_weights_checksum(given: str) -> str:
     """Shorten the checksum in `NAME@CHECKSUM` to the first digits, which `--reference` accepts too."""
     name, _, checksum = given.partition("@")
     return f"{name}@{checksum[:_SHOWN]}" if checksum else name

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from roarbench.analysis.result_checks import (
     UnrankedRow,
-    describe_at_chance,
     describe_chance,
+    describe_networks_at_chance,
     describe_reference_accuracy,
     explain_inconsistency,
+    find_most_frequent_weights,
     find_provenance_differences,
-    find_usual_weights,
     has_same_rankings_for_all_networks,
 )
 from roarbench.common.enums import Unit
@@ -165,7 +165,7 @@ class SuiteResults:
         their mean accuracy on untouched images as the accuracy of one network.
         """
         untouched = self._untouched_results_of_headline_protocol
-        return self.adapt_text(describe_at_chance(untouched, self.chance, self.chance_text))
+        return self.adapt_text(describe_networks_at_chance(untouched, self.chance, self.chance_text))
 
     @property
     def reference_accuracy(self) -> float | None:
@@ -311,7 +311,7 @@ class SuiteResults:
     def _usual_weights(self) -> dict[int, str]:
         """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return find_usual_weights(explained, self._find_network_number, self.suite.added)
+        return find_most_frequent_weights(explained, self._find_network_number, self.suite.added)
 
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:
