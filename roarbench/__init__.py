@@ -10,29 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roarbench.api.check import check, own_network_gain
     from roarbench.api.evaluate import evaluate
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
-    from roarbench.api.perturbation_curve import Curve, perturbation_curve
-    from roarbench.api.preprocessing import Preprocessing
+    from roarbench.api.inputs import Preprocessing
     from roarbench.api.published_results import load_all_results, load_published_results
     from roarbench.api.single_steps import bootstrap, fill, match_masks, mix_maps, rank, remove
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
+    from roarbench.api.training_free_measures import Curve, check, own_network_gain, perturbation_curve
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
     "api.evaluate": ("evaluate",),
-    "api.check": ("check", "own_network_gain"),
     "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
-    "api.perturbation_curve": ("Curve", "perturbation_curve"),
-    "api.preprocessing": ("Preprocessing",),
+    "api.inputs": ("Preprocessing",),
     "api.published_results": ("load_all_results", "load_published_results"),
     "api.single_steps": ("bootstrap", "fill", "match_masks", "mix_maps", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
+    "api.training_free_measures": ("Curve", "check", "own_network_gain", "perturbation_curve"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

@@ -1,48 +1,69 @@
 """Run a suite from Python on built-in estimators, functions, submission files and precomputed maps."""
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from roarbench.api.precomputed_maps import (
-    MapsBySplit,
-    check_map_shapes,
-    make_checksum_submission,
-    rank_precomputed_maps,
-    read_maps,
-)
-from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
-from roarbench.api.submission_source import make_submission
+from roarbench.api.explainers import map_estimators_by_name, refuse_file_of_maps
+from roarbench.api.inputs import to_array
+from roarbench.api.removal import check_map_shape, drop_channel_axis
+from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
+from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.map_input import make_image_ids
+from roarbench.execution.job_context import JobContext, ReferenceModel
+from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
 from roarbench.plan.planned_runs import ranks_only_test_images
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import apply_selection_options, select_part_of_suite
 from roarbench.report.status import list_run_failures
+from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.results import ResultsStore
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.entry_points import EstimateFunction
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.run_in_sandbox import find_refusal_of_nonfinite_maps
-from roarbench.submissions.submission_calls import ExplainedPart, compute_map_batches, load_entry_point
-from roarbench.submissions.submission_file import Submission, read_submission
+from roarbench.submissions.submission_calls import (
+    EstimateFunction,
+    ExplainedPart,
+    compute_map_batches,
+    load_entry_point,
+)
+from roarbench.submissions.submission_file import Submission, parse_submission, read_submission
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial
 _TRYING = Lock()  # one trial at a time
+MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
+_IMAGES_PER_BATCH = 512
+_STUB = '''\
+"""Checksums of maps that were passed in as arrays, one for each reference."""
+
+NAME = {name}
+DESCRIPTION = "maps that were passed in as arrays"
+MAPS = {sums}
+
+
+def estimate(model, images, targets, generator):
+    raise RuntimeError("these maps were passed in as arrays; no function can recompute them")
+'''
 
 
 def evaluate(
@@ -223,3 +244,71 @@ class _Evaluation(NamedTuple):
             failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{failure['estimator']}: {failure['reason']}" for failure in failed)
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
+
+
+def read_maps(name: str, maps: object) -> MapsBySplit:
+    """Convert precomputed maps to arrays by split, one array per explained network.
+
+    `maps` is a list with one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w), for the test images;
+    a mapping with such lists under `test` and `train`; or a single array for a suite with one network.
+    """
+    by_split = maps if isinstance(maps, Mapping) else {"test": maps}
+    if unknown := [str(key) for key in by_split if key not in list(Split)]:
+        keys = "the keys are `test` and, for protocols that need it, `train`"
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
+    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
+    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
+
+
+def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
+    values = to_array(array)
+    if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
+        seen = f"an array of shape {values.shape} and type {values.dtype}"
+        raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    if not np.isfinite(values).all():  # report this before any network is trained
+        raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
+    return np.ascontiguousarray(drop_channel_axis(values), np.float32)
+
+
+def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
+    """Return a submission with the checksums of these maps; the submission cannot compute maps."""
+    checksums = {
+        split.value: [hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest() for array in arrays]
+        for split, arrays in maps.items()
+    }
+    return parse_submission(
+        _STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(checksums)).encode()
+    )
+
+
+def check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
+    """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
+    shape = work.images.record.shape
+    for split, arrays in maps.items():
+        n, networks = len(work.images[split].labels), work.suite.references
+        if len(arrays) != networks:
+            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
+            raise CallerError(f"{seen}, expected {networks}: one for each explained network")
+        for number, array in enumerate(arrays):
+            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
+
+
+def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:
+    """Rank the features of all images by maps, per network and unit, unless the rankings are already stored."""
+    units = dict.fromkeys(block.unit for block in work.suite.blocks)
+    for number, explained in enumerate(work.explained):
+        for spec in (work.make_ranking_spec(find_estimator(row), unit, number) for unit in units):
+            if not work.rankings.has_finished(spec):
+                for split in spec.splits:
+                    _rank_maps(explained, spec, split, maps[split][number])
+                join_ranked_ranges(work, spec)
+
+
+def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+    weights = explained.store.read_checksum()
+    for start in range(0, len(maps), _IMAGES_PER_BATCH):
+        stop = min(start + _IMAGES_PER_BATCH, len(maps))
+        ids = make_image_ids(split, start, stop).numpy()
+        planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ids, spec.layout)
+        provenance = MapProvenance(0.0, weights, ties=tied)
+        explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)

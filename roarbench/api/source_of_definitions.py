@@ -16,7 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from roarbench.common.errors import CallerError
-from roarbench.submissions.sandbox_command import list_package_folders
+from roarbench.submissions.sandbox_isolation import list_package_folders
 from roarbench.submissions.submission_file import parse_source
 
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")

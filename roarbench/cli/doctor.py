@@ -23,7 +23,7 @@ from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
 from roarbench.execution.rate_measurement import explain_why_compiling, measure_and_store_training_speeds
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.run_result import count_cores, read_package_version
-from roarbench.submissions.isolation_check import check_sandbox_isolation
+from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_group
 
 _DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up

@@ -43,7 +43,7 @@ from roarbench.store.results import (
 from roarbench.store.run_result import RunResult
 from roarbench.store.user_files import list_all_suites, read_submissions_by_id, refuse_untrusted_network
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.isolation_check import check_sandbox_isolation
+from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 
 # The limits were measured on equal runs from two machines; tests/execution/test_reproduction.py repeats this.
 # Disagreement is the number of images with different correctness, divided by the number that two unrelated results with

@@ -25,10 +25,9 @@ from roarbench.submissions.limits_and_faults import (
     Refusal,
     SubmissionFault,
 )
-from roarbench.submissions.sandbox_command import make_sandbox_command, make_trusted_command
+from roarbench.submissions.sandbox_isolation import make_sandbox_command, make_trusted_command, open_filter
 from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
-from roarbench.submissions.seccomp_filter import open_filter
 from roarbench.submissions.submission_calls import ExplainedPart
 
 _VALUES_PER_SANDBOX = 512 * 3 * 64 * 64  # input values, about 512 images of 3 x 64 x 64; rounded to whole batches

@@ -19,9 +19,9 @@ import torch  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
 from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
-from roarbench.submissions.entry_points import EstimateFunction  # noqa: E402
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault  # noqa: E402
 from roarbench.submissions.submission_calls import (  # noqa: E402
+    EstimateFunction,  # noqa: E402
     ExplainedPart,
     compute_map_batches,
     explain_limits_of_sandbox,

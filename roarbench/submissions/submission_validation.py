@@ -17,7 +17,6 @@ from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
-from roarbench.submissions.isolation_check import check_sandbox_isolation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
 from roarbench.submissions.run_in_sandbox import (
     SandboxAnswer,
@@ -27,6 +26,7 @@ from roarbench.submissions.run_in_sandbox import (
     derive_image_seeds,
     run_submission,
 )
+from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 from roarbench.submissions.submission_calls import ExplainedPart
 from roarbench.submissions.submission_file import Submission
 

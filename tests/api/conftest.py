@@ -12,7 +12,7 @@ from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.submissions import run_in_sandbox
-from roarbench.submissions.sandbox_command import make_trusted_command
+from roarbench.submissions.sandbox_isolation import make_trusted_command
 from tests.helpers.sandboxed import serve_submissions
 from tests.helpers.tiny_suite import InlineEngine
 

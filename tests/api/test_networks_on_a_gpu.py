@@ -6,9 +6,14 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api import explainers
-from roarbench.api.explainers import ExplainedBatch, Explainers, make_batch_per_network
-from roarbench.api.read_explainers import read_explainers
-from roarbench.api.threaded_networks import compute_logits, split_into_batches
+from roarbench.api.explainers import (
+    ExplainedBatch,
+    Explainers,
+    make_batch_per_network,
+    read_explainers,
+    split_into_batches,
+)
+from roarbench.api.score_maps import compute_logits
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network
 

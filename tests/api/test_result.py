@@ -44,7 +44,7 @@ def empty_store_suite(suite, tmp_path_factory):
     ("imported", "absent"),
     [
         ("roarbench; dir(roarbench)", {"torch", "numpy"}),
-        ("roarbench.execution.run_suite, roarbench.api.check", {"torchvision", "torch._dynamo"}),
+        ("roarbench.execution.run_suite, roarbench.api.training_free_measures", {"torchvision", "torch._dynamo"}),
     ],
 )
 def test_imports_load_no_large_packages(imported, absent):

@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.explainers import make_batch_per_network
-from roarbench.api.read_explainers import read_explainers
-from roarbench.api.threaded_networks import ThreadedNetworks
+from roarbench.api.explainers import make_batch_per_network, read_explainers
+from roarbench.api.score_maps import ThreadedNetworks
 
 LABELS = np.arange(8) % 2
 NAMES = ("grad", "gb", "sg-grad", "gradcam", "deeplift", "lrp")
@@ -59,7 +58,7 @@ def threads(request):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr("roarbench.api.threaded_networks._EXPLAINED_PIXELS", 3 * 64)
+    monkeypatch.setattr("roarbench.api.explainers._EXPLAINED_PIXELS", 3 * 64)
 
 
 def make_tables(networks, estimators):

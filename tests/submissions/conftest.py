@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 
 from roarbench.submissions import run_in_sandbox
-from roarbench.submissions.sandbox_command import make_sandbox_command
-from roarbench.submissions.seccomp_filter import open_filter
+from roarbench.submissions.sandbox_isolation import make_sandbox_command, open_filter
 from tests.helpers.sandboxed import serve_submissions
 
 

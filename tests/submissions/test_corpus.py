@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.submissions import sandbox_command, submission_validation
+from roarbench.submissions import sandbox_isolation, submission_validation
 from roarbench.submissions.limits_and_faults import Limits, Refusal
 from roarbench.submissions.submission_file import read_submission
 from roarbench.submissions.submission_validation import validate_submission
@@ -95,5 +95,5 @@ def list_sandbox_files():
     for folder in map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")):
         for path in folder.glob("*"):
             with suppress(OSError):
-                found += [str(path)] if 0 <= path.lstat().st_uid - sandbox_command._FIRST_UID < 2**24 else []
+                found += [str(path)] if 0 <= path.lstat().st_uid - sandbox_isolation._FIRST_UID < 2**24 else []
     return found

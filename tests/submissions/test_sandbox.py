@@ -13,9 +13,8 @@ import torch
 
 from roarbench.common.errors import MachineError, SandboxError
 from roarbench.compute.networks import build_network
-from roarbench.submissions import isolation_check, sandbox_command, sandbox_process
 from roarbench.submissions import run_in_sandbox as module
-from roarbench.submissions.isolation_check import check_sandbox_isolation
+from roarbench.submissions import sandbox_isolation, sandbox_process
 from roarbench.submissions.limits_and_faults import (
     CHECK_LIMITS,
     MAX_SCRATCH_BYTES,
@@ -24,6 +23,7 @@ from roarbench.submissions.limits_and_faults import (
     SubmissionFault,
 )
 from roarbench.submissions.run_in_sandbox import SandboxTask, run_submission
+from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -130,8 +130,8 @@ def test_sandbox_start_failure_raises_harness_error(device, monkeypatch):
 
 
 def test_sandbox_command_binds_gpu_on_request_and_existing_package_folders(tmp_path, monkeypatch):
-    make_command = partial(sandbox_command.make_sandbox_command, "sandbox_program.py", [], 3)
-    monkeypatch.setattr(sandbox_command, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
+    make_command = partial(sandbox_isolation.make_sandbox_command, "sandbox_program.py", [], 3)
+    monkeypatch.setattr(sandbox_isolation, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in make_command()
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(make_command(gpu=True))
     there, missing = str(tmp_path), str(tmp_path / "missing")
@@ -155,14 +155,16 @@ def test_isolation_check_reports_each_missing_wall(monkeypatch, flag):
     if flag != "all" and os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
+    make_sandbox_command = sandbox_isolation.make_sandbox_command
+
     def make_weak_command(script, arguments, filter_descriptor):
         if flag == "all":
-            return sandbox_command.make_trusted_command(script, arguments)
-        command = sandbox_command.make_sandbox_command(script, arguments, filter_descriptor)
+            return sandbox_isolation.make_trusted_command(script, arguments)
+        command = make_sandbox_command(script, arguments, filter_descriptor)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
-    monkeypatch.setattr(isolation_check, "make_sandbox_command", make_weak_command)
+    monkeypatch.setattr(sandbox_isolation, "make_sandbox_command", make_weak_command)
     with pytest.raises(SandboxError, match=f"^{HarnessFault.LEAK}: .* can reach .*{LEAKS[flag]}"):
         check_sandbox_isolation.__wrapped__()
 
@@ -187,9 +189,8 @@ exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --in
 import torch, sys
 from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.submissions.run_in_sandbox import run_submission
-from roarbench.submissions.sandbox_command import make_sandbox_command
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS
-from roarbench.submissions.isolation_check import check_sandbox_isolation
+from roarbench.submissions.sandbox_isolation import check_sandbox_isolation, make_sandbox_command
 assert "--disable-userns" in make_sandbox_command("sandbox_program.py", [], 3)
 check_sandbox_isolation()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
@@ -205,7 +206,7 @@ def test_sandbox_works_for_ordinary_user(require, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as an ordinary user")
     unshare = require("unshare", "part of util-linux")
-    repository = Path(sandbox_command.__file__).parents[2]
+    repository = Path(sandbox_isolation.__file__).parents[2]
     paths = [sys.base_prefix, sys.prefix, str(repository)]
     private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
     held = " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private)
@@ -217,9 +218,9 @@ def test_sandbox_works_for_ordinary_user(require, tmp_path):
 
 
 def test_sandbox_files_import_only_each_other():
-    own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sandbox_command._OWN}
-    for name in sandbox_command._OWN:
-        tree = ast.parse((sandbox_command._PACKAGE / name).read_text())
+    own = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sandbox_isolation._OWN}
+    for name in sandbox_isolation._OWN:
+        tree = ast.parse((sandbox_isolation._PACKAGE / name).read_text())
         imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
         used = {node.module.removeprefix("roarbench.") for node in imports if node.module.startswith("roarbench.")}
         assert used <= own, name

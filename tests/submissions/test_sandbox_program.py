@@ -16,10 +16,9 @@ from captum.attr import InputXGradient
 from torch import nn
 
 from roarbench.submissions import sealed_memory_messages
-from roarbench.submissions.entry_points import find_entry_point
 from roarbench.submissions.limits_and_faults import MAX_LINE, Refusal, SubmissionFault
 from roarbench.submissions.sealed_memory_messages import HEADER, create_answer, read_answer, read_request, write_map
-from roarbench.submissions.submission_calls import _refuse_exceptions, explain_limits_of_sandbox
+from roarbench.submissions.submission_calls import _refuse_exceptions, explain_limits_of_sandbox, find_entry_point
 from tests.helpers.trainings import seeded
 
 ARRAYS = {

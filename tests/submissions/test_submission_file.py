@@ -7,10 +7,15 @@ import pytest
 import torch
 
 from roarbench.common.errors import CallerError
-from roarbench.submissions.entry_points import _CONVENTIONS
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
-from roarbench.submissions.parameters import ENTRY_POINTS
-from roarbench.submissions.submission_file import TEMPLATE, parse_submission, read_submission, write_template
+from roarbench.submissions.submission_calls import _CONVENTIONS
+from roarbench.submissions.submission_file import (
+    ENTRY_POINTS,
+    TEMPLATE,
+    parse_submission,
+    read_submission,
+    write_template,
+)
 from roarbench.submissions.submission_validation import (
     _find_warnings,
     draw_text_picture,
