@@ -48,43 +48,33 @@ def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
     assert gains == sorted(gains, reverse=True)
 
 
-def test_board_states_imported_origin_once_if_all_rows_are_imported():
+def import_rows(results, names):
+    """Return the results with these rows imported, and the board's fact if all rows are."""
+    imported = dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED])
+    return replace(results, doubts=imported), "imported, not reproduced here"
+
+
+def change_code(results, names):
+    def mark(point, row):
+        changed = replace(row.provenance, code_version="0.2.0 1a2b3c4d+dirty")
+        return replace(row, provenance=changed) if point.cell.estimator in names else row
+
+    return change_rows(results, mark), "by code with uncommitted changes"
+
+
+@pytest.mark.parametrize(("mark", "doubt"), [(import_rows, "run elsewhere"), (change_code, "changed code")])
+def test_board_states_origin_once_if_all_rows_have_it(mark, doubt):
+    """A row without runs has no origin. If only some rows have the origin, each of them has a doubt."""
     found = make_suite_results()
-    names = {point.cell.estimator for point in found.results}
-    imported = replace(found, doubts=dict.fromkeys(names, UNVERIFIED[Origin.SELF_REPORTED]))
-    shown, own = make_contents(imported), make_contents(found)
-    assert [row.doubts for row in shown.rows] == [row.doubts for row in own.rows]
-    assert shown.facts == (*own.facts, "imported, not reproduced here") and "self-reported" in shown.caption
-    mixed = make_contents(replace(imported, doubts={**imported.doubts, "grad": ""}))
-    assert mixed.facts == own.facts
-    assert "run elsewhere" in [doubt.short for doubt in mixed.rows_by_id["random"].doubts]
-
-
-def test_facts_count_estimators_without_controls():
-    blocks = (Block(ROAR, ("random", "sobel", "grad", "var-grad", "ig"), LEVELS, seeds=1),)
-    shown = make_contents(make_suite_results(replace(SUITE, blocks=blocks)))
-    assert "3 estimators, 2 controls" in shown.facts
-
-
-def test_board_states_changed_code_once_if_all_rows_have_changed_code():
-    found = make_suite_results()
-
-    def change(results, names):
-        def mark(point, row):
-            changed = replace(row.provenance, code_version="0.2.0 1a2b3c4d+dirty")
-            return replace(row, provenance=changed) if point.cell.estimator in names else row
-
-        return make_contents(change_rows(results, mark))
-
     names, own = {point.cell.estimator for point in found.results}, make_contents(found)
-    every, some = change(found, names), change(found, names - {"grad"})
-    assert every.facts == (*own.facts, "by code with uncommitted changes")
+    marked, fact = mark(found, names)
+    every, some = make_contents(marked), make_contents(mark(found, names - {"grad"})[0])
+    assert every.facts == (*own.facts, fact) and some.facts == own.facts
     assert [row.doubts for row in every.rows] == [row.doubts for row in own.rows]
-    assert some.facts == own.facts
-    begun = change(remove_rows(found, estimator="grad"), names)
-    assert begun.facts[-1] == every.facts[-1], "a row without runs has no origin"
-    marked = {row.id for row in some.rows if "changed code" in (doubt.short for doubt in row.doubts)}
-    assert marked == {row.id for row in some.rows if row.started} - {"grad"}
+    doubted = {row.id for row in some.rows if doubt in (each.short for each in row.doubts)}
+    assert doubted == {row.id for row in some.rows if row.started} - {"grad"}
+    begun, _ = mark(remove_rows(found, estimator="grad"), names)
+    assert make_contents(begun).facts[-1] == fact
 
 
 def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
@@ -99,6 +89,7 @@ def test_board_rows_exclude_variants_and_compare_with_every_control(quick):
         assert each.against[each.hardest_control].difference == each.margin_over_hardest
     gb, sobel = roar.rows_by_id["gb"].value.value, roar.rows_by_id["sobel"].value.value
     assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
+    assert "6 estimators, 3 controls" in roar.facts
     assert roar.cost_axis and roar.cost_axis.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
         assert word in roar.caption

@@ -26,7 +26,7 @@ from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
-from tests.helpers.board_store import make_store, open_views, results
+from tests.helpers.board_store import export_without_cards, make_store, open_views, results
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import make_table_of_both_gains
 
@@ -83,6 +83,8 @@ def views(tmp_path_factory):
 def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
     assert list_addresses(views)[0] == make_address("board", "quick-v7")
+    app = Site(views, list_addresses(views), live=True)
+    assert 'class="brand" href="?page=board&amp;suite=quick-v7"' in render_page(app, make_address("suites")).html
     paired = views["quick-v7"].combined_board
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
@@ -94,13 +96,6 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
         shown = {name: answer.gain for name, answer in question.answers.items()}
         assert shown.pop("random").value == gains.pop("random").value == 0 and shown == gains
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
-
-
-def test_header_brand_links_to_first_page(views):
-    for live, address in ((False, "index.html"), (True, "?page=board&amp;suite=quick-v7")):
-        site = Site(views, list_addresses(views), live)
-        assert site.first_address == make_address("board", "quick-v7")
-        assert f'class="brand" href="{address}"' in render_page(site, make_address("suites")).html
 
 
 def test_board_page_marks_cells_not_run_and_0_by_construction(views):
@@ -211,23 +206,6 @@ def test_first_page_and_suites_page_show_matched_gain_column(tmp_path, monkeypat
     assert "Matched gain" in suites
 
 
-def test_partly_run_matched_column_names_levels_and_rows_not_run(tmp_path, monkeypatch):
-    """Matched gain was run at one of two levels and lacks a row."""
-    publish(monkeypatch, suite := make_suite("three", (*BOTH, MATCHED), ("random", "grad", "ig"), (0.5, 0.9)))
-
-    def keep(point):
-        name = point.cell.estimator
-        matched = point.cell.retrain is MATCHED.retrain and name != CLEAN
-        return not matched or (point.cell.t == 0.9 and not name.startswith("ig"))
-
-    make_store(tmp_path, suite, keep, images=40)
-    with open_site(tmp_path) as (views, site):
-        page = render_page(site, site.known[0]).html
-        third = views["three-v7"].combined_board.questions[2]
-    assert third.title == "Matched gain at 90 %" and set(third.answers) == {"random", "grad"}
-    assert "Matched gain at 90 %</button>" in page and page.count('<span class="none">not run') == 1
-
-
 def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
     """Dots are at their gains; no label covers a dot or another label, so crowded dots have none."""
     found = make_scatter(combined_board)
@@ -266,13 +244,16 @@ def cover_each_other(one, other):
 
 
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
-    """The overview shows the larger of two suites on the same images and network."""
+    """The overview shows the larger of two suites on the same images and network; no page links to its own name."""
     few, many = ("random", "grad"), ("random", "grad", "ig")
     for name, rows in {"small": few, "large": many}.items():
         publish(monkeypatch, suite := make_suite(name, BOTH, rows, (0.9,)))
         make_store(tmp_path, suite, images=40)
     with open_site(tmp_path) as (views, site):
         overview = render_page(site, site.known[0])
+        export_without_cards(views, tmp_path / "site")
+    linked = "".join(page.read_text("utf-8") for page in (tmp_path / "site").glob("*.html"))
+    assert 'href="suites.html"' not in linked and not (tmp_path / "site" / "suites.html").exists()
     assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = cut(overview.html, 'class="matrix"', "</thead>")
@@ -294,27 +275,32 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
     assert '<p class="facts">ROAR gain · ' in first
 
 
-def test_board_of_partly_run_protocol_names_its_levels(tmp_path, monkeypatch):
-    """ROAR was run at one of two levels and lacks a row; KAR was not run."""
-    publish(monkeypatch, suite := make_suite("part", (*BOTH, KAR), ("random", "grad", "ig"), (0.5, 0.9)))
+def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_path, monkeypatch):
+    """ROAR and matched gain were run at one of two levels and lack a row; KAR was not run."""
+    publish(monkeypatch, suite := make_suite("part", (*BOTH, MATCHED, KAR), ("random", "grad", "ig"), (0.5, 0.9)))
 
     def keep(point):
         cell = point.cell
-        retrained = cell.retrain is ScoredNetwork.IMAGES and cell.estimator != CLEAN
-        return not retrained or (cell.order is Order.MORF and cell.t == 0.9 and cell.estimator != "ig")
+        if cell.estimator == CLEAN or cell.retrain not in (ROAR.retrain, MATCHED.retrain):
+            return True
+        return cell.order is Order.MORF and cell.t == 0.9 and not cell.estimator.startswith("ig")
 
     make_store(tmp_path, suite, keep, images=40)
     with open_site(tmp_path) as (views, site):
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "estimator")]
         claims = render_page(site, make_address("claims")).html
-        paired, other = views["part-v7"].combined_board, site.known[1:3]
-    assert [each.get_choice("protocol") for each in other] == ["roar", "own-network"], "no board of KAR"
-    assert [question.title for question in paired.questions] == ["ROAR gain at 90 %", "Own-network gain"]
-    assert set(paired.questions[0].answers) == {"random", "grad"}, "ig was not run"
+        paired = views["part-v7"].combined_board
+        boards = {at.get_choice("protocol") for at in site.known if at.page == "board"}
+    assert boards == {"", "roar", "own-network", "matched"}, "no board of KAR"
+    titles = [question.title for question in paired.questions]
+    assert titles == ["ROAR gain at 90 %", "Own-network gain", "Matched gain at 90 %"]
+    assert all(set(paired.questions[at].answers) == {"random", "grad"} for at in (0, 2)), "ig was not run"
     assert paired.questions[0].answers["grad"].gain.value is not None
     assert "under ROAR at 90 % " in paired.headline and " of 1 " in paired.headline
     first, roar, *_ = pages
+    assert first.count('<span class="none">not run') == 2
     assert "ROAR gain at 90 %</button>" in first and ">ROAR at 90 %</a>" in first
+    assert "Matched gain at 90 %</button>" in first
     assert "levels 0.9, without 0.5 of the suite" in roar and "<small>ROAR at 90 %</small>" in claims
     said = "ROAR gain (90\N{NARROW NO-BREAK SPACE}% removed, most important first): not run"
     assert any(said in page for page in pages), "the page of ig"

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
-from leaderboard.links import Site, make_address, make_file_name
+from leaderboard.links import Site, make_address
 from leaderboard.page.board import _explain_other_colours
-from leaderboard.render import export_site, list_addresses, render_page
+from leaderboard.render import list_addresses, render_page
 from leaderboard.views import sort_for_display
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
@@ -109,16 +109,3 @@ def test_row_below_control_but_better_than_random_has_both_verdicts(views):
     ):
         row = SimpleNamespace(colour_class=kind, random_verdict_text=verdict)
         assert bool(list(_explain_other_colours(view, SimpleNamespace(rows=[row])))) is explained
-
-
-def test_export_forwards_first_board_but_not_overview(views, tmp_path):
-    """The address of a board is cited; no page links to the overview under its own name."""
-    (several := tmp_path / "several").mkdir()
-    export_site(views, several)
-    links = {link for page in several.glob("*.html") for link in re.findall('href="([^"#]+)"', page.read_text("utf-8"))}
-    assert list_addresses(views)[0] == make_address("suites") and "suites.html" not in links
-    assert not (several / "suites.html").exists() and "Overview" in (several / "index.html").read_text("utf-8")
-    single = {"few-v7": views["few-v7"]}
-    export_site(single, tmp_path / "single")
-    forward = tmp_path / "single" / make_file_name(make_address("board", "few-v7"))
-    assert "url=index.html" in forward.read_text("utf-8")
