@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
-from roarbench.common.process_settings import restore_after_last_exit
+from roarbench.common.process_settings import allow_threads_to_overlap
 from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
@@ -125,7 +125,7 @@ def can_use_bf16(precision: Precision, device: torch.device) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported())
 
 
-@restore_after_last_exit
+@allow_threads_to_overlap
 @contextmanager
 def use_exact_float32(benchmark: bool = False) -> Iterator[None]:
     """Compute float32 without TF32 in this process; cuDNN uses repeatable kernels or, with `benchmark`, the fastest.

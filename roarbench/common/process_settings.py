@@ -115,7 +115,7 @@ def add_log_fields(**fields: object) -> Iterator[None]:
         _process_fields.clear()
 
 
-def restore_after_last_exit(
+def allow_threads_to_overlap(
     change: Callable[_P, AbstractContextManager[object]],
 ) -> Callable[_P, AbstractContextManager[None]]:
     """Decorate a context manager that changes a process-wide setting, so that threads may overlap in its blocks.

@@ -16,7 +16,7 @@ from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import RunError
 from roarbench.compute.ranking import Layout, draw_tie_order, find_planes_changing_at_boundaries
-from roarbench.estimators.random_draws import call_with_each_row
+from roarbench.estimators.random_draws import draw_for_each_row
 
 # features that are sorted together: on a CPU their keys fit into its cache; on a GPU they take 40 MB, and a sort takes
 # several times as much
@@ -117,7 +117,7 @@ def _draw_missing_tie_orders(ids: NDArray[np.int64], d: int, drawn: DrawnTies, g
         if (image, d) not in drawn:
             drawn[image, d] = draw_tie_order(np.array([image]), d)[0]
 
-    call_with_each_row(draw, ids.tolist(), gpu=gpu)
+    draw_for_each_row(draw, ids.tolist(), gpu=gpu)
     return np.stack([drawn[image, d] for image in ids.tolist()])
 
 

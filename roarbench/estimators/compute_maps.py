@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory, use_exact_float32
 from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
-from roarbench.common.process_settings import keep_freed_cpu_memory, restore_after_last_exit
+from roarbench.common.process_settings import allow_threads_to_overlap, keep_freed_cpu_memory
 from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
 from roarbench.estimators.map_input import Batch, MapInput, blur
 from roarbench.estimators.network_copies import convert_precision
@@ -22,7 +22,7 @@ from roarbench.estimators.shared_pass import MapRequest, SharedPassMaps, compute
 IMAGES_PER_PASS = 64
 Maps = dict[str, Tensor]  # from an estimator's id to its maps
 _ENOUGH = 256 * 3 * 224**2  # features per pass that keep a large GPU busy; more features make a pass no faster
-_use_eager_mode = restore_after_last_exit(lambda: torch.compiler.set_stance("force_eager"))
+_use_eager_mode = allow_threads_to_overlap(lambda: torch.compiler.set_stance("force_eager"))
 
 
 class MapTask(NamedTuple):

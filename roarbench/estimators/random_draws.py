@@ -59,13 +59,13 @@ def draw_normal_noise(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     def draw(row: NDArray[np.float32], image: int) -> None:
         make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
-    call_with_each_row(draw, noise, ids.tolist(), gpu=images.is_cuda)
+    draw_for_each_row(draw, noise, ids.tolist(), gpu=images.is_cuda)
     on_device = device_settings.send_to_device(torch.from_numpy(noise), images.device)
     layout = device_settings.choose_fastest_float32_layout(images.device)
     return on_device.permute(0, 3, 1, 2).to(images.dtype).contiguous(memory_format=layout)
 
 
-def call_with_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
+def draw_for_each_row(draw: Callable[..., object], *rows: Iterable[Any], gpu: bool) -> None:
     """Call `draw` once per row, with one item of each iterable; use several threads if `gpu` is True."""
     with ThreadPoolExecutor(_THREADS) as threads:  # NumPy draws without the interpreter lock
         deque((threads.map if gpu else map)(draw, *rows), maxlen=0)
