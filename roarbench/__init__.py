@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.published_results import load_all_results, load_published_results
-    from roarbench.api.single_steps import bootstrap, fill, match_masks, mix_maps, rank, remove
+    from roarbench.api.removal import fill, match_masks, mix_maps, rank, remove
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
-    from roarbench.api.training_free_measures import Curve, check, own_network_gain, perturbation_curve
+    from roarbench.api.training_free_measures import Curve, bootstrap, check, own_network_gain, perturbation_curve
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
@@ -26,11 +26,11 @@ _HOMES = {
     "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
     "api.inputs": ("Preprocessing",),
     "api.published_results": ("load_all_results", "load_published_results"),
-    "api.single_steps": ("bootstrap", "fill", "match_masks", "mix_maps", "rank", "remove"),
+    "api.removal": ("fill", "match_masks", "mix_maps", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
-    "api.training_free_measures": ("Curve", "check", "own_network_gain", "perturbation_curve"),
+    "api.training_free_measures": ("Curve", "bootstrap", "check", "own_network_gain", "perturbation_curve"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
 
@@ -23,12 +23,11 @@ from roarbench.plan.suite_changes import (
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from torch import nn
+    from torch import Tensor, nn
 
     from roarbench.analysis.load_results import ResultsQuery
-    from roarbench.api.images_and_networks import LabelledImages, Reference
     from roarbench.api.suite_result import SuiteResult
-    from roarbench.execution.job_context import JobContext
+    from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
 
@@ -47,6 +46,32 @@ def print_store_if_default(store: Path, console: "Console") -> None:
     """If the store is the default, print its folder and the options that choose another."""
     if store == user_data_path("roarbench"):
         console.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
+
+
+class LabelledImages(NamedTuple):
+    """One split of a suite's images.
+
+    Attributes:
+        images: float32 (n, c, h, w), normalised as the networks take them.
+        labels: int64 (n,), the true classes.
+    """
+
+    images: "Tensor"
+    labels: "Tensor"
+
+
+class Reference(NamedTuple):
+    """A network that a suite explains.
+
+    Attributes:
+        model: The network in eval mode on the CPU; it takes normalised images and returns logits.
+        targets: int64 (n,), the network's predictions on the test images: the classes to explain.
+        train_targets: The network's predictions on the training images; None if the suite explains no training images.
+    """
+
+    model: "nn.Module"
+    targets: "Tensor"
+    train_targets: "Tensor | None"
 
 
 @dataclass(eq=False)
@@ -239,20 +264,18 @@ class Suite:
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
-    def load_or_train_references(self) -> "list[Reference]":
+    def load_or_train_references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
-        from roarbench.api.images_and_networks import convert_network
-
         console = make_console()
         with self.open_store_for_writing(console) as results:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
-        return list(map(convert_network, work.explained))
+        return list(map(_load_reference, work.explained))
 
-    def load_test_data(self) -> "LabelledImages":
+    def load_test_data(self) -> LabelledImages:
         """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
-    def load_training_data(self) -> "LabelledImages":
+    def load_training_data(self) -> LabelledImages:
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)
 
@@ -289,14 +312,35 @@ class Suite:
 
         return decode_images_and_check_weights(self.make_request(plan), Workspace(self.store), results, console)
 
-    def _load_images(self, split: Split) -> "LabelledImages":
-        from roarbench.api.images_and_networks import convert_images
-
+    def _load_images(self, split: Split) -> LabelledImages:
         console = make_console()
         prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
         with self.open_store_for_writing(console) as results:
             work = prepare(self.runnable_plan, results, console)
-        return convert_images(work, split)
+        return _normalise_images(work, split)
+
+
+def _normalise_images(work: "JobContext", split: Split) -> LabelledImages:
+    """Normalise the images of a split for the explained networks; CallerError if these normalise differently."""
+    import torch
+
+    from roarbench.compute.prediction import normalise
+
+    norms = {explained.norm for explained in work.explained}
+    if len(norms) > 1:
+        seen = "the given weights need differently normalised images"
+        raise CallerError(f"{seen}; load the suite with one of them at a time")
+    pixels, labels = torch.from_numpy(work.images[split].pixels), torch.from_numpy(work.images[split].labels)
+    return LabelledImages(normalise(pixels, norms.pop()).contiguous(), labels)
+
+
+def _load_reference(explained: "ReferenceModel") -> Reference:
+    """Load an explained network with its stored predictions."""
+    import torch
+
+    predictions = {split: explained.store.load_predictions(split) for split in explained.ranked_splits}
+    targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
+    return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
 def make_console(quiet: bool = False) -> "Console":

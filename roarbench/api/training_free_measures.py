@@ -1,4 +1,4 @@
-"""Judge maps of a caller's networks without training: gain over Random, own-network gain and perturbation curve."""
+"""Judge maps of a caller's networks without training: gains, perturbation curve, bootstrap intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import make_batch_per_network, read_explainers, split_into_batches
 from roarbench.api.gain_tables import CONTROLS, OWN, CheckTable, OwnNetworkTable
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, to_array, warn_caller
 from roarbench.api.removal import (
     RemovalSettings,
     leave_out_idle_levels,
@@ -30,7 +30,6 @@ from roarbench.api.score_maps import (
     refuse_nan_logits,
     warn_of_tied_features,
 )
-from roarbench.api.single_steps import bootstrap_means
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,
@@ -46,6 +45,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Bootstrap, Estimate, Sample, make_estimate_over_images
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
 from roarbench.stats.own_network_gain import compute_own_network_gain_per_row, judge_own_network_gains
+from roarbench.stats.resampling import draw_image_weights
 
 if TYPE_CHECKING:
     import pandas
@@ -311,3 +311,42 @@ def perturbation_curve(
     rows = np.vstack([correct, areas])
     *accuracies, area = (make_estimate_over_images(row, len(pixels)) for row in bootstrap_means(rows, Bootstrap()))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)
+
+
+def bootstrap(correct: Any, other: Any = None) -> Estimate:
+    """Estimate a mean over images with its 95 % interval, or a paired mean difference.
+
+    Args:
+        correct: (n,) for n images or (seeds, n), bool or numbers; more seeds than images cause a warning.
+        other: Values of the same shape, which are subtracted image by image.
+
+    Returns:
+        Value, low and high; images are drawn with replacement, and values are averaged over seeds. Fewer than 10 images
+        give no interval.
+
+    Raises:
+        CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
+    """
+    values = np.atleast_2d(to_array(correct)).astype(np.float64)
+    subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
+    if not values.size or not np.isfinite(values).all() or not np.isfinite(subtracted).all():
+        raise CallerError(f"values of shape {values.shape} are none or hold NaN; expected one or more finite numbers")
+    if values.shape != subtracted.shape:
+        seen = f"values have shapes {values.shape} and {subtracted.shape}"
+        raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
+    if values.ndim > 2 or values.shape[1] == 1 < len(values):
+        remedy = "; for one column write values[:, 0]" if values.ndim == 2 else ""
+        raise CallerError(f"values have shape {values.shape}, expected (n,) or (seeds, n){remedy}")
+    seeds, images = values.shape
+    if seeds > images:
+        seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"
+        warn_caller(f"{seen}; write values.T if each row is an image")
+    (mean,) = bootstrap_means((values - subtracted).mean(0)[None], Bootstrap())
+    return make_estimate_over_images(mean, images)
+
+
+def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
+    """Return the mean of each row of `values`, (rows, images); each draw resamples the same images for all rows."""
+    images = values.shape[1]
+    draws = np.concatenate([weights @ values.T / images for weights in draw_image_weights(images, bootstrap_settings)])
+    return [Sample(float(row.mean()), draws[:, number]) for number, row in enumerate(values)]

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import norm
 
 from roarbench.api.gain_tables import CONTROLS, CheckTable
-from roarbench.api.single_steps import bootstrap_means
+from roarbench.api.removal import bootstrap_means
 from roarbench.api.training_free_measures import CHECK_LEVELS
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR
