@@ -7,7 +7,7 @@ from mimetypes import guess_type
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from leaderboard.views import SuiteView, Views
+from leaderboard.suite_view import SuiteView, Views
 
 
 class PageNotFound(LookupError):

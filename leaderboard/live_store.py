@@ -7,7 +7,7 @@ from threading import RLock
 from time import sleep
 
 from leaderboard.first_page_cache import ALL, Selection, ShownStore, boards_ready, first_page_shown
-from leaderboard.views import SuiteView, Views, rank_by_headline
+from leaderboard.suite_view import SuiteView, Views, rank_by_headline
 from roarbench.analysis.collect_results import (
     add_stability_ties_and_chance,
     add_stored_estimators,

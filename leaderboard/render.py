@@ -12,8 +12,8 @@ from leaderboard.first_page_cache import Page, ShownStore, cache_page, read_sqli
 from leaderboard.links import Address, PageNotFound, Site, make_address, make_data_uri, make_file_name
 from leaderboard.live_store import find_live_store
 from leaderboard.page import board, compare, estimator, images, overview, submit_and_cite, trust_and_claims
+from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
-from leaderboard.views import Views
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.text import (
     capitalize,

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from leaderboard.figures import make_estimator_curves
 from leaderboard.page.submit_and_cite import write_bibtex
 from leaderboard.render import TEMPLATES, load_templates
+from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView
 from roarbench.analysis.result_versions import shorten_weights_checksum
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
 from leaderboard.combined_board import CombinedBoard
 from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
+from leaderboard.recommendations import recommend_rows
+from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView
 from roarbench.common.enums import Unit
 from roarbench.common.text import format_rank
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol

@@ -6,8 +6,8 @@ from typing import Any
 from leaderboard.board_contents import BoardRow
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
+from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY

@@ -13,8 +13,8 @@ from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
 from leaderboard.page.board import find_board_address
 from leaderboard.pictures import Pictures
+from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
-from leaderboard.views import SuiteView, sort_for_display
 from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     count_passes,

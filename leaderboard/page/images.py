@@ -4,8 +4,8 @@ from typing import Any
 
 from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.pictures import Pictures
+from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView
 from roarbench.analysis.pictured_images import (
     CorrectCountsPerImage,
     count_correct_per_image_over_all_levels,

@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, CONTROL, OPEN
 from leaderboard.combined_board import Answer, Question, make_board_question
 from leaderboard.figures import make_scatter
 from leaderboard.links import Address, Site
 from leaderboard.page.board import find_board_address
+from leaderboard.recommendations import recommend_rows
+from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView, sort_for_display
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import Run
 

@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 from leaderboard.board_contents import BEATS, BoardContents
 from leaderboard.links import Address, Site, make_address, make_file_name
+from leaderboard.suite_view import SuiteView, Views
 from leaderboard.text_helpers import REPOSITORY, shorten_line
-from leaderboard.views import SuiteView, Views
 from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper

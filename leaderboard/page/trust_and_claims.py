@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.links import Address, Site
+from leaderboard.suite_view import SuiteView, Views
 from leaderboard.text_helpers import shorten_line
-from leaderboard.views import SuiteView, Views
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES

@@ -181,7 +181,7 @@ def report(
 ) -> None:
     """Write a supplement for a paper (HTML or PDF): tables, curves, warnings, methods, provenance and BibTeX."""
     from leaderboard.suite_report import write_report
-    from leaderboard.views import SuiteView
+    from leaderboard.suite_view import SuiteView
     from roarbench.analysis.load_results import load_suite_results
 
     loaded = source.load(suite)

@@ -10,7 +10,7 @@ import numpy as np
 
 from leaderboard.live_store import read_views
 from leaderboard.render import export_site
-from leaderboard.views import Views
+from leaderboard.suite_view import Views
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN

@@ -8,12 +8,12 @@ from itertools import combinations, product
 
 import pytest
 
-from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, make_linear_axis
 from leaderboard.combined_board import Answer, Question, make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
+from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS

@@ -10,7 +10,7 @@ from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.links import Site, make_address
 from leaderboard.page.board import _explain_other_colours
 from leaderboard.render import list_addresses, render_page
-from leaderboard.views import sort_for_display
+from leaderboard.suite_view import sort_for_display
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES

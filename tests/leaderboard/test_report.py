@@ -12,7 +12,7 @@ import pytest
 from leaderboard.figures import make_estimator_curves
 from leaderboard.render import load_templates
 from leaderboard.suite_report import render_report
-from leaderboard.views import SuiteView
+from leaderboard.suite_view import SuiteView
 from roarbench.analysis.load_results import ResultsQuery, load_suite_results
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN

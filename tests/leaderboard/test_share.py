@@ -21,7 +21,7 @@ from leaderboard.page.trust_and_claims import TRUST, build_context
 from leaderboard.pictures import Pictures
 from leaderboard.render import list_addresses, load_templates, render_page
 from leaderboard.suite_report import describe_methods, render_report, write_report
-from leaderboard.views import SuiteView
+from leaderboard.suite_view import SuiteView
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_interval
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES

@@ -1,4 +1,4 @@
-"""Views of the suites in a store: their order, the cache of a running app, and the cached first page."""
+"""Views of the suites in a store: their order, and the cache of a running app."""
 
 from dataclasses import replace
 from threading import Event
@@ -9,7 +9,7 @@ from leaderboard.figures import make_estimator_curves
 from leaderboard.first_page_cache import ShownStore
 from leaderboard.live_store import LiveStore, find_live_store, read_views
 from leaderboard.page.estimator import list_curves
-from leaderboard.views import SuiteView
+from leaderboard.suite_view import SuiteView
 from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS, find_dataset

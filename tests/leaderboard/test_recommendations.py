@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.advice import recommend_rows
 from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.combined_board import Answer, NamedRow, make_combined_board
 from leaderboard.links import Site, make_address
 from leaderboard.page.overview import _find_kind_of_data
+from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
