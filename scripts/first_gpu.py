@@ -37,7 +37,7 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training
-from roarbench.execution.rate_measurement import draw_random_degraded_images
+from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 
@@ -151,16 +151,6 @@ def measure_step_seconds(
             seconds.append((read_clock() - start) / count)
     late = seconds[len(seconds) // 2 :]
     return sum(late) / len(late)
-
-
-def measure_mean_seconds(call: Callable[[], object], rounds: int) -> float:
-    """Return the mean time of calls after an untimed call."""
-    read_clock = choose_processor_or_gpu_clock(DEVICE)
-    call()
-    start = read_clock()
-    for _ in range(rounds):
-        call()
-    return (read_clock() - start) / rounds
 
 
 @contextmanager

@@ -184,9 +184,8 @@ def _make_log_fields(event: FinishedStep) -> dict[str, object]:
 def _describe_step(event: FinishedStep) -> str:
     run = event.step.first_run
     if run is None:
-        text = (
-            "reference ready" if event.step.kind == "reference" else event.step.job.name
-        )  # given weights are not trained
+        # given weights are not trained, so the text does not say so
+        text = "reference ready" if event.step.kind == "reference" else event.step.job.name
     elif event.step.scores_reference:
         text = "reference scored"
     else:

@@ -139,10 +139,10 @@ def measure_worker_rates(suite: SuiteSpec, work: WorkCounts) -> Rates:
         basis="",
         decode=assumed.decode,
         train=train,
-        predict=_measure_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
-        explain=_measure_seconds(explain) / explained if work.images_explained else 0.0,
-        draw=_measure_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
-        rank=_measure_seconds(rank) / explained,
+        predict=measure_mean_seconds(predict) / n if work.images_scored else 0.0,  # per image, not per padded batch
+        explain=measure_mean_seconds(explain) / explained if work.images_explained else 0.0,
+        draw=measure_mean_seconds(lambda: draw_normal_noise(images.cpu(), explained_batch.ids, 0, 0)) / explained,
+        rank=measure_mean_seconds(rank) / explained,
         fill=assumed.fill,
     )
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
@@ -275,13 +275,14 @@ def _count_affordable_images(flops: float, most: int, device: torch.device) -> i
     return max(_MIN_IMAGES, min(most, int(_MAX_OPERATIONS[device.type] / flops)))
 
 
-def _measure_seconds(call: Callable[[], object]) -> float:
-    """Return the time of a call after an untimed call: processor seconds, or wall seconds until a GPU is done."""
-    call()
+def measure_mean_seconds(call: Callable[[], object], rounds: int = 1) -> float:
+    """Return the mean time of calls after an untimed call: processor seconds, or wall seconds until a GPU is done."""
     clock = choose_processor_or_gpu_clock(choose_device())
-    start = clock()
     call()
-    return clock() - start
+    start = clock()
+    for _ in range(rounds):
+        call()
+    return (clock() - start) / rounds
 
 
 def draw_random_degraded_images(shape: tuple[int, int, int], n: int, device: torch.device) -> DegradedImages:
