@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from roarbench.api.inputs import is_table, move_to_model, to_tensor
 from roarbench.api.removal import compute_image_seeds, flatten_maps
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
-from roarbench.api.user_networks import refuse_changes_of_network, show_own_network
+from roarbench.api.user_networks import expose_unwrapped_network, refuse_changes_of_network
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory, release_freed_cpu_memory
@@ -108,7 +108,7 @@ class Explainers:
         maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name, explainer in self.functions.items():
-            with show_own_network(batch.model) as own:
+            with expose_unwrapped_network(batch.model) as own:
                 parts = batch._replace(model=own).split_for_function()
                 maps[name] = torch.cat([explainer(part) for part in parts])
         return maps

@@ -121,7 +121,7 @@ class NetworkWithSource(NamedTuple):
         return True
 
 
-def read_or_write_source(
+def make_network_with_source(
     model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
 ) -> NetworkWithSource:
     """Read or write a network's source; CallerError if the network cannot be explained, or rebuilt from the source.

@@ -56,7 +56,7 @@ class RemovalSettings(NamedTuple):
         return cls(read_order(order), steps)
 
 
-def leave_out_idle_levels(removal: RemovalSettings, pixels: Tensor, least_kept: int = 1) -> RemovalSettings:
+def leave_out_levels_without_effect(removal: RemovalSettings, pixels: Tensor, least_kept: int = 1) -> RemovalSettings:
     """Leave out the levels that remove no feature, or keep fewer than `least_kept`; CallerError if no level is left.
 
     At such a level all maps have the same effect, so their gains are 0. A warning names the levels that are left out.

@@ -40,7 +40,7 @@ def is_module_installed(module: ModuleType) -> bool:
     return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
 
 
-def copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+def read_source_and_used_objects(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or class, and the objects that it uses, by name."""
     functions = [value] if isinstance(value, FunctionType) else list_own_methods(value)
     source, names = _read_source(name, value, functions), dict[str, object]()

@@ -25,11 +25,11 @@ from typing import Any
 from roarbench.api.source_of_definitions import (
     COMPUTED,
     METHOD,
-    copy_source,
     is_from_installed_package,
     is_module_installed,
     list_own_methods,
     read_class_attributes,
+    read_source_and_used_objects,
 )
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_new_file
@@ -190,7 +190,7 @@ class WrittenStatements:
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
-            statement, dependencies = copy_source(name, value)
+            statement, dependencies = read_source_and_used_objects(name, value)
             for other, dependency in dependencies.items():
                 self._write_definition(other, dependency)
             if isinstance(value, type) and not issubclass(value, Enum):

@@ -25,7 +25,7 @@ from roarbench.api.inputs import (
     read_images,
     read_labels,
 )
-from roarbench.api.network_source import NetworkWithSource, read_or_write_source
+from roarbench.api.network_source import NetworkWithSource, make_network_with_source
 from roarbench.api.user_networks import borrow_networks
 from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split
 from roarbench.common.errors import CallerError
@@ -69,7 +69,7 @@ def write_array_suite(
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    network = read_or_write_source(model, splits[Split.TEST].images, builder, say)
+    network = make_network_with_source(model, splits[Split.TEST].images, builder, say)
     for split, data in splits.items():
         check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())

@@ -14,7 +14,7 @@ from roarbench.api.gain_tables import CONTROLS, OWN, CheckTable, OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, to_array, warn_caller
 from roarbench.api.removal import (
     RemovalSettings,
-    leave_out_idle_levels,
+    leave_out_levels_without_effect,
     make_image_filler,
     mark_removed,
     rank_maps,
@@ -33,7 +33,7 @@ from roarbench.api.score_maps import (
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,
-    find_agreed_images,
+    mark_agreed_images,
     read_networks,
     refuse_nan_or_duplicate_logits,
     warn_if_at_chance,
@@ -92,7 +92,7 @@ def check(
     columns = _read_columns(pixels, levels, fills)
     own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
     if len(models) > 1:
-        own_removal = leave_out_idle_levels(own_removal, pixels)
+        own_removal = leave_out_levels_without_effect(own_removal, pixels)
     controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbours)]
     explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
@@ -103,7 +103,7 @@ def check(
         at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], is_table(pixels))
         if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits, is_table(pixels))
-        agreed = find_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
+        agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
@@ -160,11 +160,11 @@ def own_network_gain(
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more; add siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), read_fill_value(pixels, fill)
-    removal = leave_out_idle_levels(RemovalSettings.read(order, levels), pixels)
+    removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits, is_table(pixels))
-        agreed, targets = find_agreed_images(logits), logits[0].argmax(1)
+        agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])
         explainers.refuse_failing_estimators(request.make_explained_batches(few))
@@ -175,7 +175,7 @@ def own_network_gain(
 
 def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasure]:
     """Return two columns for each fill: MoRF and LeRF."""
-    steps = leave_out_idle_levels(RemovalSettings.read(Order.MORF, levels), pixels).levels
+    steps = leave_out_levels_without_effect(RemovalSettings.read(Order.MORF, levels), pixels).levels
     if fills is None:
         fills = ("mean",) if is_table(pixels) else ("mean", "linear")
     if not fills or isinstance(fills, str) or not isinstance(fills, Iterable):
@@ -289,7 +289,7 @@ def perturbation_curve(
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
-    removal = leave_out_idle_levels(RemovalSettings.read(order, levels), pixels, least_kept=0)
+    removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels, least_kept=0)
     fill_images = make_image_filler(pixels, fill)
     steps = (0.0, *removal.levels)
     ranked = rank_maps(pixels, maps)

@@ -97,7 +97,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     modes = _read_modes(models)
     parameters = [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
     gradient_state = [(parameter, parameter.requires_grad, parameter.grad) for parameter in parameters]
-    with keep_global_generators():
+    with restore_global_generators():
         try:
             for model in models:
                 if hasattr(model, "training"):  # a frozen TorchScript module has no modes
@@ -113,7 +113,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def show_own_network(network: nn.Module) -> Iterator[nn.Module]:
+def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
     """Yield the caller's own module in place of the result of `check_and_wrap_network`.
 
     Meanwhile the module returns a logit per class if it is called with images alone (`make_logits_hook`).
@@ -133,7 +133,7 @@ def show_own_network(network: nn.Module) -> Iterator[nn.Module]:
 
 
 @contextmanager
-def keep_global_generators() -> Iterator[None]:
+def restore_global_generators() -> Iterator[None]:
     """Restore the states of the global random generators of torch, NumPy and Python at the end."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002 (the global one)
@@ -256,7 +256,7 @@ def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
             raise CallerError(f"{seen}; expected siblings with other weights")
 
 
-def find_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
+def mark_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
     """Mark the images to which all networks assign the same class; CallerError if there are none."""
     if len(shapes := {tuple(own.shape[1:]) for own in logits}) > 1:
         raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")

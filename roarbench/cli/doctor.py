@@ -24,7 +24,7 @@ from roarbench.execution.rate_measurement import explain_why_compiling, measure_
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.run_result import count_cores, read_package_version
 from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
-from roarbench.submissions.sandbox_process import find_parent_group
+from roarbench.submissions.sandbox_process import find_parent_control_group
 
 _DISK, _MEMORY = 4e9, 3e9  # bytes of disk and memory for the suite `quick` with two workers, rounded up
 _DRIVER_TIMEOUT = 20.0  # seconds for an answer of the driver's program
@@ -172,7 +172,8 @@ def _check_sandbox() -> Diagnosis:
     except SandboxError as error:
         state, _, advice = str(error).partition("; ")
         return Diagnosis("sandbox", state, False, advice)
-    group = "a control group" if find_parent_group() else "no control group (cgroup v2) is available, see SECURITY.md"
+    has_group = find_parent_control_group() is not None
+    group = "a control group" if has_group else "no control group (cgroup v2) is available, see SECURITY.md"
     return Diagnosis("sandbox", f"works, so submissions can be run; {group}", True, "")
 
 

@@ -41,7 +41,7 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
-from roarbench.submissions.limits_and_faults import compute_limits
+from roarbench.submissions.limits_and_faults import compute_sandbox_limits
 from roarbench.submissions.run_in_sandbox import (
     SandboxTask,
     count_images_per_call,
@@ -144,7 +144,7 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, seeds, size)
     device = CUDA if CUDA in estimator.parsed_id.marks else "cpu"
     task = SandboxTask(code, network, (sandbox_part,), device, image_numbers=ids % TEST_IDS)
-    limits = compute_limits(n, count_network_cost(*network).flops)
+    limits = compute_sandbox_limits(n, count_network_cost(*network).flops)
     answer = run_submission(task, limits, trust=TRUSTED in estimator.parsed_id.marks)
     if answer.refusal is not None:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker

@@ -34,7 +34,7 @@ _SECONDS_PER_IMAGE = 10  # CPU seconds per image of a small network
 _PASSES_PER_IMAGE, _OPERATIONS_PER_SECOND = 300, 5e9
 
 
-def compute_limits(images: int, flops: int) -> Limits:
+def compute_sandbox_limits(images: int, flops: int) -> Limits:
     """Return the limits of a sandbox that explains this many images; one forward pass of an image takes `flops`."""
     cpu = _IMPORT_SECONDS + images * max(_SECONDS_PER_IMAGE, _PASSES_PER_IMAGE * flops / _OPERATIONS_PER_SECOND)
     return Limits(cpu=cpu, wall=10 * cpu)

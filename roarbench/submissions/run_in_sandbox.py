@@ -26,7 +26,7 @@ from roarbench.submissions.limits_and_faults import (
     SubmissionFault,
 )
 from roarbench.submissions.sandbox_isolation import make_sandbox_command, make_trusted_command, open_filter
-from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
+from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 from roarbench.submissions.sealed_memory_messages import create_answer, create_request, read_answer
 from roarbench.submissions.submission_calls import ExplainedPart
 
@@ -91,11 +91,11 @@ def _run_and_close_pipe(device: str, descriptors: list[int], read: int, limits: 
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
-            return run_and_watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
+            return run_within_limits(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
         gpu = device == "cuda"
         with open_filter(gpu) as rules:
             command = make_sandbox_command(_SCRIPT, arguments, rules, gpu)
-            return run_and_watch(command, [*descriptors, rules], read, limits)
+            return run_within_limits(command, [*descriptors, rules], read, limits)
     finally:
         os.close(descriptors[-1])
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from roarbench.common.errors import SandboxError
 from roarbench.common.text import fit_on_one_line
 from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES, HarnessFault, Limits
-from roarbench.submissions.sandbox_process import SandboxExit, run_and_watch
+from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
@@ -247,7 +247,8 @@ def _run_probe() -> SandboxExit:
         for end in pipe:
             stack.callback(os.close, end)
         rules = stack.enter_context(open_filter())
-        return run_and_watch(make_sandbox_command("isolation_probe.py", arguments, rules), [rules], pipe[0], _LIMITS)
+        command = make_sandbox_command("isolation_probe.py", arguments, rules)
+        return run_within_limits(command, [rules], pipe[0], _LIMITS)
 
 
 def _read_reached_things(ended: SandboxExit) -> list[str]:

@@ -48,7 +48,7 @@ def _count_kills_for_lack_of_memory() -> int:
 
 
 @cache
-def find_parent_group() -> Path | None:
+def find_parent_control_group() -> Path | None:
     """Return the innermost control group of this process that may have new subgroups; None if there is none."""
     with suppress(OSError):
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -114,12 +114,12 @@ class SandboxExit(NamedTuple):
     machine_lacked_memory: bool  # the kernel killed a process, here or elsewhere, for lack of memory
 
 
-def run_and_watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
+def run_within_limits(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
     """Run bubblewrap or Python with an empty environment and these file descriptors, until it ends or exceeds a limit.
 
     The command writes a byte into the pipe `started` when the submission's code begins.
     """
-    start_time, parent = time.monotonic(), find_parent_group()
+    start_time, parent = time.monotonic(), find_parent_control_group()
     with _create_group(parent, limits.memory) if parent else nullcontext() as group:
         process = subprocess.Popen(
             [*(_make_join_command(group) if group else ()), *command],

@@ -93,8 +93,10 @@ def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
     if not (sandbox_process._MOUNT / "cgroup.procs").exists():
         monkeypatch.setattr(sandbox_process, "_MOUNT", sandbox_process._MOUNT / "unified")
     monkeypatch.setattr(sandbox_process, "_NEEDED_CONTROLLERS", set())
-    monkeypatch.setattr(sandbox_process, "find_parent_group", sandbox_process.find_parent_group.__wrapped__)
-    if not (parent := sandbox_process.find_parent_group()):
+    monkeypatch.setattr(
+        sandbox_process, "find_parent_control_group", sandbox_process.find_parent_control_group.__wrapped__
+    )
+    if not (parent := sandbox_process.find_parent_control_group()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = run_submission(make_task(burn + GRADIENT), CHECK_LIMITS)
@@ -104,7 +106,7 @@ def test_control_group_counts_cpu_time_of_children_and_is_removed(monkeypatch):
 
 
 def test_control_group_limits_memory_between_watchdog_checks(monkeypatch):
-    if sandbox_process.find_parent_group() is None:
+    if sandbox_process.find_parent_control_group() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(sandbox_process, "_CHECK_INTERVAL", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
