@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DatasetRecord
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 _MAX_PIXEL = 255
@@ -95,8 +94,10 @@ def resize_and_centre_crop(image: "Image", resize: int, size: int, interpolation
     return resized.crop((left, top, left + size, top + size))
 
 
-def crop_to_pixels(image: "Image", record: DatasetRecord) -> NDArray[np.uint8]:
+def crop_to_pixels(image: "Image", record: DatasetRecord) -> "NDArray[np.uint8]":
     """Return the centred square of an image, uint8 (channels, size, size), in grey if the record has one channel."""
+    import numpy as np  # `--help` reads this module, and must not import NumPy
+
     mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # `convert` copies even without a change of mode
     if record.resize:
