@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.common.errors import MachineError, SandboxError
+from roarbench.common.errors import SandboxError
 from roarbench.common.identity import hash_value
 from roarbench.common.text import fit_on_one_line, list_some
 from roarbench.compute.builtin_network_table import NetworkSpec
@@ -66,8 +66,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
     """Run a submission in a fresh sandbox, or as an ordinary process if `trust` is true.
 
     Raises:
-        SandboxError: The process ended before it executed the submission's code.
-        MachineError: This machine ran out of memory.
+        SandboxError: The process ended before it executed the submission's code, or this machine ran out of memory.
     """
     with ExitStack() as stack:
         request = _write_request(task, limits)
@@ -83,7 +82,7 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
         raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
     if ended.stopped is None and ended.code == 128 + signal.SIGKILL and ended.machine_lacked_memory:
         seen = f"{HarnessFault.NO_MEMORY}: this machine ran out of memory while the submission ran"
-        raise MachineError(f"{seen}; use fewer --workers, or a machine with more memory")
+        raise SandboxError(f"{seen}; use fewer --workers, or a machine with more memory")
     return _make_answer(task, limits, ended, header, numbers)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.common.errors import MachineError, SandboxError
+from roarbench.common.errors import SandboxError
 from roarbench.compute.networks import build_network
 from roarbench.submissions import run_in_sandbox as module
 from roarbench.submissions import sandbox_isolation, sandbox_process
@@ -119,7 +119,7 @@ def test_kill_for_lack_of_memory_is_fault_of_machine(monkeypatch):
     counts = iter((3, 3, 3, 4))
     monkeypatch.setattr(sandbox_process, "_count_kills_for_lack_of_memory", lambda: next(counts))
     assert run_submission(make_task(kills), CHECK_LIMITS).refusal.kind is SubmissionFault.DIED
-    with pytest.raises(MachineError, match=f"^{HarnessFault.NO_MEMORY}: this machine ran out of memory"):
+    with pytest.raises(SandboxError, match=f"^{HarnessFault.NO_MEMORY}: this machine ran out of memory"):
         run_submission(make_task(kills), CHECK_LIMITS)
 
 
