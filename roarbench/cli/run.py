@@ -20,7 +20,7 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, propose_command
+from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
 from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
 from roarbench.common.errors import Hint, RunError
 from roarbench.common.files import convert_write_errors
@@ -137,6 +137,7 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
         propose_command(check),
         propose_command("plot", "-o", picture),
         propose_command("status"),
+        *propose_third_training(finished.suite_results),
     ]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
@@ -268,6 +269,7 @@ def replicate(
     from roarbench.report.replication_comparison import (
         compare_replication,
         format_replication,
+        list_uncompared_protocols,
         make_replication_record,
     )
 
@@ -278,6 +280,9 @@ def replicate(
     replications = compare_replication(original, replicated, part)
     record = make_replication_record(replications, original, replicated)
     print_report(format, record, lambda _: format_replication(replications, original, replicated))
+    if uncompared := list_uncompared_protocols(replications, part):
+        command = propose_command("replicate", "--protocol", uncompared[0])
+        err.print(f"not compared: {', '.join(uncompared)}; to compare one of these, run `{command}`", soft_wrap=True)
     if any(replication.opposed for replication in replications.values() if replication):
         raise typer.Exit(1)
 

@@ -44,6 +44,11 @@ def compare_replication(first: SuiteResults, second: SuiteResults, part: SuiteSp
     return replications
 
 
+def list_uncompared_protocols(replications: Replications, part: SuiteSpec) -> list[str]:
+    """List the names of a part's protocols that `compare_replication` did not try to compare."""
+    return list(dict.fromkeys(block.protocol.name for block in part.blocks if block.protocol not in replications))
+
+
 def compare_under_protocol(
     protocol: Protocol, first: SuiteResults, second: SuiteResults, part: SuiteSpec
 ) -> Replication | None:

@@ -7,13 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.cli.suggested_commands import append_proposed_command, hide_password, propose_command
+from roarbench.cli.suggested_commands import (
+    append_proposed_command,
+    hide_password,
+    propose_command,
+    propose_third_training,
+)
 from roarbench.common.errors import EmptyStore, StoreError, UnknownName
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.store.database import open_database
 from tests.helpers.command_line import SMALL, publish
+from tests.helpers.made_up_results import LEVELS, SUITE, make_suite_results
 
 
 @pytest.fixture
@@ -66,6 +72,33 @@ def test_hide_password_removes_password_from_url(password, end):
         open_database(url, read_only=True)
     assert "hush" not in str(error.value), url
     assert hide_password(url) == f"postgresql://user:***@{end}"
+
+
+def test_propose_third_training_selects_undecided_rows(set_command_line):
+    set_command_line("roarbench", "run", "--suite", "made-up")
+    rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
+    twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
+    (line,) = propose_third_training(make_suite_results(twice))
+    words = shlex.split(line, comments=True)
+    assert words == ["roarbench", "run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up"]
+    for change in ({"seeds": 1}, {"seeds": 3}, {"estimators": rows[:4]}):
+        other = replace(twice, blocks=(replace(twice.blocks[0], **change),))
+        assert propose_third_training(make_suite_results(other)) == []
+
+
+def test_propose_third_training_names_files_of_undecided_submissions(set_command_line):
+    rows = ("random", "sobel", "mine@0123abcd~trusted")
+    results = make_suite_results(replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),)))
+    files = ("--submission", "mine.py", "--submission", "other.py")
+    set_command_line("roarbench", "run", "--suite", "made-up", *files, "--trust-submission")
+    (line,) = propose_third_training(results)
+    words = shlex.split(line, comments=True)
+    assert words == [
+        *("roarbench", "run", "--seeds", "3", "--estimators", "random", "--trust-submission", "--suite", "made-up"),
+        *files,
+    ]
+    set_command_line("roarbench", "run", "--suite", "made-up")
+    assert propose_third_training(results) == []
 
 
 KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check

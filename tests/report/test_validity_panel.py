@@ -15,6 +15,7 @@ from roarbench.plan.suites import read_suite
 from roarbench.report.replication_comparison import (
     compare_replication,
     compare_under_protocol,
+    list_uncompared_protocols,
     format_replication,
     make_replication_record,
 )
@@ -134,6 +135,7 @@ def test_compare_replication_counts_equal_verdicts():
     )
     assert not set(first.results) & set(again.results)  # no seed is shared
     both = compare_replication(first, again, SUITE)
+    assert list_uncompared_protocols(both, SUITE) == ["kar", "morf", "lerf", "mask-only"]
     ((_, found),) = both.items()
     words = {row.estimator: {said.control: said[1:] for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
