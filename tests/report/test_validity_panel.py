@@ -15,8 +15,8 @@ from roarbench.plan.suites import read_suite
 from roarbench.report.replication_comparison import (
     compare_replication,
     compare_under_protocol,
-    list_uncompared_protocols,
     format_replication,
+    list_uncompared_protocols,
     make_replication_record,
 )
 from roarbench.report.validity_panel import compute_validity_panel, describe_rank_agreements, format_text, list_sections
