@@ -80,7 +80,9 @@ def write_combined_headline(
     """
     explained = _count_explaining_rows(network, added)
     retrained = [
-        row for row in _select_estimators(roar, added) if row.gain.value is not None or not included_levels_text
+        row
+        for row in _drop_controls_and_added_rows(roar, added)
+        if row.gain.value is not None or not included_levels_text
     ]
     if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
@@ -106,7 +108,7 @@ def write_own_network_headline(rows: Sequence[Row], protocol: Protocol, added: C
 
 
 def _count_explaining_rows(rows: Sequence[Row], added: Collection[str]) -> str:
-    estimators, has_added = _select_estimators(rows, added), any(row.estimator in added for row in rows)
+    estimators, has_added = _drop_controls_and_added_rows(rows, added), any(row.estimator in added for row in rows)
     verdicts = [row.network.verdict for row in estimators if row.network]
     if not estimators or len(verdicts) < len(estimators):
         return ""
@@ -116,7 +118,7 @@ def _count_explaining_rows(rows: Sequence[Row], added: Collection[str]) -> str:
     return f"{of} {verb} shown to explain {its} network"
 
 
-def _select_estimators(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
+def _drop_controls_and_added_rows(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
     candidates = [row for row in rows if not row.check and row.estimator not in added]
     return [row for row in candidates if not find_estimator_or_placeholder(row.estimator).control]
 

@@ -40,7 +40,7 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
     The example is the best submission on the first board or, if there is no submission, the best estimator.
     """
     view = next(iter(site.views.values()), None)
-    boards = _select_boards(view) if view else []
+    boards = _select_boards_to_cite(view) if view else []
     rows = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
     best = sorted(rows, key=lambda row: not find_estimator_or_placeholder(row.id).submitted)[:1]
     new_file = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
@@ -58,7 +58,7 @@ def build_submit_context(site: Site, address: Address) -> dict[str, Any]:
 def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the page on citing a suite's board."""
     view = site.find_view(address)
-    boards = _select_boards(view)
+    boards = _select_boards_to_cite(view)
     names = dict.fromkeys(row.id for board in boards for row in board.rows)
     papers = (paper for name in names for paper in collect_papers_and_settings(name, [view.results]).papers)
     return {
@@ -73,7 +73,7 @@ def build_cite_context(site: Site, address: Address) -> dict[str, Any]:
     }
 
 
-def _select_boards(view: SuiteView) -> list[BoardContents]:
+def _select_boards_to_cite(view: SuiteView) -> list[BoardContents]:
     """Return the headline boards if the suite leads with ROAR and own-network gain, else its first board."""
     return view.headline_boards if view.leads_with_roar_and_own_network else [view.board]
 
@@ -87,7 +87,8 @@ def write_bibtex(view: SuiteView) -> str:
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
         "note": "; ".join(
-            f"{board.protocol.title}, table {view.table(board.protocol).runs_hash}" for board in _select_boards(view)
+            f"{board.protocol.title}, table {view.table(board.protocol).runs_hash}"
+            for board in _select_boards_to_cite(view)
         ),
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]

@@ -53,7 +53,7 @@ def make_own_network_board(
     if not scores.levels:
         return None
     scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-    predictions = _find_kept_by_row(results, protocol, unit, scores)
+    predictions = _collect_unchanged_predictions_by_row(results, protocol, unit, scores)
     kept = {name: row.kept for name, row in predictions.items()}
     gains = compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
     areas = {name: own_gain.gain for name, own_gain in gains.items()}
@@ -128,7 +128,7 @@ def load_kept_predictions(
     scores = results.make_empty_correctness(protocol, unit)
     if names:
         scores = replace(scores, estimators=tuple(name for name in scores.estimators if name in names))
-    return scores.levels, _find_kept_by_row(results, protocol, unit, scores)
+    return scores.levels, _collect_unchanged_predictions_by_row(results, protocol, unit, scores)
 
 
 def list_points_with_every_map_and_network(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
@@ -166,7 +166,7 @@ def load_kept_under_own_and_next_map(
     return own, other
 
 
-def _find_kept_by_row(
+def _collect_unchanged_predictions_by_row(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
 ) -> dict[str, KeptPredictions]:
     stored, shared = results.find_results(protocol, unit), _mark_images_predicted_alike(results, protocol, unit)

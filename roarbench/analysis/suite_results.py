@@ -298,20 +298,20 @@ class SuiteResults:
         for name, curve in self._list_curves(protocol, unit, fill):
             by_network: defaultdict[int, list[RunResult]] = defaultdict(list)
             for result in curve:
-                by_network[self._find_network_number(result)].append(result)
+                by_network[self._find_explained_network_number(result)].append(result)
             for number, results in by_network.items():
                 if reason := explain_inconsistency(results, usual.get(number, "")):
                     reasons.setdefault(name, reason)
         return reasons
 
-    def _find_network_number(self, result: RunResult) -> int:
+    def _find_explained_network_number(self, result: RunResult) -> int:
         return self.suite.find_explained_number(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:
         """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return find_most_frequent_weights(explained, self._find_network_number, self.suite.added)
+        return find_most_frequent_weights(explained, self._find_explained_network_number, self.suite.added)
 
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:

@@ -51,7 +51,7 @@ class ExplainedBatch(NamedTuple):
         """Return the batch with a copy of its network; `copies` has one copy of each explained network."""
         return self._replace(model=copies[self.number])
 
-    def split_for_function(self) -> list["ExplainedBatch"]:
+    def split_into_smaller_batches(self) -> list["ExplainedBatch"]:
         """Split the batch, which may be large on a GPU: a user's function may make many copies of each image."""
         tensors = (self.images, self.targets, self.rows, self.ids)
         parts = split_into_batches(self.images)
@@ -109,7 +109,7 @@ class Explainers:
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name, explainer in self.functions.items():
             with expose_unwrapped_network(batch.model) as own:
-                parts = batch._replace(model=own).split_for_function()
+                parts = batch._replace(model=own).split_into_smaller_batches()
                 maps[name] = torch.cat([explainer(part) for part in parts])
         return maps
 

@@ -177,7 +177,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         if not happened and _is_node_declared_dead():
             raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
-            self._handle_started_worker(reference)
+            self._accept_or_restart_worker(reference)
         return [
             self._collect_outcome_and_free_or_replace_worker(reference)
             for reference in happened
@@ -196,7 +196,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         actor = self._actors.remote()
         self._starting[actor.set_up_worker_or_explain.remote(self._setup)] = _RayWorker(actor, failed_jobs)
 
-    def _handle_started_worker(self, reference: Any) -> None:
+    def _accept_or_restart_worker(self, reference: Any) -> None:
         """Add a ready worker to the idle workers; if the start failed, start another worker, up to `IN_A_ROW` times."""
         worker = self._starting.pop(reference)
         try:

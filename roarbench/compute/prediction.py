@@ -103,7 +103,7 @@ def predict_logits_of_networks(networks: Sequence[NormalisedNetwork], inputs: In
 
 
 @lru_cache(maxsize=1)  # the templates and the classifier have 1.2 GB for ImageNet
-def compute_class_images(images: ImageData) -> ClassImages:
+def fit_class_templates_and_classifier(images: ImageData) -> ClassImages:
     """Compute class templates and a linear classifier from the training images, float32 (classes, c, h, w) each."""
     train, classes = images.train, range(images.record.classes)
     # float64 sums of integers are exact

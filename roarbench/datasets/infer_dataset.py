@@ -32,7 +32,7 @@ from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
     TABLE_SUFFIXES,
-    count_missing_by_feature,
+    count_nonfinite_by_feature,
     describe_alike_classes,
     describe_classes,
     describe_repeated_rows,
@@ -102,7 +102,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
         listed = list_some([f"'{name}'" for name in table.column_names])
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
     label = find_label_column(table, path)
-    missing_counts = count_missing_by_feature(table, label)
+    missing_counts = count_nonfinite_by_feature(table, label)
     complete = tuple(name for name, count in missing_counts.items() if not count)
     gaps = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in missing_counts.items() if count]
     missing = f"{path.name} has missing or infinite values: column {list_some(gaps)}"

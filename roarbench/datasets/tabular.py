@@ -208,7 +208,7 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     return candidates[0]
 
 
-def count_missing_by_feature(table: pa.Table, label: str) -> dict[str, int]:
+def count_nonfinite_by_feature(table: pa.Table, label: str) -> dict[str, int]:
     """Return a dict from each numeric column, except row numbers, to its number of missing or infinite values."""
     return {
         name: pc.sum(pc.invert(pc.is_finite(pc.cast(table[name], pa.float64(), safe=False)).fill_null(False))).as_py()

@@ -36,7 +36,7 @@ class BranchSum(nn.Module):
         return first + second
 
 
-class LinearCall(nn.Module):
+class LinearFunctionCall(nn.Module):
     """A module for a function call that is linear in its input, or selects values of its input as max-pooling does."""
 
     def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
@@ -48,7 +48,7 @@ class LinearCall(nn.Module):
         return self.call(x)
 
 
-class ClippedRelu(LinearCall):
+class ClippedRelu(LinearFunctionCall):
     """A ReLU with an upper limit; each value is multiplied by a constant, so that all relevance passes through."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:
     if module is None and node.target in _ADDS and tensors == 2:
         return BranchSum()
     if module is None and node.target in _LINEAR_CALLS and tensors == 1:
-        return LinearCall(_make_call_of_node(node))
+        return LinearFunctionCall(_make_call_of_node(node))
     if isinstance(module, nn.Hardtanh) and module.min_val == 0:  # includes nn.ReLU6, a subclass
         return ClippedRelu(partial(F.hardtanh, min_val=0, max_val=module.max_val))
     if node.target is F.relu6:

@@ -22,7 +22,7 @@ from roarbench.common.enums import TEST_IDS, MapNumerics, Precision, Split
 from roarbench.common.errors import RunError
 from roarbench.compute.map_ranking import DrawnTies, rank_to_bit_planes
 from roarbench.compute.networks import count_network_cost
-from roarbench.compute.prediction import Normalisation, compute_class_images, normalise
+from roarbench.compute.prediction import Normalisation, fit_class_templates_and_classifier, normalise
 from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import (
     IMAGES_PER_PASS,
@@ -114,7 +114,7 @@ def _load_group_inputs(
     if estimators[0].explained_variant == "other-target":
         batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
     if estimators[0].uses_prediction:
-        batch = batch._replace(class_images=compute_class_images(images))
+        batch = batch._replace(class_images=fit_class_templates_and_classifier(images))
     return _GroupInputs(explained, estimators, batch)
 
 

@@ -209,7 +209,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in request.references}
     suite, part = _find_suite_and_part_of_run(store, stored, paths)
-    weights = _find_given_weights(suite, run, paths)
+    weights = _choose_weights_to_reproduce(suite, run, paths)
     refuse_untrusted_network(suite, request.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
         record = suite.dataset_record
@@ -312,7 +312,7 @@ def _list_network_numbers(suite: SuiteSpec, run: Run) -> list[int]:
     return list(dict.fromkeys((suite.find_explained_number(run.cell, run.seed), *scored)))
 
 
-def _find_given_weights(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
+def _choose_weights_to_reproduce(suite: SuiteSpec, run: Run, paths: Mapping[str, str]) -> tuple[str, ...]:
     """Return a run's given weights, from `--reference`, the suite or published weights; empty if the run has none."""
     if not run.given:
         if paths:

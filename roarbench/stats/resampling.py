@@ -224,7 +224,7 @@ class _ReferenceDraws:
         self._sizes = lru_cache(1)(self._draw_shared_and_own_scales)  # all levels of a row use the same sizes
         self._normal = lru_cache(2 * len(scores.explained_networks))(self._draw_network_normals)
         # rows share the common part of their deviations
-        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_effect)
+        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean_network_deviation)
 
     def draw_true_and_noisy_deviations(self, point: Point) -> tuple[Floats, Floats]:
         """Draw the mean deviation of a cell's networks, without and with image noise, (resamples,) each."""
@@ -250,7 +250,7 @@ class _ReferenceDraws:
         chi_squared = _make_generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
         return (self.prior + freedom * own) / chi_squared
 
-    def _draw_mean_network_effect(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
+    def _draw_mean_network_deviation(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw a cell's mean over its networks, weighted by their numbers of training runs, shape (resamples,)."""
         column, mean = self.estimate.get_nearest_factor_column(t), np.zeros(self.bootstrap.resamples)
         for name in sorted(set(names)):

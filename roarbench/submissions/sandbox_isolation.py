@@ -90,16 +90,16 @@ def make_sandbox_command(script: str, arguments: list[str], filter_descriptor: i
     root = os.geteuid() == 0
     privileges = _make_privilege_arguments() if root else []
     options = [*(_ROOT if root else _USER), "--seccomp", str(filter_descriptor), *_make_mount_arguments(root, gpu)]
-    inside = [*privileges, *build_python_command(HARNESS, script), *arguments]
+    inside = [*privileges, *build_isolated_python_command(HARNESS, script), *arguments]
     return ["bwrap", *options, "--chdir", "/tmp", *inside]
 
 
 def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
     """Return the command that runs a script of this folder without a sandbox."""
-    return [*build_python_command(_PACKAGE.parent, script), *arguments]
+    return [*build_isolated_python_command(_PACKAGE.parent, script), *arguments]
 
 
-def build_python_command(root: Path, script: str) -> list[str]:
+def build_isolated_python_command(root: Path, script: str) -> list[str]:
     """Return the command that runs `script` without environment and user settings.
 
     The script can import from `root`, the folders of `list_package_folders` and the standard library.

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from roarbench.compute.prediction import Normalisation, compute_class_images, normalise
+from roarbench.compute.prediction import Normalisation, fit_class_templates_and_classifier, normalise
 from tests.helpers.tiny_suite import make_work
 
 
@@ -17,7 +17,7 @@ def images(tmp_path):
 def test_class_templates_and_classifier_match_means_and_sklearn_ridge(images):
     """The reference: class means, and sklearn's ridge on thumbnails and their mirror images."""
     train, norm = images.train, Normalisation.of(images)
-    class_images, classes = compute_class_images(images), images.record.classes
+    class_images, classes = fit_class_templates_and_classifier(images), images.record.classes
     means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
     expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
     np.testing.assert_allclose(class_images.means, expected, rtol=1e-4, atol=1e-6)

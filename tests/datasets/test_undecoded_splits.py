@@ -16,7 +16,7 @@ from huggingface_hub import errors
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.compute.prediction import compute_class_images
+from roarbench.compute.prediction import fit_class_templates_and_classifier
 from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
@@ -193,7 +193,7 @@ def test_numbered_labels_allow_classes_without_images(tmp_path):
     assert (found.classes, found.train_images, found.test_images) == (10, 9, 3)
     data = decode_dataset(found, tmp_path / "store")
     assert [np.unique(images.labels).tolist() for images in (data.train, data.test)] == [[0, 3, 9]] * 2
-    apart = compute_class_images(data).means
+    apart = fit_class_templates_and_classifier(data).means
     assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
     alone = make_own_record(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
     assert alone.test_only and not found.test_only

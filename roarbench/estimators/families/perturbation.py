@@ -36,13 +36,13 @@ def occlusion(inputs: MapInput) -> Tensor:
     Each square is replaced by the baseline in turn (Zeiler & Fergus 2014). A square is two patches wide and moves by
     one patch, so four squares cover most pixels. Squares at the right and bottom edges may be cut off.
     """
-    down, across = (_mark_squares_along_side(side, inputs) for side in inputs.images.shape[-2:])
+    down, across = (_list_square_masks_along_axis(side, inputs) for side in inputs.images.shape[-2:])
     pixel_sets = [rows[:, None] & columns for columns, rows in product(across, down)]
     drops = sum(_compute_logit_drop_maps(inputs, pixel_sets), inputs.images.new_zeros(()))
     return drops / torch.stack(pixel_sets).sum(0)
 
 
-def _mark_squares_along_side(side: int, inputs: MapInput) -> list[Tensor]:
+def _list_square_masks_along_axis(side: int, inputs: MapInput) -> list[Tensor]:
     """Return one mask per sliding square along a side, bool (side,), True for the pixels of the square."""
     patches = min(inputs.estimator.get_integer("patches"), side)
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
