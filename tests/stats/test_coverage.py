@@ -14,8 +14,7 @@ import pytest
 from scipy.stats import norm
 
 from roarbench.api.gain_tables import CONTROLS, CheckTable
-from roarbench.api.removal import bootstrap_means
-from roarbench.api.training_free_measures import CHECK_LEVELS
+from roarbench.api.training_free_measures import CHECK_LEVELS, bootstrap_means
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Bootstrap, compute_half_width
