@@ -76,7 +76,7 @@ class EmptyStore(StoreError):
 
 
 class SandboxError(CallerError):
-    """Raised if a sandbox does not start, would not isolate, or ends because the machine lacks memory."""
+    """Raised if a sandbox does not start, would not isolate a submission, or ends because the machine lacks memory."""
 
 
 class LostLease(RoarbenchError):

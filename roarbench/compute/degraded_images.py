@@ -283,7 +283,7 @@ def _copy_rows(source: ByteArray, rows: NDArray[np.int64], target: ByteArray) ->
 
 
 def _find_memory_map(array: Any) -> mmap.mmap | None:
-    """Return the memory map that holds an array's data from its first byte; None if the array is not memory-mapped."""
+    """Return the memory map of an array that starts at the map's first byte; None if the array is not memory-mapped."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base
     return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None

@@ -64,6 +64,7 @@ def flatten_importance(importance: Tensor, shape: tuple[int, int, int], unit: Un
     Raises:
         RunError: The map has another shape, or a value that is not finite.
     """
+    importance = importance.detach()
     channels, height, width = shape
     if tuple(importance.shape[1:]) not in ((channels, height, width), (height, width)):
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
@@ -89,7 +90,7 @@ def _sum_channels(importance: Tensor) -> Tensor:
         if total.is_cuda:
             total += channel
         else:  # NumPy takes a fifth of torch's time
-            np.add(total.numpy(), channel.numpy(), out=total.numpy())
+            np.add(total.numpy(), channel.double().numpy(), out=total.numpy())
     return total
 
 

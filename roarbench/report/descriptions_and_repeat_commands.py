@@ -25,7 +25,9 @@ from roarbench.plan.suites import SUITES, make_suite_option_value
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
 
-_LONGEST = 300  # maximum characters of a line from a submission
+Options = tuple[str, ...]
+
+_LONGEST = 300  # maximum characters of a line or an id from a submission
 
 
 class SuiteCost(NamedTuple):
@@ -152,13 +154,6 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
         papers=tuple(paper.text for paper in papers),
         bibtex=tuple(paper.bibtex for paper in papers),
     )
-
-
-if TYPE_CHECKING:
-    from roarbench.analysis.suite_results import SuiteResults
-
-_LONGEST = 300  # maximum characters of an id
-Options = tuple[str, ...]
 
 
 def make_repeat_command(suite_results: "SuiteResults", name: str) -> str:

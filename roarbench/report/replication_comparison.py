@@ -76,7 +76,8 @@ def make_replication_record(replications: Replications, first: SuiteResults, sec
 
 
 def _make_protocol_record(replication: Replication) -> dict[str, Any]:
-    parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains"}  # by count, the count of the whole
+    # by count, the count of the whole
+    parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains", "beats_equal": "beats_asked"}
     wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
     shares = {f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()}
     return asdict(replication) | shares | {"rows": [_make_row_record(row) for row in replication.rows]}
@@ -134,8 +135,9 @@ def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
 def _summarize_agreement(replication: Replication) -> str:
     tau = "" if replication.tau is None else f" Kendall's tau of the gains: {replication.tau:.2f}."
     beats = f"Beats every control: {replication.beats_equal} of {replication.beats_asked} verdicts equal. "
+    inside = f"{replication.inside} of {replication.gains}"
+    gains = f" Gains inside the 95% prediction interval of the other table: {inside}." if replication.gains else ""
     return (beats if replication.beats_asked else "") + (
         f"Verdicts against single controls: {replication.equal} of {replication.verdicts} equal, "
-        f"{replication.opposed} opposed. Gains inside the 95% prediction interval of the other table: "
-        f"{replication.inside} of {replication.gains}.{tau}"
+        f"{replication.opposed} opposed.{gains}{tau}"
     )
