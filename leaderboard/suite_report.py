@@ -15,7 +15,7 @@ from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.result_versions import shorten_weights_checksum
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.common.files import write_new_file
+from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.estimators.estimator import find_paper
@@ -120,9 +120,9 @@ def write_report(view: SuiteView, path: Path) -> None:
         raise CallerError(f"cannot write '{path}': a report is .html or .pdf; write {path.stem or 'report'}.html")
     html = render_report(view)
     if path.suffix == ".html":
-        write_new_file(path, lambda temporary: temporary.write_text(html, "utf-8"))
+        write_file_refusing_existing(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:
-        write_new_file(path, lambda temporary: _print_pdf(html, temporary))
+        write_file_refusing_existing(path, lambda temporary: _print_pdf(html, temporary))
 
 
 def _print_pdf(html: str, path: Path) -> None:

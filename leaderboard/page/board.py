@@ -72,7 +72,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         # the app's first page has no curves, because importing matplotlib takes long
         "curves": "" if live and not address.choices else _add_curve_picture(site, view, view.table(protocol, unit)),
         "legend": [("", board.colour_legend)],
-        "key": [*list_explanations(board), *_explain_other_colours(view, board)],
+        "key": [*list_explanations(board), *_explain_colours_of_all_gains(view, board)],
         "files": _add_download_files(
             site, view, "-".join((file_stem, *map(str, levels))) if live else view.slug, tables
         ),
@@ -161,7 +161,7 @@ def _make_board_tabs(site: Site, view: SuiteView, current: Protocol | None) -> I
         yield label, site.get_link(find_board_address(owner, protocol)), owner is view and protocol == current
 
 
-def _explain_other_colours(view: SuiteView, board: BoardContents) -> Iterator[str]:
+def _explain_colours_of_all_gains(view: SuiteView, board: BoardContents) -> Iterator[str]:
     """Yield an explanation if rows that are better than Random have other colours on the board of all gains."""
     better = RANDOM_TEXTS[Verdict.BETTER]
     if view.leads_with_roar_and_own_network and any(

@@ -42,9 +42,9 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     advices = list(filter(None, map(recommend_rows, filter(None, (view.board_for_advice for view in shown)))))
     for data, unsorted in columns_by_data.items():
         columns = sorted(unsorted, key=lambda column: column.later)
-        tables.append((data, False, columns[:_SHOWN], _make_verdict_rows(columns[:_SHOWN])))
+        tables.append((data, False, columns[:_SHOWN], _list_estimators_with_verdicts(columns[:_SHOWN])))
         if more := columns[_SHOWN:]:
-            tables.append((f"{data}: {len(more)} more", True, more, _make_verdict_rows(more)))
+            tables.append((f"{data}: {len(more)} more", True, more, _list_estimators_with_verdicts(more)))
     return {
         "tables": tables,
         "counts": counts,
@@ -71,7 +71,7 @@ def _is_repeated_by(view: SuiteView, other: SuiteView) -> bool:
     if not other.combined_board:
         return False
     if view.combined_board:
-        return _count_paired_rows_not_added(other) > _count_paired_rows_not_added(view)
+        return _count_original_combined_rows(other) > _count_original_combined_rows(view)
     return _list_runs(view) <= _list_runs(other)
 
 
@@ -79,7 +79,7 @@ def _list_runs(view: SuiteView) -> set[Run]:
     return {result.run for result in view.results.results.values()}
 
 
-def _count_paired_rows_not_added(view: SuiteView) -> int:
+def _count_original_combined_rows(view: SuiteView) -> int:
     return sum(row.id not in view.results.suite.added for row in view.combined_board.rows) if view.combined_board else 0
 
 
@@ -114,7 +114,9 @@ def _make_legend(questions: Iterable[Question]) -> list[tuple[str, list[tuple[st
     return [(", ".join(titles), list(items)) for items, titles in titles_by_items.items()]
 
 
-def _make_verdict_rows(columns: list[QuestionColumn]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+def _list_estimators_with_verdicts(
+    columns: list[QuestionColumn],
+) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
     """Return the rows with a value, the most successful first: id, name, detail, whether a control, and answers."""
     complete = [
         {name: answer for name, answer in column.question.answers.items() if answer.gain.value is not None}

@@ -76,7 +76,7 @@ def make_own_network_board(
         images,
         bootstrap,
         IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.make_estimator_pairs(predictions.keys() - untested)),
+        compute_detectable_difference(judge.make_pairs_of_ranked_estimators(predictions.keys() - untested)),
         sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
         networks,
     )

@@ -256,13 +256,13 @@ class SuiteResults:
             levels = tuple(t for t in levels if t in chosen)
         return rows, levels
 
-    def list_left_out_levels(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
+    def list_suite_levels_not_in(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
         """Return the levels of the suite that are not in `levels`."""
         return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
     def describe_included_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
-        if not self.list_left_out_levels(protocol, unit, levels):
+        if not self.list_suite_levels_not_in(protocol, unit, levels):
             return ""
         *first_levels, last = (f"{100 * t:g} %" for t in levels)
         return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"
@@ -323,7 +323,7 @@ class SuiteResults:
             for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
         ]
 
-    def find_machine_differences(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
+    def find_machine_differences_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
         """Return the settings that differ between the machines that computed one row, by estimator.
 
         Such a row is valid, because results differ less between machines than between seeds. Results without recorded

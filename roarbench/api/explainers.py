@@ -245,7 +245,7 @@ def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
     needs_labels = row.uses_ground_truth or row.uses_prediction
     if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
         raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
-    if tabular and row.uses_neighbours:
+    if tabular and row.uses_neighbouring_features:
         raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
     return row
 

@@ -32,7 +32,7 @@ from roarbench.api.source_of_definitions import (
     read_source_and_used_objects,
 )
 from roarbench.common.errors import CallerError
-from roarbench.common.files import write_new_file
+from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.submissions.submission_file import Submission, parse_submission
@@ -74,7 +74,7 @@ def write_submission(function: Callable[..., Any], name: str = "", folder: str |
     submission = make_submission(name or getattr(function, "__name__", ""), function)
     path = Path(folder) / f"{submission.name.replace('-', '_')}.py"
     if not path.exists() or path.read_bytes() != submission.source:
-        write_new_file(path, lambda temporary: temporary.write_bytes(submission.source))
+        write_file_refusing_existing(path, lambda temporary: temporary.write_bytes(submission.source))
     return path
 
 

@@ -93,7 +93,7 @@ def check(
     own_removal = RemovalSettings.read(Order.MORF, OWN_NETWORK_LEVELS)
     if len(models) > 1:
         own_removal = leave_out_levels_without_effect(own_removal, pixels)
-    controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbours)]
+    controls = [name for name in CONTROLS if not (is_table(pixels) and find_estimator(name).uses_neighbouring_features)]
     explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
         networks, threads, logits = _wrap_and_run_networks(models, pixels)

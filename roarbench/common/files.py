@@ -39,7 +39,7 @@ def write_atomically(path: Path, write: Callable[[Path], Made], temporary: Path 
     return outcome
 
 
-def write_new_file(path: Path, write: Callable[[Path], Made]) -> Made:
+def write_file_refusing_existing(path: Path, write: Callable[[Path], Made]) -> Made:
     """Write a file and return the result of `write`; raise CallerError if the file exists already."""
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")

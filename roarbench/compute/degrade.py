@@ -97,7 +97,7 @@ def _fill_inwards_by_neighbour_mean(images: Tensor, removed: Tensor, mean: Tenso
     return torch.where(known.view(images.shape) > 0, values.view(images.shape), mean)
 
 
-def interpolate_removed_values(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
+def compute_interpolated_fill(images: Tensor, removed: Tensor, mean: Tensor) -> Tensor:
     """Interpolate each removed value as the weighted mean of its up to eight neighbours (ROAD, Rong et al., ICML 2022).
 
     Direct neighbours have weight 1/6, diagonal neighbours 1/12. Removed neighbours are unknown too, so the values solve
@@ -164,7 +164,7 @@ _FILLS: dict[str, _Fill] = {
     "blur": lambda images, removed, mean, ids: blur(images),
     "noise": lambda images, removed, mean, ids: draw_fill_noise(images, ids, normal=False),
     "linear": lambda images, removed, mean, ids: (
-        interpolate_removed_values(images, removed, mean) + _ROAD_NOISE * draw_fill_noise(images, ids, normal=True)
+        compute_interpolated_fill(images, removed, mean) + _ROAD_NOISE * draw_fill_noise(images, ids, normal=True)
     ),
     "neighbours": lambda images, removed, mean, ids: _fill_inwards_by_neighbour_mean(images, removed, mean),
 }

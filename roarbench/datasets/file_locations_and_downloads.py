@@ -26,7 +26,7 @@ def make_source_identity(record: DatasetRecord, data: Path | None) -> dict[str, 
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and not read from files; leave --data out")
-    path = find_table_file(record, data) if record.tabular else find_images_folder(record, data)
+    path = find_local_table_file(record, data) if record.tabular else find_images_folder(record, data)
     if path is None and record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
     if path is None:
@@ -38,7 +38,7 @@ def make_source_identity(record: DatasetRecord, data: Path | None) -> dict[str, 
     return {"kind": "own" if record.own else kind, "files": files}
 
 
-def find_table_file(record: DatasetRecord, data: Path | None) -> Path:
+def find_local_table_file(record: DatasetRecord, data: Path | None) -> Path:
     """Return the path of a table's file; raise DataError if the path is unknown or the file is missing."""
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled

@@ -153,7 +153,9 @@ def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callabl
     train, test = _find_split_folders(folder, warn)
     if train and not test:
         folder, train = folder / train, ""
-    return _inspect_image_files(replace(_add_split_names(record, train, test), own=FOLDERS, folder=str(folder)), warn)
+    return _inspect_image_files(
+        replace(_set_split_names_or_test_share(record, train, test), own=FOLDERS, folder=str(folder)), warn
+    )
 
 
 def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[str, str]:
@@ -261,7 +263,7 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    record = _add_image_shape(_add_split_names(record, train, test), contents, warn)
+    record = _add_image_shape(_set_split_names_or_test_share(record, train, test), contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
 
 
@@ -288,7 +290,7 @@ def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
 
 
-def _add_split_names(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
+def _set_split_names_or_test_share(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
     """Add the names of the splits; if one is missing, a share of the images of the only split is drawn for testing."""
     if train and test:
         return replace(record, train_split=train, test_split=test)

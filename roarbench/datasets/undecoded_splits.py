@@ -19,8 +19,8 @@ from roarbench.datasets.file_locations_and_downloads import (
     download_dataset,
     download_lazily,
     find_images_folder,
+    find_local_table_file,
     find_system_package_folder,
-    find_table_file,
 )
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
@@ -55,7 +55,7 @@ def open_undecoded_splits(record: DatasetRecord, data: Path | None, allow_fewer:
     """
     idx_folder = None if record.own == FOLDERS else data or find_system_package_folder(record)
     if record.tabular:
-        splits = _read_table(record, find_table_file(record, data))
+        splits = _read_table(record, find_local_table_file(record, data))
     elif record.generated and record.config == planted_images.CORNERS_CONFIG:
         splits = {split: _read_photographs_with_patches(record, split) for split in Split}
     elif record.generated:
@@ -100,7 +100,7 @@ def add_class_and_image_counts(record: DatasetRecord) -> DatasetRecord:
     Raises DataError if labels are unsuitable, or a class has too few images.
     """
     if record.own == TABLE:
-        return add_counts_of_table(record, *read_features_and_labels(find_table_file(record, None), record))
+        return add_counts_of_table(record, *read_features_and_labels(find_local_table_file(record, None), record))
     return _add_counts(record, {split: labels for split, (_, labels) in list_images_and_labels(record, None).items()})
 
 

@@ -203,7 +203,7 @@ class Estimator:
         return self.uses_prediction or not self.control
 
     @property
-    def uses_neighbours(self) -> bool:
+    def uses_neighbouring_features(self) -> bool:
         """Return whether the estimator uses neighbouring features; a blurred map or baseline uses them, too."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 

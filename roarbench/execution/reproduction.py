@@ -98,7 +98,7 @@ class Reproduction:
         if self._must_be_equal:
             return "the same versions and processor give the same predictions"
         if self.differing > self._max_differing:
-            unrelated = f"unrelated results differ on about {self._expected_differing:.0f}"
+            unrelated = f"unrelated results differ on about {self._expected_count_if_unrelated:.0f}"
             return f"too many images differ: correctness may differ on {int(self._max_differing)}, and {unrelated}"
         if abs(self.stored.correct - self.again.correct) > self.margin * self.stored.total:
             return "the accuracies differ by more than chance"
@@ -158,10 +158,10 @@ class Reproduction:
         """Return the largest number of images with different correctness in honest runs; 1 more, for few images."""
         trains = self.stored.run.cell.retrain.trains
         share = _MAX_DISAGREEMENT_WITH_TRAINING if trains else _MAX_DISAGREEMENT_WITHOUT_TRAINING
-        return 1 + share * self._expected_differing
+        return 1 + share * self._expected_count_if_unrelated
 
     @property
-    def _expected_differing(self) -> float:
+    def _expected_count_if_unrelated(self) -> float:
         """Return the expected number of images with different correctness if both results were unrelated."""
         p, q = self.stored.correct / self.stored.total, self.again.correct / self.again.total
         return self.stored.total * (p * (1 - q) + q * (1 - p))

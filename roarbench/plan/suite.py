@@ -287,11 +287,11 @@ class SuiteSpec:
 
 def list_applicable_controls(record: DatasetRecord) -> tuple[str, ...]:
     """Return the controls that apply to a data set; for tables, only Random applies."""
-    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbours))
+    return tuple(name for name in CONTROLS if not (record.tabular and find_estimator(name).uses_neighbouring_features))
 
 
 def _explain_inapplicable(estimator: Estimator, record: DatasetRecord) -> str:
-    if record.tabular and estimator.uses_neighbours:
+    if record.tabular and estimator.uses_neighbouring_features:
         return NO_NEIGHBOURS
     if record.test_only and estimator.uses_prediction:
         return "it is fitted to training images, but the suite has none"

@@ -209,8 +209,8 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
         model, source, start = networks[0].model, networks[0].source, ""
     else:
         model, source, start = read_network_section(top.read_section("network"), base)
-    recipe = _read_recipe(top.read_section("recipe"), None, start)
-    reference_recipe = _read_recipe(top.read_section("reference_recipe"), recipe, start)
+    recipe = _read_recipe_from_start(top.read_section("recipe"), None, start)
+    reference_recipe = _read_recipe_from_start(top.read_section("reference_recipe"), recipe, start)
     given = read_published_weights_titles(top)
     references = len(networks) or len(given) or top.read_integer("references", 1, MAX_SEEDS, 3)
     blocks = read_blocks(top, dataset)
@@ -244,7 +244,7 @@ def read_suite_sections(top: TomlTable, dataset: DatasetRecord, base: Path) -> S
     )
 
 
-def _read_recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
+def _read_recipe_from_start(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
     with section.add_location_to_errors():
         base = find_recipe(section.read_text("like", default.title if default else None))
         table = RECIPES[base.title.partition("(")[0]]

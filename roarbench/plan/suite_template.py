@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roarbench.common.errors import CallerError
-from roarbench.common.files import write_new_file
+from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
@@ -50,7 +50,7 @@ def write_new_suite_file(
         text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)
     if not path.exists():
         text = tune_recipe(text, path)
-    write_new_file(path, lambda target: target.write_text(text, "utf-8"))
+    write_file_refusing_existing(path, lambda target: target.write_text(text, "utf-8"))
     return path
 
 

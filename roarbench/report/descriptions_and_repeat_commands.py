@@ -37,7 +37,7 @@ class SuiteCost(NamedTuple):
     images_trained: int  # training images times epochs, summed over all training runs
 
 
-def count_suite_cost(suite: SuiteSpec) -> SuiteCost:
+def count_suite_training_cost(suite: SuiteSpec) -> SuiteCost:
     """Count the training runs of a suite, including those of the explained networks."""
     points = list_planned_runs(suite)
     inputs = list_shared_inputs(suite, points)
@@ -53,7 +53,7 @@ def format_suite_list(width: int) -> str:
     """Format all suites in about three lines each, for a terminal of `width` characters."""
     lines = []
     for suite in SUITES.values():
-        cost, twins = count_suite_cost(suite), len(suite.estimators) - len(suite.estimators_with_own_row)
+        cost, twins = count_suite_training_cost(suite), len(suite.estimators) - len(suite.estimators_with_own_row)
         rankings = f"{len(suite.estimators)} rankings" + (f" ({twins} of them twins)" if twins else "")
         size = f"{rankings}, {cost.trainings:,} trainings of {suite.model}, {cost.images_trained / 1e6:,.1f} M images"
         lines += [suite.title, *_wrap_and_indent(suite.about, width), *_wrap_and_indent(size, width)]
@@ -62,7 +62,7 @@ def format_suite_list(width: int) -> str:
 
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
-    cost, data = count_suite_cost(suite), suite.dataset_record
+    cost, data = count_suite_training_cost(suite), suite.dataset_record
     noun = f"{get_item_noun(data.tabular)}s"
     images = f"{data.train_images:,} training and {data.test_images:,} test {noun}"
     images += f" (drawn by seed {data.seed})" * bool(data.share)

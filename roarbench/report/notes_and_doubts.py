@@ -165,7 +165,7 @@ def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
 
 
 def _describe_several_machines(table: SuiteTable) -> str:
-    differences = table.suite_results.find_machine_differences(table.board.protocol, table.unit)
+    differences = table.suite_results.find_machine_differences_by_row(table.board.protocol, table.unit)
     shown = [row.estimator for row in table.board.rows if row.estimator in differences]
     values_by_setting = defaultdict[str, set[str]](set)
     for name in shown:

@@ -244,7 +244,7 @@ class SuiteTable:
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
-        left_out = self.suite_results.list_left_out_levels(board.protocol, self.unit, board.levels)
+        left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",

@@ -191,7 +191,9 @@ class Judge:
             scores.images,
             self.bootstrap,
             self.covers,
-            compute_detectable_difference(self.make_estimator_pairs(explained)) if self.has_intervals else None,
+            compute_detectable_difference(self.make_pairs_of_ranked_estimators(explained))
+            if self.has_intervals
+            else None,
             sum(scores.submitted.isdisjoint(pair) for pair in self.comparisons),
             len(scores.explained_networks),
             POINTS * references.deviation_without_image_noise if references else None,
@@ -234,7 +236,7 @@ class Judge:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: gain for name, gain in gains.items() if name not in self.scores.submitted} or dict(gains)
 
-    def make_estimator_pairs(self, explained: Collection[str]) -> Pairs:
+    def make_pairs_of_ranked_estimators(self, explained: Collection[str]) -> Pairs:
         """Return all pairs of the suite's own estimators: rows in `explained` that have a rank and are no controls.
 
         `explained` has the rows that depend on an explained network. If only submissions are among them, their pairs

@@ -146,10 +146,10 @@ def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
-    return {name: _compute_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()}
+    return {name: _make_reference_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()}
 
 
-def _compute_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
+def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
     correctness = {t: _average_by_network(board, (estimator, t)) for t in levels}
     above = [correctness[t] for t in levels if t > 0]
     complete = sorted(set.intersection(*map(set, above))) if above else []

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sqlalchemy import select
 
 from roarbench.common.errors import CallerError, StoreError
-from roarbench.common.files import compute_sha256, write_new_file
+from roarbench.common.files import compute_sha256, write_file_refusing_existing
 from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
 from roarbench.common.text import fit_on_one_line, format_bytes, write_csv
 from roarbench.estimators.catalogue import find_estimator
@@ -280,7 +280,7 @@ def export_results(
             writer.write_table(table)
             writer.add_key_value_metadata({**COLUMNS.metadata, **notes})
 
-    write_new_file(path, write)
+    write_file_refusing_existing(path, write)
     return len(exported)
 
 
@@ -303,7 +303,7 @@ def export_results_as_csv(store: ResultsStore, path: Path) -> int:
         with temporary.open("w", encoding="utf-8", newline="") as file:
             return write_csv(file, _list_csv_records(store))
 
-    return write_new_file(path, write)
+    return write_file_refusing_existing(path, write)
 
 
 def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:

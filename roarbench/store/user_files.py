@@ -79,7 +79,7 @@ def list_all_suites(database: Database) -> list[SuiteSpec]:
 
 def record_trusted_network(suite: SuiteSpec) -> None:
     """Record that this user trusts a suite's network files; if the record cannot be written, do nothing."""
-    for source in _list_network_sources(suite):
+    for source in _list_network_source_texts(suite):
         with suppress(StoreError):
             _save_source(_find_trusted_networks_folder(), source)
 
@@ -89,7 +89,7 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
 
     `trusted_digest` is the SHA-256 of a file that the user trusts, or empty.
     """
-    for source in _list_network_sources(suite):
+    for source in _list_network_source_texts(suite):
         digest = sha256(source.encode()).hexdigest()
         if trusted_digest == digest or (_find_trusted_networks_folder() / f"{digest}.py").exists():
             continue
@@ -100,7 +100,7 @@ def refuse_untrusted_network(suite: SuiteSpec, trusted_digest: str, store: Path)
         raise CallerError(f"{seen} (all of it: {path}); read it, then repeat the command with --trust-network {digest}")
 
 
-def _list_network_sources(suite: SuiteSpec) -> list[str]:
+def _list_network_source_texts(suite: SuiteSpec) -> list[str]:
     sources = [suite.network_source, *(network.source for network in suite.networks)]
     return [source for source in dict.fromkeys(sources) if source]
 

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from roarbench.common.errors import CallerError
-from roarbench.common.files import ARRAY_LOADERS, write_new_file
+from roarbench.common.files import ARRAY_LOADERS, write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.ids import Parameter, Value, format_value, parse_nondefault_parameters
@@ -155,7 +155,7 @@ def write_template(name: str) -> Path:
     path = Path(f"{name.replace('-', '_')}.py")
     source = TEMPLATE.read_text("utf-8").replace('NAME = "my-estimator"', f"NAME = {json.dumps(name)}")
     parse_submission(source.encode())
-    write_new_file(path, lambda temporary: temporary.write_text(source, "utf-8"))
+    write_file_refusing_existing(path, lambda temporary: temporary.write_text(source, "utf-8"))
     return path
 
 

@@ -5,7 +5,7 @@ import torch
 from scipy import ndimage
 
 from roarbench.common.enums import FILLS
-from roarbench.compute.degrade import apply_non_mean_fill, interpolate_removed_values
+from roarbench.compute.degrade import apply_non_mean_fill, compute_interpolated_fill
 from tests.helpers.trainings import seeded
 
 MEAN = torch.tensor([120.0, 60.0])
@@ -78,7 +78,7 @@ def test_linear_and_neighbours_fills_match_hand_computed_values():
     middle = torch.tensor([[[[24.0, 12, 24], [12, 0, 12], [24, 12, 24]]]])
     corner = torch.tensor([[[[0.0, 10, 1], [10, 40, 1], [1, 1, 1]]]])
     for image in (middle, corner):
-        found = interpolate_removed_values(image, image == 0, torch.zeros(1, 3, 3))
+        found = compute_interpolated_fill(image, image == 0, torch.zeros(1, 3, 3))
         assert found[image == 0].item() == pytest.approx(16, abs=1e-2)
     line = torch.tensor([[[[10, 0, 0, 0, 40]]]], dtype=torch.uint8)
     gone = torch.tensor([[[[False, True, True, True, False]]]])
@@ -91,7 +91,7 @@ def test_linear_fill_is_unaffected_by_large_hole_in_another_image():
     images = torch.randint(256, (2, 1, 32, 32), generator=seeded(0)).float()
     gone = torch.rand(images.shape, generator=seeded(1)) < 0.5
     gone[1, :, :30] = True
-    together, alone = (interpolate_removed_values(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
+    together, alone = (compute_interpolated_fill(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
     assert (together - alone).abs().max() < 5e-4
 
 

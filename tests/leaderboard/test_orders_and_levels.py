@@ -8,7 +8,7 @@ import pytest
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.links import Site, make_address
-from leaderboard.page.board import _explain_other_colours
+from leaderboard.page.board import _explain_colours_of_all_gains
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import sort_for_display
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
@@ -108,4 +108,4 @@ def test_row_below_control_but_better_than_random_has_both_verdicts(views):
         (BELOW, "worse than Random", False),
     ):
         row = SimpleNamespace(colour_class=kind, random_verdict_text=verdict)
-        assert bool(list(_explain_other_colours(view, SimpleNamespace(rows=[row])))) is explained
+        assert bool(list(_explain_colours_of_all_gains(view, SimpleNamespace(rows=[row])))) is explained

@@ -12,7 +12,7 @@ from captum import attr
 from torch import nn
 
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.degrade import interpolate_removed_values
+from roarbench.compute.degrade import compute_interpolated_fill
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import Layout, find_removed_bits
@@ -128,7 +128,7 @@ def test_linear_fill_matches_noiseless_road_imputation():
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T
     images, holes = torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9)
-    ours = interpolate_removed_values(images, holes, torch.zeros(1, 9, 9))
+    ours = compute_interpolated_fill(images, holes, torch.zeros(1, 9, 9))
     impute = pytest.importorskip("quantus").functions.perturb_func.noisy_linear_imputation
     for image, removed, found in zip(grey, gone, ours[:, 0].numpy(), strict=True):
         theirs = impute(image[None].astype(float), np.flatnonzero(removed), noise=0.0)[0]

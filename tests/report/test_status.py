@@ -12,7 +12,7 @@ from roarbench.plan.planned_runs import build_run, describe_run, list_planned_ru
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.descriptions_and_repeat_commands import count_suite_cost, format_suite_list
+from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite_list
 from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_workers_and_pace
 from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner
@@ -128,4 +128,4 @@ def test_suite_list_shows_cost_of_every_suite():
     assert [line for line in format_suite_list(80).splitlines() if line[0] != " "] == [s.title for s in SUITES.values()]
     planted = SUITES["planted"]
     assert len(list_planned_runs(planted)) == 2 + 2 * 3 * 5 * 2  # untouched images are shared
-    assert count_suite_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
+    assert count_suite_training_cost(planted) == (62, 62 * 8 * 1000)  # trainings, epochs, images
