@@ -66,7 +66,7 @@ def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:
 def refuse_nan_logits(logits: Tensor) -> None:
     """Raise CallerError for logits of degraded images that are NaN."""
     if logits.isnan().any():
-        seen = "a network returns logits that are NaN after features of an image are removed"
+        seen = "a network returns logits that are NaN after features are removed"
         raise CallerError(f"{seen}; pass smaller levels, or make the network's logits finite")
 
 

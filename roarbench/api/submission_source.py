@@ -3,8 +3,9 @@
 A row is identified by the hash of its file, so changing the function, or a value that it uses, makes a new row.
 
 The file imports objects of installed packages, contains copies of objects from notebooks, scripts and your own
-modules, and has simple values as literals, also of class attributes that were changed after the class was defined. Any
-other object raises CallerError. Files and environment variables that the function reads are not in the file.
+modules, and has simple values as literals, also of class attributes that were changed after the class was defined,
+except properties, class methods and static methods. Any other object raises CallerError. Files and environment
+variables that the function reads are not in the file.
 """
 
 import ast

@@ -103,7 +103,7 @@ def check(
         at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], is_table(pixels))
         if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits, is_table(pixels))
-        agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
+        agreed = mark_agreed_images(logits, is_table(pixels)) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
@@ -164,7 +164,7 @@ def own_network_gain(
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits, is_table(pixels))
-        agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
+        agreed, targets = mark_agreed_images(logits, is_table(pixels)), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])
         explainers.refuse_failing_estimators(request.make_explained_batches(few))
@@ -198,7 +198,7 @@ def _wrap_and_run_networks(
     networks = [check_and_wrap_network(model, pixels, name) for model, name in zip(models, names, strict=True)]
     threads = ThreadedNetworks.copy_for_each_thread(networks, pixels)
     logits = threads.compute_logits(pixels)
-    refuse_nan_or_duplicate_logits(logits)
+    refuse_nan_or_duplicate_logits(logits, is_table(pixels))
     return networks, threads, logits
 
 

@@ -244,25 +244,26 @@ def warn_of_single_class(logits: Sequence[Tensor], tabular: bool) -> None:
         warn_caller(f"{seen}; if the {items} are of several classes, the maps are meaningless")
 
 
-def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
+def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor], tabular: bool) -> None:
     """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
+    item = get_item_noun(tabular)
     for number, own in enumerate(logits, 1):
         if (undefined := own.isnan().any(1)).any():
-            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
-            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
+            seen = f"network {number} returns logits that are NaN for {item} {int(undefined.int().argmax())}"
+            raise CallerError(f"{seen}; leave the {item} out, or make the network's logits finite")
     for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
         if torch.equal(own, other):
-            seen = f"networks {number} and {other_number} return the same logits for all images"
+            seen = f"networks {number} and {other_number} return the same logits for all {item}s"
             raise CallerError(f"{seen}; expected siblings with other weights")
 
 
-def mark_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
+def mark_agreed_images(logits: Sequence[Tensor], tabular: bool) -> NDArray[np.bool_]:
     """Mark the images to which all networks assign the same class; CallerError if there are none."""
     if len(shapes := {tuple(own.shape[1:]) for own in logits}) > 1:
         raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")
     predicted = torch.stack([own.argmax(1) for own in logits])
     agreed: NDArray[np.bool_] = (predicted == predicted[0]).all(0).numpy()
     if not agreed.any():
-        seen = f"the networks predict one class together for none of the {len(logits[0])} images"
+        seen = f"the networks predict one class together for none of the {len(logits[0])} {get_item_noun(tabular)}s"
         raise CallerError(f"{seen}; expected trained networks with the same classes in the same order")
     return agreed

@@ -173,7 +173,7 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
 
 
 def _enable_compiling(engine: EngineOptions, part: SuiteSpec, store: Path, console: Console) -> None:
-    """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on this GPU.
+    """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on a GPU.
 
     A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
     """

@@ -94,7 +94,7 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
     submitted = [name for name in undecided if name not in own] if names_files else []
     if not own and not submitted:
         return []
-    words = ["--seeds", 3, "--estimators", ",".join(own or [RANDOM])]
+    words = ["--seeds", 3, "--protocol", ROAR.name, "--estimators", ",".join(own or [RANDOM])]
     words += ["--trust-submission"] if any(TRUSTED in EstimatorId.parse(name).marks for name in submitted) else []
     command = propose_command("run", *words, reused=(*_SUITE_OPTIONS, *(_SUBMISSION_OPTIONS if submitted else ())))
     also = ", and for all submissions of this call" if submitted else ""

@@ -25,7 +25,7 @@ from roarbench.common.device_settings import (
 )
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
-from roarbench.common.files import convert_write_errors, write_atomically
+from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.process_settings import keep_freed_cpu_memory
@@ -163,8 +163,9 @@ def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> str:
     with convert_write_errors(path):
         store.mkdir(parents=True, exist_ok=True)
         found = {"device": name_device(choose_device()), **speeds}
-        known = _read_training_modes(store) | {_name_training(suite): found}
-        write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
+        with lock_file(store / f".{_MODES_FILE}.lock"):
+            known = _read_training_modes(store) | {_name_training(suite): found}
+            write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
     shown = {mode: speed if isinstance(speed, str) else f"{speed:,.0f} images/s" for mode, speed in speeds.items()}
     return ", ".join(f"{mode} {speed}" for mode, speed in shown.items())
 
@@ -185,6 +186,7 @@ def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
     recipe = replace(suite.recipe_record, sides=(1.0,), compile=False)
     batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
     model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
+    before = os.environ.pop(COMPILING, None)
     os.environ |= {COMPILING: mode} if mode else {}
     try:
         speed = 1 / _time_training(_set_images_per_pass(recipe, batch), model, record, flops)
@@ -192,6 +194,7 @@ def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
         return f"fails ({fit_on_one_line(f'{type(error).__name__}: {error}', 80)})"
     finally:
         os.environ.pop(COMPILING, None)
+        os.environ |= {} if before is None else {COMPILING: before}
     failure = describe_compilation_failure() if mode else ""  # after a failure, the network ran uncompiled
     return f"fails ({failure})" if failure else speed
 

@@ -80,9 +80,10 @@ def run_submission(task: SandboxTask, limits: Limits, trust: bool = False) -> Sa
     if not ended.started:
         output = fit_on_one_line(ended.output.decode(errors="replace"))[-100:] or f"exit status {ended.code}"
         raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
-    if ended.stopped is None and ended.code == 128 + signal.SIGKILL and ended.machine_lacked_memory:
+    below_limit = ended.peak < limits.memory / 2
+    if ended.stopped is None and ended.code == 128 + signal.SIGKILL and below_limit and ended.machine_lacked_memory:
         seen = f"{HarnessFault.NO_MEMORY}: this machine ran out of memory while the submission ran"
-        raise SandboxError(f"{seen}; use fewer --workers, or a machine with more memory")
+        raise SandboxError(f"{seen}; free memory (`run`: use fewer --workers), or use a machine with more")
     return _make_answer(task, limits, ended, header, numbers)
 
 

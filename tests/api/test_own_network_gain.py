@@ -251,7 +251,7 @@ def test_own_network_gain_rejects_nan_logits(networks, images):
     one_flat[10] = 0
     with pytest.raises(CallerError, match="network 1 returns logits that are NaN for image 10; leave the image out"):
         rb.own_network_gain(models, one_flat, "grad", levels=LEVELS)
-    words = "a network returns logits that are NaN after features of an image are removed; pass smaller levels"
+    words = "a network returns logits that are NaN after features are removed; pass smaller levels"
     with pytest.raises(CallerError, match=words):
         rb.own_network_gain(models, images, "grad", levels=(0.5, 0.98), fill=[0.0, 0.0])
 

@@ -192,7 +192,7 @@ def test_perturbation_curve_leaves_out_levels_that_remove_nothing():
         ({"model": change_logits(lambda y: y.argmax(1))}, r"returned int64 of shape \(\d,\)"),
         (
             {"model": change_logits(lambda y: y.log() - 99), "fill": [-9.0]},
-            "NaN after features of an image are removed",
+            "NaN after features are removed",
         ),
         ({"model": nn.Sequential(nn.Flatten(), nn.LazyLinear(2))}, "has a lazy layer without weights"),
         ({"fill": [np.nan]}, r"fill is \[nan\]"),

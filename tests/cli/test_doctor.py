@@ -152,14 +152,14 @@ def test_run_compiles_if_doctor_measured_faster_training(seconds, found, compile
             raise RuntimeError("graphs\nfail")
         return taken
 
-    monkeypatch.setenv(COMPILING, "")
-    monkeypatch.delenv(COMPILING)
+    monkeypatch.setenv(COMPILING, "reduce-overhead")  # the uncompiled measurement must not see the user's variable
     monkeypatch.setattr(rate_measurement, "_time_training", time_training)
     monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
     (tmp_path / "training-modes.json").write_text("[]")  # damaged
     quick, other = find_builtin_suite("quick"), find_builtin_suite("planted")
     said = compare_training_speeds(quick, tmp_path).found
+    assert os.environ.pop(COMPILING) == "reduce-overhead"
     assert said.startswith(f"uncompiled 3,000 images/s, {found}, CUDA graphs fails (RuntimeError: graphs fail); ")
     for suite, expected in ((other, False), (quick, compiles)):
         _enable_compiling(EngineOptions(), suite, tmp_path, err)

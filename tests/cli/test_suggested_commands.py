@@ -80,7 +80,8 @@ def test_propose_third_training_selects_undecided_rows(set_command_line):
     twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
     (line,) = propose_third_training(make_suite_results(twice))
     words = shlex.split(line, comments=True)
-    assert words == ["roarbench", "run", "--seeds", "3", "--estimators", "gb,ig", "--suite", "made-up"]
+    named = ("--estimators", "gb,ig", "--suite", "made-up")
+    assert words == ["roarbench", "run", "--seeds", "3", "--protocol", "roar", *named]
     for change in ({"seeds": 1}, {"seeds": 3}, {"estimators": rows[:4]}):
         other = replace(twice, blocks=(replace(twice.blocks[0], **change),))
         assert propose_third_training(make_suite_results(other)) == []
@@ -94,7 +95,19 @@ def test_propose_third_training_names_files_of_undecided_submissions(set_command
     (line,) = propose_third_training(results)
     words = shlex.split(line, comments=True)
     assert words == [
-        *("roarbench", "run", "--seeds", "3", "--estimators", "random", "--trust-submission", "--suite", "made-up"),
+        *(
+            "roarbench",
+            "run",
+            "--seeds",
+            "3",
+            "--protocol",
+            "roar",
+            "--estimators",
+            "random",
+            "--trust-submission",
+            "--suite",
+            "made-up",
+        ),
         *files,
     ]
     set_command_line("roarbench", "run", "--suite", "made-up")
