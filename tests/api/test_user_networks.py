@@ -12,6 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
+from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.user_networks import WithChangedOutput
 
 IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
@@ -250,5 +251,7 @@ def test_changes_of_network_are_undone_after_exception():
 @pytest.mark.parametrize("freeze", [lambda model: model, torch.jit.freeze])
 def test_script_modules_count_as_unchanged(freeze):
     model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
+    state = NetworkState.read(model)
     with refuse_changes_of_network(model, "mine"):
         model(torch.ones(1, 2))
+    assert state.is_kept_by(model)
