@@ -44,7 +44,11 @@ from roarbench.datasets.tabular import (
     find_row_number_columns,
     read_table,
 )
-from roarbench.datasets.undecoded_splits import add_class_and_image_counts, add_counts_of_table
+from roarbench.datasets.undecoded_splits import (
+    add_class_and_image_counts,
+    add_counts_of_table,
+    read_parquet_class_names,
+)
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -263,7 +267,10 @@ def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str
         contents = list(chain.from_iterable(parquet_files.read_parquet_images(group, record.image_column, rows)))
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    record = _add_image_shape(_set_split_names_or_test_share(record, train, test), contents, warn)
+    record = _set_split_names_or_test_share(record, train, test)
+    for line in describe_alike_classes(read_parquet_class_names(record), "spell them alike"):
+        warn(line)
+    record = _add_image_shape(record, contents, warn)
     return _add_bit_depth(record, (inspect_image(content).bits for content in contents))
 
 
@@ -287,7 +294,8 @@ def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
 def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
     if labels.null_count == len(labels):
         return True
-    return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
+    # a split with some labels of -1 is not withheld, and is refused later
+    return bool(pa.types.is_signed_integer(labels.type) and pc.max(labels).as_py() == -1)
 
 
 def _set_split_names_or_test_share(record: DatasetRecord, train: str, test: str) -> DatasetRecord:

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -116,43 +115,19 @@ def read_column(file: Path, name: str) -> pa.ChunkedArray:
 
 
 def has_class_type(kind: pa.DataType) -> bool:
-    """Return whether a column type can hold classes: integers, strings, booleans, or categories of these."""
+    """Return whether a column type can hold classes: integers, strings, booleans, or categories of these.
+
+    Databases give integers as decimals without decimal places.
+    """
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or has_text_type(inner))
+    is_whole_decimal = pa.types.is_decimal(inner) and inner.scale <= 0
+    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or is_whole_decimal or has_text_type(inner))
 
 
 def has_text_type(kind: pa.DataType) -> bool:
     """Return whether a column type holds strings, including the types that pandas, polars and `datasets` write."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
-
-
-def read_parquet_labels(files: list[Path], name: str) -> NDArray[Any]:
-    """Return the column of labels, (n,): strings as str; integers, whole floats and booleans as int64.
-
-    Raises DataError if the column has another type, a row has no label, or the files have different types.
-    """
-    parts = [_read_labels_of_file(file, name) for file in files]
-    kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
-    if len(kinds) > 1:
-        seen = f"'{name}' has strings in {kinds['U']} and numbers in {kinds['i']}"
-        raise DataError(f"{files[0].parent}: the label column {seen}; use the same type in all files")
-    return np.concatenate(parts)
-
-
-def _read_labels_of_file(file: Path, name: str) -> NDArray[Any]:
-    column = read_column(file, name)
-    subject = f"{file}: the label column '{name}'"
-    if column.null_count:
-        raise DataError(f"{subject} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    if has_text_type(column.type):
-        return np.asarray(column.to_numpy().astype(str))
-    values = np.asarray(column.to_numpy())
-    if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
-        raise DataError(f"{subject} holds {column.type}; expected a whole number or a string for each image")
-    return values.astype(np.int64)
 
 
 def read_parquet_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:

@@ -22,6 +22,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_local_table_file,
     find_system_package_folder,
 )
+from roarbench.datasets.parquet_labels import NumberedLabels, read_file_labels, unify_labels
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
 
@@ -172,7 +173,7 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
     by_split = _find_or_download_parquet_files(record, folder, source)
     try:
         files = {split: _take_files_until_enough_per_class(record, by_split[split], source) for split in Split}
-        labels = _read_labels(record, files, source)
+        labels = _read_labels(record, files, source).labels
         return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
@@ -245,7 +246,7 @@ def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Pa
                 raise DataError(f"{source} has the columns {', '.join(columns)}; expected {expected}")
         needed.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, parquet_files.read_parquet_labels([file], record.label_column)])
+            labels = np.concatenate([labels, read_file_labels(file, record.label_column).values])
             # a later check reports labels that are not integers
             is_integer = np.issubdtype(labels.dtype, np.integer)
             if is_integer and np.bincount(labels[labels >= 0], minlength=record.classes).min() >= record.of_each:
@@ -253,19 +254,15 @@ def _take_files_until_enough_per_class(record: DatasetRecord, files: Iterable[Pa
     return needed
 
 
-def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> dict[Split, Labels]:
-    """Read the labels of both splits; class names are numbered in alphabetical order."""
-    values = {split: parquet_files.read_parquet_labels(files[split], record.label_column) for split in Split}
-    if len({column.dtype.kind for column in values.values()}) > 1:
-        seen = f"{source} has strings as labels in one split and numbers in the other"
-        raise DataError(f"{seen}; use one type in both splits")
-    if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
-        return values
-    if record.numbered:
-        remedy = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
-        raise DataError(f"{source} has labels that are not whole numbers, but classes is {record.classes}; {remedy}")
-    names = np.unique(np.concatenate(list(values.values())))
-    return {split: np.searchsorted(names, column) for split, column in values.items()}
+def read_parquet_class_names(record: DatasetRecord) -> tuple[str, ...]:
+    """Return the name of each class of a user's parquet files; empty if their labels are numbers without names."""
+    by_split = _find_or_download_parquet_files(record, Path(record.folder), record.folder)
+    return _read_labels(record, {split: list(by_split[split]) for split in Split}, record.folder).names
+
+
+def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], source: str) -> NumberedLabels:
+    by_split = {split: [read_file_labels(file, record.label_column) for file in files[split]] for split in Split}
+    return unify_labels(by_split, source, record.label_column, record.classes if record.numbered else 0)
 
 
 def make_read_error(error: Exception, source: str, record: DatasetRecord) -> DataError:

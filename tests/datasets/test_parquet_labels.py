@@ -1,0 +1,164 @@
+"""Labels of parquet files: class names beside numbers, and files that disagree about names or types."""
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
+from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.parquet_labels import read_class_names, read_file_labels, unify_labels
+from roarbench.datasets.undecoded_splits import list_images_and_labels, read_parquet_class_names
+from tests.helpers.image_files import png
+
+IMAGE = png(np.zeros((8, 8, 3), np.uint8))
+
+
+def write_labels(path, labels, names=None):
+    """Write images with labels and, in the metadata, the class names that `datasets` 5.2 writes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"image": [{"bytes": IMAGE, "path": None}] * len(labels), "label": labels})
+    if names:
+        features = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    pq.write_table(table, path)
+
+
+def read_labels(folder):
+    """Labels of both splits, and the names of their classes, as the product reads them."""
+    said = []
+    record = infer_dataset(folder, said.append)
+    labels = {split.value: labels.tolist() for split, (_, labels) in list_images_and_labels(record, None).items()}
+    return labels["train"], labels["test"], read_parquet_class_names(record), "\n".join(said)
+
+
+A, B = ["cat", "dog"], ["dog", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "expected"),
+    [
+        (([0, 1, 0, 1], A), ([0, 1], A), ([0, 1, 0, 1], [0, 1], ("cat", "dog"))),
+        (([0, 1, 0, 1], A), ([1, 0], B), ([0, 1, 0, 1], [0, 1], ("cat", "dog"))),
+        (([0, 1, 0, 1], B), ([1, 0], A), ([0, 1, 0, 1], [0, 1], ("dog", "cat"))),
+        (([0, 1, 2, 0, 1, 2], ["bird", "cat", "dog"]), ([0, 1], A), ([0, 1, 2] * 2, [1, 2], ("bird", "cat", "dog"))),
+        # the test split knows a class without images, which shifts the others
+        (([0, 1, 0, 1], A), ([1, 2], ["bird", "cat", "dog"]), ([0, 1, 0, 1], [0, 1], ("cat", "dog"))),
+        # names in one split, numbers with names in the other
+        (([1, 0, 1, 0], B), (["cat", "dog"], None), ([1, 0, 1, 0], [1, 0], ("dog", "cat"))),
+        ((["dog", "cat"] * 2, None), ([0, 1], A), ([1, 0] * 2, [0, 1], ("cat", "dog"))),
+        (([3, 1, 3, 1], None), ([1, 3], None), ([3, 1, 3, 1], [1, 3], ())),
+    ],
+)
+def test_numbers_of_differing_names_are_matched_by_name(tmp_path, train, test, expected):
+    parts = {}
+    for split, (labels, names) in zip(Split, (train, test), strict=True):
+        write_labels(tmp_path / f"{split}.parquet", labels, names)
+        parts[split] = [read_file_labels(tmp_path / f"{split}.parquet", "label")]
+    labels, names = unify_labels(parts, "set", "label")
+    assert (labels[Split.TRAIN].tolist(), labels[Split.TEST].tolist(), names) == expected
+
+
+def test_shards_and_splits_with_names_of_their_own_are_read_alike(tmp_path):
+    """The photographs are cats and dogs by turns, whatever the numbers of a file are."""
+    write_labels(tmp_path / "set" / "train-00000-of-00002.parquet", [0, 1] * 2, A)
+    write_labels(tmp_path / "set" / "train-00001-of-00002.parquet", pa.array([1, 0] * 2, pa.uint8()), B)
+    write_labels(tmp_path / "set" / "test.parquet", pa.array(["cat", "dog"]).dictionary_encode())
+    assert read_labels(tmp_path / "set") == ([0, 1] * 4, [0, 1], ("cat", "dog"), read_labels(tmp_path / "set")[3])
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        (
+            ([0, 1], None),
+            r"column 'label' of train.parquet names the classes of its numbers \(cat, dog\), test.parquet",
+        ),
+        (([0, 1, 2], ["cat", "dog", "bird"]), "the class 'bird' of the test images has no training image .*'cat', 'd"),
+        ((["Cat", "dog"], None), r"the class 'Cat' of the test images has no training image .*; spell a class alike"),
+        (([0, 2], A), r"has the label 2, but its ClassLabel names 2 classes \(cat, dog\); write the file again"),
+        ((["0", "1"], None), "the class '0' of the test images has no training image"),
+        (([0, -1], A), "the split 'test' of .* has the label -1, which usually means withheld labels"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused_by_name(tmp_path, test, said):
+    write_labels(tmp_path / "train.parquet", [0, 1] * 4, A)
+    write_labels(tmp_path / "test.parquet", *test)
+    with pytest.raises(DataError, match=said):
+        read_labels(tmp_path)
+
+
+def test_withheld_labels_of_a_renumbered_file_stay_withheld(tmp_path):
+    write_labels(tmp_path / "a.parquet", [0, 1], A)
+    write_labels(tmp_path / "b.parquet", [-1, 1], B)
+    parts = {
+        split: [read_file_labels(tmp_path / f"{split_name}.parquet", "label")]
+        for split, split_name in zip(Split, "ab", strict=True)
+    }
+    assert unify_labels(parts, "set", "label").labels[Split.TEST].tolist() == [-1, 0]
+
+
+def test_network_outputs_are_never_renumbered(tmp_path):
+    for split, names in zip(Split, (A, B), strict=True):
+        write_labels(tmp_path / f"{split}.parquet", [0, 1], names)
+    parts = {split: [read_file_labels(tmp_path / f"{split}.parquet", "label")] for split in Split}
+    with pytest.raises(DataError, match=r"other names in train.parquet \(cat, dog\) than in test.parquet \(dog, cat\)"):
+        unify_labels(parts, "set", "label", outputs=2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (pa.array([Decimal(1), Decimal(0)], pa.decimal128(18, 0)), [1, 0]),  # PostgreSQL's numeric
+        (pa.array([Decimal("1.00"), Decimal("0.00")], pa.decimal128(4, 2)), [1, 0]),
+        (pa.array([1, 0], pa.uint64()), [1, 0]),
+        (pa.array([1.0, 0.0], pa.float16()), [1, 0]),
+        (pa.array([True, False]), [1, 0]),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_read_file_labels_takes_whole_numbers_of_every_type(tmp_path, labels, expected):
+    write_labels(tmp_path / "a.parquet", labels)
+    assert read_file_labels(tmp_path / "a.parquet", "label").values.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            pa.array([2**63 + 5, 1], pa.uint64()),
+            r"numbers above 2\^53; expected class numbers",
+        ),  # would wrap to -2^63 + 5
+        (pa.array([1e300, 1.0]), r"numbers above 2\^53"),
+        (pa.array([0.5, 1.0]), "holds double; expected a whole number or a string"),
+        (pa.array([Decimal("0.5")], pa.decimal128(4, 2)), "expected a whole number or a string"),
+        (pa.array([float("nan"), 1.0]), "holds double; expected a whole number"),
+        (pa.array([0, 1], pa.date32()), "holds date32.day.; expected a whole number"),
+        (pa.array([[0], [1]]), "expected a whole number or a string"),
+    ],
+)
+def test_read_file_labels_refuses_labels_that_are_no_classes(tmp_path, labels, said):
+    write_labels(tmp_path / "a.parquet", labels)
+    with pytest.raises(DataError, match=said):
+        read_file_labels(tmp_path / "a.parquet", "label")
+
+
+def test_alike_class_names_of_shards_are_named(tmp_path):
+    write_labels(tmp_path / "set" / "train-00000-of-00002.parquet", ["cat", "dog"] * 4)
+    write_labels(tmp_path / "set" / "train-00001-of-00002.parquet", ["Cat", "dog "] * 4)
+    said = read_labels(tmp_path / "set")[3]
+    assert "warning: 'Cat', 'cat' are separate classes; if they are one class, spell them alike" in said
+    assert "warning: 'dog', 'dog ' are separate classes" in said
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"info": {"features": {"label": {"_type": "Value"}}}}', '{"info": null}']
+)
+def test_other_metadata_has_no_class_names(tmp_path, text):
+    table = pa.table({"label": [0, 1]}).replace_schema_metadata({"huggingface": text})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_class_names(tmp_path / "a.parquet", "label") == ()
