@@ -66,9 +66,16 @@ class DatasetRecord:
     interpolation: str = ""
     mean: tuple[float, ...] = ()  # mean, std: a given network's normalisation in [0, 255]; empty for that of the images
     std: tuple[float, ...] = ()
+    # level of the folders that name classes, below the splits' folders; WHOLE_PATH: the path of an image's folder
+    class_depth: int = 1
+    # files of labels, relative to `folder`; with `*` for any name. `path_column`, `label_column` and `split_column` are
+    # empty if the usual columns are meant
+    label_files: tuple[str, ...] = ()
+    path_column: str = ""
+    split_column: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("columns", "mean", "std"):  # a record from JSON has lists instead of tuples
+        for name in ("columns", "mean", "std", "label_files"):  # a record from JSON has lists instead of tuples
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
@@ -114,6 +121,7 @@ class DatasetRecord:
 
 # values of `own`: a folder per class, parquet files in the hub's layout, or a table with a label column
 FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
+WHOLE_PATH = 0  # value of `class_depth`
 OWN_IMAGES = "somebody's own images"
 make_record_without_hub = partial(  # record of a data set outside the hub
     DatasetRecord, hub="", revision="", config="", image_column="", label_column="", train_split="", test_split=""

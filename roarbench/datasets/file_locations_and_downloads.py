@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from roarbench.common.errors import DataError
+from roarbench.common.files import compute_sha256
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.image_folders import has_idx_files, has_image_suffix, list_all_files_below
+from roarbench.datasets.label_files import list_label_files
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
@@ -74,14 +76,24 @@ def find_system_package_folder(record: DatasetRecord) -> Path | None:
 
 
 def _list_files_with_size_and_time(path: Path, record: DatasetRecord) -> list[list[object]]:
-    """Return path, size and modification time of each file; in class folders, only of image files."""
+    """Return path, size and modification time of each file; in class folders, only of image files.
+
+    Label files and lists of images have a checksum in place of the time, as their content decides labels and splits.
+    """
     folder = path.parent if record.tabular else path
     try:
         candidates = [path] if record.tabular else list_all_files_below(path)
         files = sorted(
             file for file in candidates if file.is_file() and (record.own != FOLDERS or has_image_suffix(file))
         )
-        return [[str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+        listed: list[list[object]] = [
+            [str(file.relative_to(folder)), file.stat().st_size, file.stat().st_mtime_ns] for file in files
+        ]
+        if record.own == FOLDERS:
+            lists = [path / name for name in dict.fromkeys(record.split_names.values()) if (path / name).is_file()]
+            texts = dict.fromkeys([*list_label_files(path, record.label_files), *lists])
+            listed += [[str(file.relative_to(folder)), file.stat().st_size, compute_sha256(file)] for file in texts]
+        return listed
     except OSError as error:  # for example a file that was just deleted
         seen = f"cannot read {error.filename}: {error.strerror}"
         raise DataError(f"{seen}; run again when no program changes it") from error

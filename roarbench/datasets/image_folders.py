@@ -63,18 +63,26 @@ def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[Fi
     files: list[str] = []
     counts = []
     for name in classes:
-        images = sorted(_list_image_names(folder, name))
+        images = sorted(list_image_paths(folder, name))
         if not images:
             raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(IMAGE_SUFFIXES)}")
         files += images
         counts.append(len(images))
+    return group_files(folder, files), np.repeat(np.arange(len(classes)), counts)
+
+
+def group_files(folder: Path, files: Sequence[str]) -> tuple[FileGroup, ...]:
+    """Divide files of a folder into groups, each of which one job decodes."""
     starts = range(0, len(files), _FILES_PER_GROUP)
-    groups = tuple(FileGroup(folder, tuple(files[start : start + _FILES_PER_GROUP])) for start in starts)
-    return groups, np.repeat(np.arange(len(classes)), counts)
+    return tuple(FileGroup(folder, tuple(files[start : start + _FILES_PER_GROUP])) for start in starts)
 
 
-def _list_image_names(folder: Path, class_name: str) -> Iterator[str]:
-    for path in list_all_files_below(folder / class_name):
+def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
+    """Yield the image files in the folder `inside` of a folder, as paths relative to `folder`, without hidden files.
+
+    Raises DataError if a folder cannot be read, or a link leads to a missing file.
+    """
+    for path in list_all_files_below(folder / inside):
         if has_image_suffix(path) and not is_hidden_path(path.relative_to(folder)):
             if not path.exists():
                 raise DataError(f"{path} is a link to a missing file; repair or remove the link")

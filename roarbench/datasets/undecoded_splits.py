@@ -22,6 +22,7 @@ from roarbench.datasets.file_locations_and_downloads import (
     find_local_table_file,
     find_system_package_folder,
 )
+from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_labels import NumberedLabels, read_file_labels, unify_labels
 from roarbench.datasets.select_images import Labels, mark_balanced_subset, select_rows_of_split
 from roarbench.datasets.tabular import quantize_features, read_features_and_labels
@@ -124,7 +125,7 @@ def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> Da
         seen = f"{len(train)} of {classes} classes have a training image, {len(test)} have a test image"
         remedy = "expected two or more classes with two or more images each"
         if len(train) > 1 and len(test) and record.own == FOLDERS:
-            names = image_folders.list_class_names(Path(record.folder) / record.split_names[Split.TRAIN])
+            names = list_images_and_class_names(record, Path(record.folder)).classes
             remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         elif len(train) > 1 and len(test):
             remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
@@ -168,7 +169,7 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
     """Return the stored images and labels, int64 (n,), of each split; `data` replaces the record's location."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
-        return _list_folder_images({split: folder / name for split, name in record.split_names.items()}, record)
+        return _list_folder_images(record, folder)
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_split = _find_or_download_parquet_files(record, folder, source)
     try:
@@ -179,37 +180,19 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
         raise make_read_error(error, source, record) from error
 
 
-def _list_folder_images(folders: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, Labels]]:
-    if record.numbered:
-        return {split: _list_numbered_folder_images(parent, record.classes) for split, parent in folders.items()}
-    classes = image_folders.list_class_names(folders[Split.TRAIN])
-    if pairs := image_folders.find_split_pairs(classes):
-        train, test = pairs[0]
-        seen = f"{folders[Split.TRAIN]} has '{train}' and '{test}', which are splits and not classes"
-        raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if unexpected := set(image_folders.list_class_names(folders[Split.TEST])) - set(classes):
-        raise DataError(f"{folders[Split.TEST]} has the class '{min(unexpected)}', which {folders[Split.TRAIN]} lacks")
-    if missing := [name for name in classes if not (folders[Split.TEST] / name).is_dir()]:
-        raise DataError(f"{folders[Split.TEST]} lacks the class '{missing[0]}'")
-    return {split: image_folders.list_labelled_images(parent, classes) for split, parent in folders.items()}
+def _list_folder_images(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Groups, Labels]]:
+    images = list_images_and_class_names(record, folder)
+    return {
+        split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in images.splits.items()
+    }
 
 
 def describe_class_order(record: DatasetRecord) -> str:
     """Return how the classes are ordered that a network's outputs stand for: by folder names, or by labels."""
-    folder = Path(record.folder) / record.split_names[Split.TRAIN]
-    if record.own != FOLDERS or record.numbered or not folder.is_dir():
+    if record.own != FOLDERS or record.numbered or not Path(record.folder).is_dir():
         return "the labels"
-    names = image_folders.list_class_names(folder)
-    return f"the sorted folder names ({list_some(names)})"
-
-
-def _list_numbered_folder_images(parent: Path, classes: int) -> tuple[Groups, Labels]:
-    names = image_folders.list_class_names(parent)
-    if unexpected := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
-        seen = f"{parent} has the folder '{unexpected[0]}', but classes is {classes}"
-        raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = image_folders.list_labelled_images(parent, names)
-    return groups, np.array(names, np.int64)[labels]
+    names = list_images_and_class_names(record, Path(record.folder)).classes
+    return f"the sorted {'class' if record.label_files else 'folder'} names ({list_some(names)})"
 
 
 def _find_or_download_parquet_files(

@@ -17,6 +17,7 @@ from roarbench.datasets.catalogue import (
     OWN_IMAGES,
     PARQUET,
     TABLE,
+    WHOLE_PATH,
     DatasetRecord,
     find_dataset,
     make_user_dataset_record,
@@ -27,6 +28,7 @@ from roarbench.plan.suite_sections import HASH_DIGITS
 from roarbench.plan.toml_table import TomlTable
 
 _MAX_COUNT = 10**9  # maximum number of classes or images
+_MAX_DEPTH = 9  # maximum level of the folders that name classes
 # maximum side of the decoded square, and maximum length of the shorter side of a resized photograph, in pixels
 _MAX_SIZE, _MAX_RESIZE = 512, 4096
 
@@ -95,8 +97,29 @@ def _read_class_count_and_numbering(section: TomlTable, record: DatasetRecord) -
 
 def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _read_folder(section, "images", base)
-    with_classes = _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
-    return replace(with_classes, own=FOLDERS, folder=folder)
+    record = _read_label_files(section, replace(record, own=FOLDERS, folder=folder))
+    return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
+
+
+def _read_label_files(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+    """Read which folder or which label files name the classes of images in folders."""
+    if "class_depth" in section and not section.has_value("class_depth", "last"):
+        record = replace(record, class_depth=section.read_integer("class_depth", 1, _MAX_DEPTH))
+    elif "class_depth" in section:
+        record = replace(record, class_depth=WHOLE_PATH)
+    columns = ("path_column", "label_column", "split_column")
+    if "labels" not in section:
+        for key in columns:
+            if key in section:
+                raise section.make_error(f'has {key}, but no labels; write labels = "FILE" too')
+        return record
+    files = section.read_text_or_texts("labels")
+    for file in files:
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            seen = f"labels is '{file}', expected a path relative to the folder of images and inside it"
+            raise section.make_error(f"{seen}; write in images the folder that holds images and label files")
+    path, label, split = (section.read_text(key, "") for key in columns)
+    return replace(record, label_files=files, path_column=path, label_column=label, split_column=split)
 
 
 def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:

@@ -69,6 +69,15 @@ class TomlTable:
         fits = _make_list_check(lambda value: isinstance(value, str))
         return tuple(dict.fromkeys(self._read_value(key, default, expected, fits)))
 
+    def read_text_or_texts(self, key: str) -> tuple[str, ...]:
+        """Return a string, or a list of strings without duplicates, as a tuple."""
+        return (self.read_text(key),) if isinstance(self._values.get(key), str) else self.read_texts(key)
+
+    def has_value(self, key: str, value: str) -> bool:
+        """Return whether a key has this value; if so, the key counts as read."""
+        self._read_keys |= {key} if self._values.get(key) == value else set()
+        return bool(self._values.get(key) == value)
+
     def read_and_sort_numbers(self, key: str, low: float, high: float) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, sorted and without duplicates."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{(low + high) / 2:.1g}]"

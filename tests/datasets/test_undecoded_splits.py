@@ -21,6 +21,7 @@ from roarbench.datasets import file_locations_and_downloads as locations
 from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     describe_class_order,
@@ -147,7 +148,7 @@ def test_classes_follow_folder_names_in_order_of_code_points(tmp_path):
     assert image_folders.list_class_names(tmp_path) == ["10", "2", "B", "b", "ä"]
 
 
-def test_split_folders_require_same_classes(tmp_path):
+def test_split_folders_require_known_classes(tmp_path):
     write_pictures(tmp_path / "train", 5)
     test = write_pictures(tmp_path / "test", 3, seed=1)
     found = make_own_record(tmp_path, **APART)
@@ -155,16 +156,27 @@ def test_split_folders_require_same_classes(tmp_path):
     assert np.bincount(decode_dataset(found, tmp_path / "store").test.labels).tolist() == [3] * 3
     for old, new, said in (
         (test / "red", test / "pink", "test has the class 'pink', which .*train lacks"),
-        (test / "red", tmp_path / "red", "test lacks the class 'red'"),
         (test, tmp_path / "val", "cannot read .*test: No such file or directory"),
     ):
         old.rename(new)
         with pytest.raises(DataError, match=said):
             make_own_record(tmp_path, **APART)
         new.rename(old)
-    shutil.rmtree(test / "red")
-    (test / "red").mkdir()
-    with pytest.raises(DataError, match=r"test/red has no image; expected files"):
+
+
+def test_test_split_may_lack_class_but_training_split_may_not(tmp_path):
+    write_pictures(tmp_path / "train", 5)
+    shutil.rmtree(write_pictures(tmp_path / "test", 3, seed=1) / "green")
+    found = make_own_record(tmp_path, **APART)
+    assert (found.classes, found.train_images, found.test_images) == (3, 15, 6)
+    assert decode_dataset(found, tmp_path / "store").test.labels.tolist() == [0, 0, 0, 2, 2, 2]
+    notes = list_images_and_class_names(found, tmp_path).notes
+    assert notes == ["without a test image: the classes green"]
+    (tmp_path / "test" / "green").mkdir()  # an empty folder is no image either
+    assert make_own_record(tmp_path, **APART) == found
+    for image in (tmp_path / "train" / "red").iterdir():
+        image.unlink()
+    with pytest.raises(DataError, match=r"train/red has no image; expected files"):
         make_own_record(tmp_path, **APART)
 
 

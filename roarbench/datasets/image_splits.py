@@ -1,0 +1,159 @@
+"""List the images of each split of a data set in folders, with their classes from folders or label files."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
+from roarbench.common.text import format_count, list_some
+from roarbench.datasets import image_folders
+from roarbench.datasets.catalogue import WHOLE_PATH, DatasetRecord
+from roarbench.datasets.label_files import ImageIndex, ImageLabels, LabelColumns, find_names_in_list, read_image_labels
+
+
+class LabelledImages(NamedTuple):
+    """The images of both splits of a data set in folders."""
+
+    classes: list[str]  # names of the classes in the order of their numbers
+    # paths of the images relative to the folder, sorted by class number, then by path; and class numbers, int64 (n,)
+    splits: Mapping[Split, tuple[list[str], NDArray[np.int64]]]
+    notes: list[str]  # lines about images and labels that are left out, and about classes without test images
+
+
+class _SplitContent(NamedTuple):
+    class_of: dict[str, str]  # from the path of an image to the name of its class
+    unlabelled: int  # images without a label
+    from_files: bool  # whether the classes come from label files
+    missing: Sequence[str] = ()  # names in a list of the split's images that are not on the disk
+
+
+def list_images_and_class_names(record: DatasetRecord, folder: Path) -> LabelledImages:
+    """List the images of both splits below a folder, with their classes.
+
+    The class of an image is the name of its folder at level `class_depth` below the split's folder, or its label if
+    the record's label files list images of its split. Raises DataError if an image has no clear class or split, a
+    class has no training image, or files cannot be read.
+    """
+    names = dict.fromkeys(record.split_names.values())
+    lists_images = [name for name in names if not record.split_column and (folder / name).is_file()]
+    every_path = list(image_folders.list_image_paths(folder)) if record.label_files or lists_images else []
+    columns = LabelColumns(record.path_column, record.label_column, record.split_column)
+    known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
+    contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
+    notes = [_describe_gaps(name, content, known) for name, content in contents.items()]
+    train, test = (contents[record.split_names[split]] for split in Split)
+    if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
+        seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
+        raise DataError(f"{folder}: {seen}; an image may belong to one split")
+    classes = _order_classes(record, folder, train, test)
+    tested = set(test.class_of.values())
+    if not record.numbered and (lacking := [name for name in classes if name not in tested]):
+        notes.append(f"without a test image: the classes {list_some(lacking)}")
+    numbers = {name: int(name) if record.numbered else number for number, name in enumerate(classes)}
+    splits = {split: _sort_by_class(contents[name].class_of, numbers) for split, name in record.split_names.items()}
+    return LabelledImages(classes, splits, list(filter(None, notes)))
+
+
+def _read_split(
+    record: DatasetRecord, folder: Path, name: str, every_path: Sequence[str], known: ImageLabels | None
+) -> _SplitContent:
+    missing: Sequence[str] = ()
+    prefix = ""
+    if record.split_column and known:
+        paths = [path for path in every_path if known.splits.get(path) == name]
+        if not paths:
+            values = list_some([f"'{value}'" for value in sorted(set(known.splits.values()))], 8)
+            raise DataError(f"no image has the value '{name}' in column '{record.split_column}'; it has {values}")
+    elif (folder / name).is_file():
+        # a list of the images with labels may name `cat_1`, although masks of this name lie in other folders
+        labelled = [path for path in every_path if path in known.labels] if known else []
+        paths, missing = find_names_in_list(
+            folder / name, folder, record.path_column, ImageIndex(labelled or every_path)
+        )
+    else:
+        prefix = "" if name == "." else f"{name.rstrip('/')}/"
+        paths = list(image_folders.list_image_paths(folder, name))
+    if known and any(path in known.labels for path in paths):
+        class_of = {path: known.labels[path] for path in paths if path in known.labels}
+        several = sum(path in known.several for path in paths)
+        return _SplitContent(class_of, len(paths) - len(class_of) - several, True, missing)
+    below_split = {path: path[len(prefix) :] for path in paths}
+    class_of = {path: found for path in paths if (found := _find_class_folder(below_split[path], record.class_depth))}
+    if not class_of:
+        raise _make_no_class_error(record, folder / name, list(below_split.values()))
+    if record.class_depth == 1 and (folder / name).is_dir() and name == record.train_split:
+        _refuse_empty_class_folder(folder / name, set(class_of.values()))
+    return _SplitContent(class_of, len(paths) - len(class_of), False, missing)
+
+
+def _find_class_folder(path: str, depth: int) -> str:
+    """Return the name of the class folder of an image; an empty string if the image lies above the class folders."""
+    folders = path.split("/")[:-1]
+    if depth == WHOLE_PATH:
+        return "/".join(folders)
+    return folders[depth - 1] if len(folders) >= depth else ""
+
+
+def _make_no_class_error(record: DatasetRecord, parent: Path, paths: Sequence[str]) -> DataError:
+    seen = f"{parent} has {format_count(len(paths), 'image')}"
+    if record.class_depth == 1 and not record.label_files:
+        remedy = f"put the images of each class into a separate folder, such as {parent / 'CLASS'}"
+        return DataError(f'{seen} and no class folders; {remedy}, or write labels = "FILE"')
+    if not paths:
+        return DataError(f"{seen}; expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}")
+    deepest = max(path.count("/") for path in paths)
+    depth = record.class_depth or 1
+    source = f"none with a label in {list_some(record.label_files)}, and " if record.label_files else ""
+    seen += f", {source}none {format_count(depth, 'folder')} or more below it, as class_depth says"
+    return DataError(f"{seen}; the deepest image lies {format_count(deepest, 'folder')} below it")
+
+
+def _refuse_empty_class_folder(parent: Path, names: set[str]) -> None:
+    for name in image_folders.list_class_names(parent):
+        if name not in names:
+            expected = f"expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}"
+            raise DataError(f"{parent / name} has no image; {expected}")
+
+
+def _describe_gaps(name: str, content: _SplitContent, known: ImageLabels | None) -> str:
+    if content.from_files and known and (line := known.describe_gaps(content.unlabelled)):
+        return line if name == "." else f"'{name}': {line}"
+    parts = []
+    if content.unlabelled:
+        parts.append(f"{format_count(content.unlabelled, 'image')} above the class folders")
+    if content.missing:
+        parts.append(f"{format_count(len(content.missing), 'name')} without an image (such as '{content.missing[0]}')")
+    return f"'{name}': left out: {', '.join(parts)}" if parts else ""
+
+
+def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, test: _SplitContent) -> list[str]:
+    """Return the classes in the order of their numbers; raise DataError if test images have a class of their own."""
+    names, test_names = set(train.class_of.values()), set(test.class_of.values())
+    where, test_where = (folder / record.split_names[split] for split in Split)
+    if record.numbered:
+        noun = "label" if train.from_files else "folder"
+        for parent, found in ((where, names), (test_where, test_names)):
+            if unexpected := sorted(name for name in found if not (name.isdecimal() and int(name) < record.classes)):
+                seen = f"{parent} has the {noun} '{unexpected[0]}', but classes is {record.classes}"
+                expected = f"the number of the network's output, 0 to {record.classes - 1}"
+                raise DataError(f"{seen}; name each {noun} by {expected}")
+        return sorted(names | test_names, key=int)
+    if record.class_depth == 1 and not train.from_files and (pairs := image_folders.find_split_pairs(names)):
+        first, second = pairs[0]
+        seen = f"{where} has '{first}' and '{second}', which are splits and not classes"
+        raise DataError(f'{seen}; write train = "{first}" and test = "{second}" in place of test_share')
+    if unexpected := sorted(test_names - names):
+        raise DataError(f"{test_where} has the class '{unexpected[0]}', which {where} lacks")
+    # numbers in label files are compared as numbers, so that the label 10 is output 10 of a given network
+    if record.label_files and all(name.isdecimal() and name == str(int(name)) for name in names):
+        return sorted(names, key=int)
+    return sorted(names)
+
+
+def _sort_by_class(class_of: Mapping[str, str], numbers: Mapping[str, int]) -> tuple[list[str], NDArray[np.int64]]:
+    paths = sorted(class_of, key=lambda path: (numbers[class_of[path]], path.split("/")))
+    return paths, np.array([numbers[class_of[path]] for path in paths], np.int64)

@@ -1,0 +1,298 @@
+"""Find the label, and optionally the split, of each image in label files (docs/own-data.md).
+
+A label file names images by their path or the end of their path, with or without suffix. Its label and split are the
+values of a column. A file that names no image, as `image_class_labels.txt` of CUB-200, is joined to the other files by
+its first column.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import format_count, list_some
+from roarbench.datasets.image_folders import has_image_suffix
+from roarbench.datasets.label_tables import (
+    LABEL_NAMES,
+    PATH_NAMES,
+    SPLIT_NAMES,
+    LabelTable,
+    describe_columns,
+    read_label_table,
+    simplify_column_name,
+)
+
+_INSPECTED = 50  # rows that decide which column names images
+_FIELD = re.compile(r"\{([^{}]+)\}")  # a column in a pattern such as `train/{id}.png`
+
+
+class LabelColumns(NamedTuple):
+    """The columns of label files that a suite names; an empty string if the suite leaves the choice to roarbench."""
+
+    path: str = ""  # a column, or a pattern with columns in braces
+    label: str = ""  # label, split: a column, or the name of a file whose second column is meant
+    split: str = ""
+
+
+class ImageLabels(NamedTuple):
+    """The content of label files."""
+
+    labels: Mapping[str, str]  # from the path of an image to its label
+    splits: Mapping[str, str]  # from the path of an image to its value in the column of splits
+    missing: tuple[str, ...]  # names of images in the label files that are not on the disk
+    several: Mapping[str, str]  # images with more than one label, which are left out
+    columns: LabelColumns  # the columns that were used
+
+    def describe_gaps(self, unlabelled: int) -> str:
+        """Return a line about images without a label and labels without an image; empty if there are none."""
+        parts = []
+        if unlabelled:
+            parts.append(f"{format_count(unlabelled, 'image')} without a label")
+        if self.missing:
+            parts.append(f"{format_count(len(self.missing), 'label')} without an image (such as '{self.missing[0]}')")
+        if self.several:
+            example = next(iter(self.several.values()))
+            parts.append(f"{format_count(len(self.several), 'image')} with several labels (such as '{example}')")
+        return f"left out: {', '.join(parts)}" if parts else ""
+
+
+class ImageIndex:
+    """Image files of a folder, to be found by the names in label files."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._by_stem: dict[str, list[str]] = defaultdict(list)
+        for path in paths:
+            self._by_stem[_remove_suffix(path.rpartition("/")[2])].append(path)
+
+    def find(self, name: str, folder: str = "") -> list[str]:
+        """Return the images that a name may mean: none, one, or several if the name is ambiguous.
+
+        `folder` is the folder of the label file, in which images are looked for first.
+        """
+        name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
+        stem = _remove_suffix(name)
+        candidates = self._by_stem.get(stem.rpartition("/")[2], [])
+        found = [path for path in candidates if _is_same_end(_remove_suffix(path), stem)]
+        if has_image_suffix(Path(name)):
+            found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
+        if len(found) > 1 and folder:
+            found = [path for path in found if path.startswith(f"{folder}/")] or found
+        if len(found) > 1:
+            beside = f"{folder}/{stem}" if folder else stem
+            found = [path for path in found if _remove_suffix(path) in (beside, stem)] or found
+        return found
+
+    def has(self, name: str) -> bool:
+        """Return whether a name means an image."""
+        return bool(name) and bool(self.find(name))
+
+    def find_one(self, name: str, source: Path, folder: str) -> str:
+        """Return the image that a name means, or an empty string; raise DataError if it may mean several images."""
+        found = self.find(name, folder)
+        if len(found) > 1:
+            seen = f"{source.name} names '{name}', which may be {list_some(sorted(found))}"
+            remedy = 'write the folder into path_column, such as path_column = "FOLDER/{COLUMN}"'
+            raise DataError(f"{seen}; {remedy} with the column's name or number in braces")
+        return found[0] if found else ""
+
+
+def _remove_suffix(path: str) -> str:
+    return path.rpartition(".")[0] if has_image_suffix(Path(path)) else path
+
+
+def _is_same_end(path: str, name: str) -> bool:
+    return f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")
+
+
+def list_label_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the label files that paths or patterns (`*`) below a folder name; raise DataError if a file is missing."""
+    files = []
+    for pattern in patterns:
+        matching = sorted(folder.glob(pattern)) if "*" in pattern else [folder / pattern]
+        if not matching or not matching[0].is_file():
+            seen = f"labels: no file {folder / pattern}"
+            raise DataError(f"{seen}; write the path of a CSV, TSV, TXT or JSONL file relative to the images' folder")
+        files += matching
+    return files
+
+
+def read_image_labels(folder: Path, patterns: Sequence[str], wanted: LabelColumns, paths: Iterable[str]) -> ImageLabels:
+    """Read the label files of the images at these paths below a folder.
+
+    Raises DataError if a file cannot be read, a column is missing or unclear, a name may mean two images, or an image
+    has two labels.
+    """
+    index = ImageIndex(paths)
+    known = [name for name in (*_FIELD.findall(wanted.path), *wanted) if name]
+    tables = [read_label_table(file, index.has, known) for file in list_label_files(folder, patterns)]
+    return _combine_tables(folder, tables, wanted, index)
+
+
+def find_names_in_list(file: Path, folder: Path, path_column: str, index: ImageIndex) -> tuple[list[str], list[str]]:
+    """Return the images that a list names, and the names without an image; raise DataError if it names no image."""
+    table = read_label_table(file, index.has, _FIELD.findall(path_column))
+    column = find_path_column(table, path_column, index)
+    if not column:
+        raise DataError(f"{describe_columns(table)}, but none names an image in {folder}; expected a list of images")
+    near = _get_folder_below(file.parent, folder)
+    paths: dict[str, None] = {}
+    missing = []
+    for row in table.rows:
+        name = _fill_in_columns(column, dict(zip(table.columns, row, strict=True)))
+        if path := index.find_one(name, file, near):
+            paths[path] = None
+        else:
+            missing.append(name)
+    return list(paths), missing
+
+
+def _get_folder_below(parent: Path, folder: Path) -> str:
+    below = parent.relative_to(folder).as_posix()
+    return "" if below == "." else below
+
+
+class _TableColumns(NamedTuple):
+    """The columns of one table that hold names, labels and splits; an empty string for none."""
+
+    path: str
+    label: str
+    split: str
+    one_hot: tuple[str, ...]  # columns of zeros and ones, of which the class is the one that holds 1
+
+
+def _combine_tables(folder: Path, tables: list[LabelTable], wanted: LabelColumns, index: ImageIndex) -> ImageLabels:
+    """Collect the label and split of each image from all tables; tables that name images come first."""
+    labels: dict[str, str] = {}
+    splits: dict[str, str] = {}
+    missing: dict[str, None] = {}
+    by_id: dict[str, str] = {}
+    columns = [_find_columns(table, wanted, index) for table in tables]
+    if not any(found.path for found in columns):
+        seen = f"{describe_columns(tables[0])}, but none names an image in {folder}"
+        raise DataError(f'{seen}; write path_column = "COLUMN"')
+    for table, found in sorted(zip(tables, columns, strict=True), key=lambda pair: not pair[1].path):
+        near = _get_folder_below(table.path.parent, folder)
+        for row in table.rows:
+            values = dict(zip(table.columns, row, strict=True))
+            if found.path:
+                name = _fill_in_columns(found.path, values)
+                path = index.find_one(name, table.path, near) if name else ""
+                by_id.setdefault(row[0], path)
+            else:
+                name = row[0]
+                path = by_id.get(name, "")
+            if not path:
+                missing[name] = None
+                continue
+            _set_once(labels, path, _read_label(values, found), table, "labels")
+            _set_once(splits, path, values.get(found.split, ""), table, "splits")
+    if wanted.split and not splits:
+        raise DataError(f"{describe_columns(tables[0])}, expected the split_column '{wanted.split}'")
+    if not labels and not splits:
+        seen = describe_columns(tables[0])
+        raise DataError(f'{seen}; none is clearly that of the labels; write label_column = "COLUMN"')
+    single, several = _separate_several_labels(labels)
+    used = LabelColumns(*(next(filter(None, values), "") for values in zip(*(c[:3] for c in columns), strict=True)))
+    return ImageLabels(single, splits, tuple(missing), several, used)
+
+
+def _find_columns(table: LabelTable, wanted: LabelColumns, index: ImageIndex) -> _TableColumns:
+    path = find_path_column(table, wanted.path, index)
+    split = _find_wanted_column(table, wanted.split)
+    label = _find_wanted_column(table, wanted.label)
+    if wanted.label or wanted.split == table.path.name:
+        return _TableColumns(path, label, split, ())
+    label = find_label_column(table, path, split)
+    one_hot = () if label or not path or not table.named else find_one_hot_columns(table)
+    return _TableColumns(path, label, split, one_hot)
+
+
+def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
+    """Return the column or the pattern of columns whose values name images; an empty string if there is none."""
+    if "{" in wanted and set(_FIELD.findall(wanted)) <= set(table.columns):
+        return wanted
+    if wanted in table.columns:
+        return wanted
+    inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
+    hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
+    usual = [name for name in table.columns if table.named and simplify_column_name(name) in PATH_NAMES and hits[name]]
+    best = max(hits, key=lambda name: hits[name], default="")
+    return usual[0] if usual else best if best and hits[best] else ""
+
+
+def _find_wanted_column(table: LabelTable, wanted: str) -> str:
+    """Return the column of this name, or the second column of the file of this name."""
+    if wanted in table.columns and table.named:
+        return wanted
+    if wanted == table.path.name:
+        return table.columns[min(1, len(table.columns) - 1)]
+    return wanted if wanted in table.columns else ""
+
+
+def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
+    """Return the column of labels: that with a usual name, or the only other column; an empty string if unclear."""
+    taken = {path, split, *_FIELD.findall(path)}
+    others = [name for name in table.columns if name not in taken]
+    if table.named:
+        if (usual := table.find_column(LABEL_NAMES)) and usual not in taken:
+            return usual
+        unlikely = ("", table.find_column(SPLIT_NAMES))
+        rest = [name for name in others if name not in unlikely and not name.startswith("Unnamed")]
+        return rest[0] if len(rest) == 1 else ""
+    if not path:  # joined by its first column
+        return table.columns[1] if len(table.columns) > 1 else ""
+    behind = [name for name in others if "{" in path or int(name) > int(path)]
+    if behind:
+        return behind[0]
+    # an id differs in every row, a label does not
+    return others[-1] if others and len({row[int(others[-1]) - 1] for row in table.rows}) < len(table.rows) else ""
+
+
+def find_one_hot_columns(table: LabelTable) -> tuple[str, ...]:
+    """Return the columns that hold only zeros and ones, if there are two or more."""
+    places = [
+        place
+        for place, name in enumerate(table.columns)
+        if name and {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", "", "-1"}
+    ]
+    return tuple(table.columns[place] for place in places) if len(places) > 1 else ()
+
+
+def _fill_in_columns(pattern: str, values: Mapping[str, str]) -> str:
+    if "{" not in pattern:
+        return values[pattern]
+    return _FIELD.sub(lambda field: values[field[1]], pattern)
+
+
+def _read_label(values: Mapping[str, str], columns: _TableColumns) -> str:
+    if not columns.label:
+        return "|".join(name for name in columns.one_hot if values[name] in ("1", "1.0"))
+    label = values[columns.label]
+    if simplify_column_name(columns.label) == "predictionstring":  # `n01440764 108 13 479 370 n01440764 …` of Kaggle
+        return "|".join(dict.fromkeys(word for word in label.split() if not word.replace(".", "").isdecimal()))
+    return label
+
+
+def _set_once(values: dict[str, str], path: str, value: str, table: LabelTable, noun: str) -> None:
+    if value and values.setdefault(path, value) != value:
+        seen = f"{table.path.name} gives {path} the {noun} '{values[path]}' and '{value}'"
+        raise DataError(f"{seen}; an image may have one; correct the file, or name another column")
+
+
+def _separate_several_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Separate images with one label from images with several, such as `scab rust` beside `scab` and `rust`."""
+    counts = Counter(labels.values())
+    several = {label for label in counts if "|" in label and all(map(str.strip, label.split("|")))}
+    for separator in ",; ":
+        composed = {label for label in counts if _is_composed(label, separator, counts)}
+        # one such label may be a class of its own: `hot dog` beside `hot` and `dog`
+        several |= composed if len(composed) > 1 else set()
+    single = {path: label for path, label in labels.items() if label not in several}
+    return single, {path: label for path, label in labels.items() if label in several}
+
+
+def _is_composed(label: str, separator: str, counts: Mapping[str, int]) -> bool:
+    parts = [part.strip() for part in label.split(separator)]
+    return len(parts) > 1 and all(part in counts for part in parts)

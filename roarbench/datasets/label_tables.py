@@ -1,0 +1,158 @@
+"""Read text files that name images and their labels: CSV, TSV, JSON Lines, and lines of words; every value is text.
+
+A table without a row of column names has the columns `1`, `2`, ….
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
+from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix
+
+CSV_SUFFIXES, JSON_SUFFIXES = (".csv", ".tsv"), (".jsonl", ".ndjson")
+LABEL_FILE_SUFFIXES = (*CSV_SUFFIXES, *JSON_SUFFIXES, ".txt")
+# usual names of columns, without capitals, spaces and underscores; the first name that a table has is used
+PATH_NAMES = (
+    *("filename", "file", "path", "filepath", "imagepath", "imgpath", "imagename", "imageid", "imageindex", "image"),
+    *("img", "imgname", "imgid", "id", "idcode", "name", "photo", "picture", "isicid", "ddsmimagepath"),
+)
+LABEL_NAMES = (
+    *("label", "labels", "class", "classes", "target", "category", "classid", "classname", "labelname", "categoryid"),
+    *("labelid", "diagnosis", "dx", "findinglabels", "predictionstring", "breed", "species", "variety", "tumor", "y"),
+)
+SPLIT_NAMES = ("split", "set", "subset", "partition", "fold", "istrain", "istraining", "istrainingimage", "dataset")
+_PATH_WITH_SUFFIX = re.compile(rf"(.*?(?:{'|'.join(map(re.escape, IMAGE_SUFFIXES))}))\s+(.*)", re.IGNORECASE)
+
+
+class LabelTable(NamedTuple):
+    """The rows of a label file."""
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]  # as many values as there are columns; a missing value is empty
+    named: bool  # whether the file has a row of column names
+
+    def find_column(self, usual: Iterable[str]) -> str:
+        """Return the first column that has one of these usual names; an empty string if there is none."""
+        by_name = {simplify_column_name(name): name for name in reversed(self.columns)}
+        return next((by_name[name] for name in usual if name in by_name), "") if self.named else ""
+
+
+def simplify_column_name(name: str) -> str:
+    """Return the name without capitals, spaces, hyphens and underscores, as the usual names are written."""
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+def read_label_table(path: Path, names_image: Callable[[str], bool], known_columns: Iterable[str] = ()) -> LabelTable:
+    """Read a label file; raise DataError if it is no such file, or a row has more values than there are columns.
+
+    `names_image` tells whether a text names an image, so that a first row of names is told from a first image.
+    """
+    if not path.is_file():
+        state = "a folder" if path.is_dir() else "missing"
+        raise DataError(f"the label file {path} is {state}; expected a CSV, TSV, TXT or JSONL file")
+    if path.suffix.lower() not in LABEL_FILE_SUFFIXES:
+        seen = f"the label file {path.name} ends in '{path.suffix}'"
+        raise DataError(f"{seen}, expected {', '.join(LABEL_FILE_SUFFIXES)}; write its labels into a CSV file")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}; expected a label file") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    if path.suffix.lower() in JSON_SUFFIXES:
+        return _parse_json_lines(text, path)
+    rows = _split_rows(text, path, names_image)
+    if not rows:
+        raise DataError(f"{path} is empty; expected a row for each image")
+    if _is_row_of_names(rows, names_image, {simplify_column_name(name) for name in known_columns}):
+        # commas in names, as in the unquoted "Size[Width,Height]" of a published file, leave no empty last column
+        header = rows[0][:-1] if not rows[0][-1] else rows[0]
+        return _make_table(path, header, rows[1:], named=True)
+    return _make_table(path, [str(number) for number in range(1, max(map(len, rows)) + 1)], rows, named=False)
+
+
+def _make_table(path: Path, columns: list[str], rows: list[list[str]], named: bool) -> LabelTable:
+    width = len(columns)
+    for number, row in enumerate(rows):
+        if len(row) > width and any(row[width:]):
+            seen = f"{path.name}: row {number + 1 + named} has {len(row)} values, but there are {width} columns"
+            raise DataError(f"{seen}; put values that contain the separator into quotation marks")
+    filled = [tuple((row + [""] * (width - len(row)))[:width]) for row in rows]
+    return LabelTable(path, tuple(columns), filled, named)
+
+
+def _parse_json_lines(text: str, path: Path) -> LabelTable:
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
+            records.append(record)
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    rows = [[_format_json_value(record.get(name)) for name in columns] for record in records]
+    return _make_table(path, columns, rows, named=True)
+
+
+def _format_json_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):  # several labels
+        return "|".join(map(_format_json_value, value))
+    return value.strip() if isinstance(value, str) else json.dumps(value)
+
+
+def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> list[list[str]]:
+    if path.suffix.lower() in CSV_SUFFIXES:
+        first = text.partition("\n")[0]
+        separator = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+        reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, skipinitialspace=True)
+        try:
+            rows = [[cell.strip() for cell in row] for row in reader]
+        except csv.Error as error:
+            raise DataError(f"{path.name} is not a CSV file ({error}); save it as CSV") from None
+        return [row for row in rows if any(row)]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if not lines or all(map(names_image, lines[:10])):  # a list of images, whose names may have spaces and commas
+        return [[line] for line in lines]
+    for separator in "\t;,":
+        if separator in lines[0]:
+            return [[cell.strip() for cell in line.split(separator)] for line in lines]
+    return _split_words(lines)
+
+
+def _split_words(lines: list[str]) -> list[list[str]]:
+    """Split lines at spaces; a path that ends in an image suffix and a last value may contain spaces."""
+    rows = []
+    for line in lines:
+        path = _PATH_WITH_SUFFIX.fullmatch(line)
+        rows.append([path[1], *path[2].split()] if path else line.split())
+    if len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
+        return [[row[0], " ".join(row[1:])] for row in rows]
+    return rows
+
+
+def _is_row_of_names(rows: list[list[str]], names_image: Callable[[str], bool], known: set[str]) -> bool:
+    first = rows[0]
+    if any(names_image(cell) or has_image_suffix(Path(cell)) for cell in first):
+        return False
+    if len(rows) == 1:
+        return False
+    usual = {*PATH_NAMES, *LABEL_NAMES, *SPLIT_NAMES, *known}
+    if any(simplify_column_name(cell) in usual for cell in first):
+        return True
+    return any(names_image(cell) for cell in rows[1]) and len(first) > 1
+
+
+def describe_columns(table: LabelTable) -> str:
+    """Return the columns of a table in a phrase for messages."""
+    return f"{table.path.name} has the columns {list_some([repr(name) for name in table.columns])}"
