@@ -73,9 +73,16 @@ class DatasetRecord:
     label_files: tuple[str, ...] = ()
     path_column: str = ""
     split_column: str = ""
+    left_out: tuple[str, ...] = ()  # names or patterns of folders and files that are no images of the data set
 
     def __post_init__(self) -> None:
-        for name in ("columns", "mean", "std", "label_files"):  # a record from JSON has lists instead of tuples
+        for name in (
+            "columns",
+            "mean",
+            "std",
+            "label_files",
+            "left_out",
+        ):  # a record from JSON has lists instead of tuples
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property

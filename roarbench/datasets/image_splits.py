@@ -1,6 +1,7 @@
 """List the images of each split of a data set in folders, with their classes from folders or label files."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,8 @@ class LabelledImages(NamedTuple):
 
 class _SplitContent(NamedTuple):
     class_of: dict[str, str]  # from the path of an image to the name of its class
-    unlabelled: int  # images without a label
     from_files: bool  # whether the classes come from label files
+    left_out: list[str]  # images without a class
     missing: Sequence[str] = ()  # names in a list of the split's images that are not on the disk
 
 
@@ -40,11 +41,11 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     """
     names = dict.fromkeys(record.split_names.values())
     lists_images = [name for name in names if not record.split_column and (folder / name).is_file()]
-    every_path = list(image_folders.list_image_paths(folder)) if record.label_files or lists_images else []
+    every_path = _list_paths(record, folder) if record.label_files or lists_images else []
     columns = LabelColumns(record.path_column, record.label_column, record.split_column)
     known = read_image_labels(folder, record.label_files, columns, every_path) if record.label_files else None
     contents = {name: _read_split(record, folder, name, every_path, known) for name in names}
-    notes = [_describe_gaps(name, content, known) for name, content in contents.items()]
+    notes = [_describe_gaps(list(contents.values()), known)]
     train, test = (contents[record.split_names[split]] for split in Split)
     if twice := set(train.class_of) & set(test.class_of) if train is not test else set():
         seen = f"'{record.train_split}' and '{record.test_split}' both hold {min(twice)}"
@@ -76,18 +77,27 @@ def _read_split(
         )
     else:
         prefix = "" if name == "." else f"{name.rstrip('/')}/"
-        paths = list(image_folders.list_image_paths(folder, name))
+        paths = _list_paths(record, folder, name)
     if known and any(path in known.labels for path in paths):
         class_of = {path: known.labels[path] for path in paths if path in known.labels}
-        several = sum(path in known.several for path in paths)
-        return _SplitContent(class_of, len(paths) - len(class_of) - several, True, missing)
+        return _SplitContent(class_of, True, [path for path in paths if path not in class_of], missing)
     below_split = {path: path[len(prefix) :] for path in paths}
     class_of = {path: found for path in paths if (found := _find_class_folder(below_split[path], record.class_depth))}
     if not class_of:
         raise _make_no_class_error(record, folder / name, list(below_split.values()))
     if record.class_depth == 1 and (folder / name).is_dir() and name == record.train_split:
         _refuse_empty_class_folder(folder / name, set(class_of.values()))
-    return _SplitContent(class_of, len(paths) - len(class_of), False, missing)
+    return _SplitContent(class_of, False, [path for path in paths if path not in class_of], missing)
+
+
+def _list_paths(record: DatasetRecord, folder: Path, inside: str = ".") -> list[str]:
+    paths = image_folders.list_image_paths(folder, inside)
+    return [path for path in paths if not is_left_out(path, record.left_out)]
+
+
+def is_left_out(path: str, patterns: Sequence[str]) -> bool:
+    """Return whether the name of a file or of one of its folders has one of these patterns."""
+    return any(fnmatchcase(part, pattern) for pattern in patterns for part in path.split("/"))
 
 
 def _find_class_folder(path: str, depth: int) -> str:
@@ -119,15 +129,21 @@ def _refuse_empty_class_folder(parent: Path, names: set[str]) -> None:
             raise DataError(f"{parent / name} has no image; {expected}")
 
 
-def _describe_gaps(name: str, content: _SplitContent, known: ImageLabels | None) -> str:
-    if content.from_files and known and (line := known.describe_gaps(content.unlabelled)):
-        return line if name == "." else f"'{name}': {line}"
-    parts = []
-    if content.unlabelled:
-        parts.append(f"{format_count(content.unlabelled, 'image')} above the class folders")
-    if content.missing:
-        parts.append(f"{format_count(len(content.missing), 'name')} without an image (such as '{content.missing[0]}')")
-    return f"'{name}': left out: {', '.join(parts)}" if parts else ""
+def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None) -> str:
+    """Return a line about images without a class and names without an image; empty if there are none."""
+    several = known.several if known else {}
+    above = {path for content in contents if not content.from_files for path in content.left_out}
+    without = {path for content in contents if content.from_files for path in content.left_out}
+    with_several = [several[path] for path in without if path in several]
+    missing = list(dict.fromkeys([*(known.missing if known else ()), *(n for c in contents for n in c.missing)]))
+    counted = (
+        (len(above), "image", " above the class folders", sorted(above)),
+        (len(without) - len(with_several), "image", " without a label", sorted(without - set(several))),
+        (len(missing), "name", " in the label files without an image", missing),
+        (len(with_several), "image", " with several labels", sorted(with_several)),
+    )
+    parts = [f"{format_count(n, noun)}{kind} (such as '{examples[0]}')" for n, noun, kind, examples in counted if n]
+    return f"left out: {', '.join(parts)}" if parts else ""
 
 
 def _order_classes(record: DatasetRecord, folder: Path, train: _SplitContent, test: _SplitContent) -> list[str]:

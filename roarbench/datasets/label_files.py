@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, list_some
+from roarbench.common.text import list_some
 from roarbench.datasets.image_folders import has_image_suffix
 from roarbench.datasets.label_tables import (
     LABEL_NAMES,
@@ -44,18 +44,6 @@ class ImageLabels(NamedTuple):
     missing: tuple[str, ...]  # names of images in the label files that are not on the disk
     several: Mapping[str, str]  # images with more than one label, which are left out
     columns: LabelColumns  # the columns that were used
-
-    def describe_gaps(self, unlabelled: int) -> str:
-        """Return a line about images without a label and labels without an image; empty if there are none."""
-        parts = []
-        if unlabelled:
-            parts.append(f"{format_count(unlabelled, 'image')} without a label")
-        if self.missing:
-            parts.append(f"{format_count(len(self.missing), 'label')} without an image (such as '{self.missing[0]}')")
-        if self.several:
-            example = next(iter(self.several.values()))
-            parts.append(f"{format_count(len(self.several), 'image')} with several labels (such as '{example}')")
-        return f"left out: {', '.join(parts)}" if parts else ""
 
 
 class ImageIndex:

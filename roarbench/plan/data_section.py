@@ -107,6 +107,8 @@ def _read_label_files(section: TomlTable, record: DatasetRecord) -> DatasetRecor
         record = replace(record, class_depth=section.read_integer("class_depth", 1, _MAX_DEPTH))
     elif "class_depth" in section:
         record = replace(record, class_depth=WHOLE_PATH)
+    if "leave_out" in section:
+        record = replace(record, left_out=section.read_texts("leave_out"))
     columns = ("path_column", "label_column", "split_column")
     if "labels" not in section:
         for key in columns:

@@ -323,7 +323,7 @@ WRONG = (
     (SIZE, 'preprocessing = "imagenet"', "preprocessing is 'imagenet', expected torchvision:NAME/WEIGHTS or timm:NAME"),
     (SIZE, 'preprocessing = "torchvision:resnet18"', "no weights of torchvision:resnet18 ''; known: DEFAULT, IMAGENET"),
     (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; run pip install timm"),
-    (IMAGES, 'images = "pictures/red"', "red has 8 images and no class folders; put the images of each class into a separate folder"),
+    (IMAGES, 'images = "pictures/red"', "red has 8 images and no class folders; put the images of each class"),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),

@@ -1,0 +1,34 @@
+"""Folders as real data sets have them: each image gets the class and split that the authors mean."""
+
+from pathlib import Path
+
+import pytest
+
+from roarbench.common.enums import Split
+from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.plan.data_section import read_data_section
+from roarbench.plan.toml_table import parse_toml
+from tests.helpers.layouts import LAYOUTS, Layout
+
+
+def read_written_record(layout: Layout, folder: Path):
+    """Write the data set to FOLDER/data, and read the lines of `[data]` that docs/own-data.md gives for it."""
+    layout.make(folder / "data")
+    text = layout.written.replace("FOLDER", "data") + "\nsize = 8\n"
+    return read_data_section(parse_toml(text, folder / "suite.toml"), folder, "data")
+
+
+def assert_images_have_classes_of_authors(record, layout: Layout, folder: Path) -> None:
+    listed = list_images_and_class_names(record, Path(record.folder))
+    below = Path(record.folder).relative_to(folder.resolve())
+    for split, part in ((Split.TRAIN, "train"), (Split.TEST, "test" if layout.test else "train")):
+        paths, labels = listed.splits[split]
+        classes = [listed.classes[label] for label in labels]
+        found = {(below / path).as_posix(): name for path, name in zip(paths, classes, strict=True)}
+        assert found == layout.expand(part)
+    assert bool(record.share) == (not layout.test)
+
+
+@pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.written], ids=lambda each: each.name)
+def test_written_lines_give_labels_of_authors(tmp_path, layout):
+    assert_images_have_classes_of_authors(read_written_record(layout, tmp_path), layout, tmp_path / "data")

@@ -1,0 +1,662 @@
+"""Folders as real data sets have them: small synthetic copies, with the class of each image that the authors mean.
+
+An image is named by `PATH: CLASS`, a list of images by ranges: `a/{0-3}.png` are four images.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tests.helpers.image_files import png
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A synthetic copy of a data set's folders."""
+
+    name: str
+    train: dict[str, str]  # from image paths to their class; all images if the authors name no split
+    test: dict[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()  # images that are not part of the experiment, such as masks or unlabelled test images
+    texts: dict[str, str] = field(default_factory=dict)
+    # whether new-suite finds these labels; otherwise what it says, a regular expression
+    chosen: bool | str = True
+    written: str = ""  # lines of `[data]` in docs/own-data.md's table; empty if nothing can be written
+
+    def expand(self, part: str) -> dict[str, str]:
+        """Return the class of each image of a part, `train` or `test`."""
+        classes = {"train": self.train, "test": self.test}[part]
+        return {path: label for pattern, label in classes.items() for path in expand_range(pattern)}
+
+    def make(self, folder: Path) -> Path:
+        """Write the data set to a folder."""
+        paths = [*self.expand("train"), *self.expand("test")]
+        paths += [path for pattern in self.others for path in expand_range(pattern)]
+        for number, path in enumerate(paths):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(_make_image(number))
+        for path, text in self.texts.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        return folder
+
+
+def _make_image(number: int) -> bytes:
+    if number not in _IMAGES:
+        _IMAGES[number] = png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8))
+    return _IMAGES[number]
+
+
+_IMAGES: dict[int, bytes] = {}
+
+
+def expand_range(pattern: str) -> list[str]:
+    """Return the paths of a pattern: `a{0-2}.png` is `a0.png`, `a1.png` and `a2.png`."""
+    if not (found := re.search(r"\{(\d+)-(\d+)\}", pattern)):
+        return [pattern]
+    first, last = found.groups()
+    numbers = range(int(first), int(last) + 1)
+    return [f"{pattern[: found.start()]}{n:0{len(first)}}{pattern[found.end() :]}" for n in numbers]
+
+
+def lines(*texts: str) -> str:
+    """Return lines of a text file, in which `{0-3}` stands for four lines."""
+    return "".join(f"{line}\n" for text in texts for line in expand_range(text))
+
+
+LAYOUTS = [
+    Layout(
+        "ImageNet, prepared for torchvision",
+        train={
+            "train/n01440764/n01440764_{0-3}.JPEG": "n01440764",
+            "train/n02102040/n02102040_{0-3}.JPEG": "n02102040",
+        },
+        test={"val/n01440764/v{0-1}.JPEG": "n01440764", "val/n02102040/w{0-1}.JPEG": "n02102040"},
+        written='images = "FOLDER"\ntrain = "train"\ntest = "val"',
+    ),
+    Layout(
+        "ImageNet of Kaggle",
+        train={
+            "ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_{0-3}.JPEG": "n01440764",
+            "ILSVRC/Data/CLS-LOC/train/n02102040/n02102040_{0-3}.JPEG": "n02102040",
+        },
+        test={
+            "ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_{0001-0002}.JPEG": "n02102040",
+            "ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_{0003-0004}.JPEG": "n01440764",
+        },
+        others=("ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_{0001-0003}.JPEG",),
+        texts={
+            "LOC_val_solution.csv": "ImageId,PredictionString\n"
+            + lines("ILSVRC2012_val_{0001-0002},n02102040 85 1 499 272 n02102040 1 2 3 4 ")
+            + lines("ILSVRC2012_val_{0003-0004},n01440764 85 1 499 272 "),
+            "LOC_train_solution.csv": "ImageId,PredictionString\n"
+            + lines("n01440764_{0-3},n01440764 1 2 3 4 ", "n02102040_{0-3},n02102040 1 2 3 4 "),
+            "LOC_sample_submission.csv": "ImageId,PredictionString\n"
+            + lines("ILSVRC2012_test_{0001-0003},n01440764 0 0 50 50 "),
+            "LOC_synset_mapping.txt": "n01440764 tench, Tinca tinca\nn02102040 English springer\n",
+        },
+        written='images = "FOLDER"\nlabels = "LOC_val_solution.csv"\ntrain = "ILSVRC/Data/CLS-LOC/train"\n'
+        'test = "ILSVRC/Data/CLS-LOC/val"',
+    ),
+    Layout(
+        "Imagenette",
+        train={"train/n01440764/a_{0-3}.JPEG": "n01440764", "train/n02102040/b_{0-3}.JPEG": "n02102040"},
+        test={"val/n01440764/c_{0-1}.JPEG": "n01440764", "val/n02102040/d_{0-1}.JPEG": "n02102040"},
+        texts={
+            "noisy_imagenette.csv": "path,noisy_labels_0,noisy_labels_50,is_valid\n"
+            + lines("train/n01440764/a_{0-3}.JPEG,n01440764,n02102040,False")
+            + lines("train/n02102040/b_{0-3}.JPEG,n02102040,n02102040,False")
+            + lines("val/n01440764/c_{0-1}.JPEG,n01440764,n01440764,True")
+        },
+        written='images = "FOLDER"\ntrain = "train"\ntest = "val"',
+    ),
+    Layout(
+        "tiny-imagenet-200",
+        train={
+            "train/n01443537/images/n01443537_{0-3}.JPEG": "n01443537",
+            "train/n02124075/images/n02124075_{0-3}.JPEG": "n02124075",
+        },
+        test={"val/images/val_{0-1}.JPEG": "n02124075", "val/images/val_{2-3}.JPEG": "n01443537"},
+        others=("test/images/test_{0-3}.JPEG",),
+        texts={
+            "val/val_annotations.txt": lines(
+                "val_{0-1}.JPEG\tn02124075\t0\t32\t44\t62", "val_{2-3}.JPEG\tn01443537\t3\t0\t4\t6"
+            ),
+            "train/n01443537/n01443537_boxes.txt": lines("n01443537_{0-3}.JPEG\t0\t10\t63\t58"),
+            "train/n02124075/n02124075_boxes.txt": lines("n02124075_{0-3}.JPEG\t0\t10\t63\t58"),
+            "wnids.txt": "n02124075\nn01443537\n",
+            "words.txt": "n02124075\tEgyptian cat\nn01443537\tgoldfish\n",
+        },
+        written='images = "FOLDER"\nlabels = "val/val_annotations.txt"\ntrain = "train"\ntest = "val"',
+    ),
+    Layout(
+        "CUB-200-2011",
+        train={
+            "images/001.Black_footed_Albatross/Black_{0-2}.jpg": "001.Black_footed_Albatross",
+            "images/002.Laysan_Albatross/Laysan_{0-2}.jpg": "002.Laysan_Albatross",
+        },
+        test={
+            "images/001.Black_footed_Albatross/Black_{3-4}.jpg": "001.Black_footed_Albatross",
+            "images/002.Laysan_Albatross/Laysan_{3-4}.jpg": "002.Laysan_Albatross",
+        },
+        texts={
+            "images.txt": "".join(
+                f"{1 + 5 * k + i} {c}/{c[4:].split('_')[0]}_{i}.jpg\n"
+                for k, c in enumerate(("001.Black_footed_Albatross", "002.Laysan_Albatross"))
+                for i in range(5)
+            ),
+            "image_class_labels.txt": "".join(f"{1 + n} {1 + n // 5}\n" for n in range(10)),
+            "train_test_split.txt": "".join(f"{1 + n} {int(n % 5 < 3)}\n" for n in range(10)),
+            "bounding_boxes.txt": "".join(f"{1 + n} 60.0 27.0 325.0 304.0\n" for n in range(10)),
+            "classes.txt": "1 001.Black_footed_Albatross\n2 002.Laysan_Albatross\n",
+            "README": "x",
+        },
+        written='images = "FOLDER"\nclass_depth = 2\nlabels = ["images.txt", "train_test_split.txt"]\n'
+        'split_column = "train_test_split.txt"\ntrain = "1"\ntest = "0"',
+    ),
+    Layout(
+        "Food-101",
+        train={"images/apple_pie/{100-102}.jpg": "apple_pie", "images/sushi/{100-102}.jpg": "sushi"},
+        test={"images/apple_pie/{200-201}.jpg": "apple_pie", "images/sushi/{200-201}.jpg": "sushi"},
+        texts={
+            "meta/train.txt": lines("apple_pie/{100-102}", "sushi/{100-102}"),
+            "meta/test.txt": lines("apple_pie/{200-201}", "sushi/{200-201}"),
+            "meta/classes.txt": "apple_pie\nsushi\n",
+            "meta/labels.txt": "Apple pie\nSushi\n",
+            "meta/train.json": "{}",
+            "README.txt": "Food-101",
+        },
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "meta/train.txt"\ntest = "meta/test.txt"',
+    ),
+    Layout(
+        "Oxford-IIIT Pet",
+        train={"images/Abyssinian_{1-3}.jpg": "1", "images/american_bulldog_{1-3}.jpg": "2"},
+        test={"images/Abyssinian_{4-5}.jpg": "1", "images/american_bulldog_{4-5}.jpg": "2"},
+        others=("annotations/trimaps/Abyssinian_{1-5}.png", "annotations/trimaps/american_bulldog_{1-5}.png"),
+        texts={
+            "annotations/list.txt": "#Image CLASS-ID SPECIES BREED ID\n#ID: 1:37 Class ids\n"
+            + lines("Abyssinian_{1-5} 1 1 1", "american_bulldog_{1-5} 2 2 1"),
+            "annotations/trainval.txt": lines("Abyssinian_{1-3} 1 1 1", "american_bulldog_{1-3} 2 2 1"),
+            "annotations/test.txt": lines("Abyssinian_{4-5} 1 1 1", "american_bulldog_{4-5} 2 2 1"),
+            "annotations/README": "x",
+        },
+        written='images = "FOLDER"\nlabels = "annotations/list.txt"\npath_column = "images/{1}"\n'
+        'train = "annotations/trainval.txt"\ntest = "annotations/test.txt"',
+    ),
+    Layout(
+        "HAM10000",
+        train={
+            "HAM10000_images_part_1/ISIC_{0024306-0024309}.jpg": "nv",
+            "HAM10000_images_part_2/ISIC_{0029306-0029309}.jpg": "mel",
+        },
+        texts={
+            "HAM10000_metadata.csv": "lesion_id,image_id,dx,dx_type,age,sex,localization\n"
+            + lines("HAM_0000118,ISIC_{0024306-0024309},nv,histo,80.0,male,scalp")
+            + lines("HAM_0000119,ISIC_{0029306-0029309},mel,histo,80.0,male,scalp"),
+            "hmnist_8_8_L.csv": "pixel0000,pixel0001,label\n1,2,0\n3,4,1\n",
+        },
+        written='images = "FOLDER"\nlabels = "HAM10000_metadata.csv"\nlabel_column = "dx"\ntest_share = 0.3',
+    ),
+    Layout(
+        "NIH ChestX-ray14",
+        train={
+            "images_001/images/{00000001-00000003}_000.png": "No Finding",
+            "images_002/images/{00000011-00000013}_000.png": "Hernia",
+        },
+        test={
+            "images_002/images/{00000021-00000022}_000.png": "No Finding",
+            "images_001/images/{00000031-00000032}_000.png": "Hernia",
+        },
+        others=("images_001/images/{00000041-00000043}_000.png",),
+        texts={
+            "Data_Entry_2017.csv": "Image Index,Finding Labels,Follow-up #,Patient ID,OriginalImage[Width,Height],\n"
+            + lines(
+                "{00000001-00000003}_000.png,No Finding,0,1,2682,2749,", "{00000011-00000013}_000.png,Hernia,0,1,26,27,"
+            )
+            + lines(
+                "{00000021-00000022}_000.png,No Finding,0,1,2682,2749,", "{00000031-00000032}_000.png,Hernia,0,1,26,27,"
+            )
+            + lines("{00000041-00000043}_000.png,Hernia|Infiltration,0,1,2682,2749,"),
+            "train_val_list.txt": lines(
+                "{00000001-00000003}_000.png", "{00000011-00000013}_000.png", "{00000041-00000042}_000.png"
+            ),
+            "test_list.txt": lines("{00000021-00000022}_000.png", "{00000031-00000032}_000.png", "00000043_000.png"),
+            "BBox_List_2017.csv": "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"
+            "00000011_000.png,Hernia,225.0,547.0,86.7,79.1,\n",
+        },
+        written='images = "FOLDER"\nlabels = "Data_Entry_2017.csv"\nlabel_column = "Finding Labels"\n'
+        'train = "train_val_list.txt"\ntest = "test_list.txt"',
+    ),
+    Layout(
+        "SUN397",
+        train={
+            "a/abbey/sun_{1-4}.jpg": "a/abbey",
+            "a/apartment_building/outdoor/sun_{1-4}.jpg": "a/apartment_building/outdoor",
+            "b/bakery/shop/sun_{1-4}.jpg": "b/bakery/shop",
+            "b/bank/outdoor/sun_{1-4}.jpg": "b/bank/outdoor",
+        },
+        written='images = "FOLDER"\nclass_depth = "last"\ntest_share = 0.3',
+    ),
+    Layout(
+        "PlantVillage",
+        train={"color/Apple___scab/{0-3}.JPG": "Apple___scab", "color/Apple___healthy/{4-7}.JPG": "Apple___healthy"},
+        others=(
+            "grayscale/Apple___scab/{0-3}.JPG",
+            "grayscale/Apple___healthy/{4-7}.JPG",
+            "segmented/Apple___scab/{0-3}_final_masked.jpg",
+            "segmented/Apple___healthy/{4-7}_final_masked.jpg",
+        ),
+        written='images = "FOLDER/color"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Camelyon17 of WILDS",
+        train={
+            "patches/patient_004_node_4/patch_patient_004_node_4_x_{10-13}_y_2.png": "1",
+            "patches/patient_009_node_1/patch_patient_009_node_1_x_{10-13}_y_2.png": "0",
+        },
+        test={
+            "patches/patient_004_node_4/patch_patient_004_node_4_x_{20-21}_y_2.png": "0",
+            "patches/patient_009_node_1/patch_patient_009_node_1_x_{20-21}_y_2.png": "1",
+        },
+        texts={
+            "metadata.csv": ",patient,node,x_coord,y_coord,tumor,slide,center,split\n"
+            + lines("0,004,4,{10-13},2,1,0,0,0", "1,009,1,{10-13},2,0,0,0,0")
+            + lines("2,004,4,{20-21},2,0,0,0,1", "3,009,1,{20-21},2,1,0,0,1")
+        },
+        chosen="metadata.csv has the columns .*, but none names an image",
+        written='images = "FOLDER"\nlabels = "metadata.csv"\n'
+        'path_column = "patch_patient_{patient}_node_{node}_x_{x_coord}_y_{y_coord}"\nlabel_column = "tumor"\n'
+        'split_column = "split"\ntrain = "0"\ntest = "1"',
+    ),
+    Layout(
+        "MVTec AD, one category",
+        train={"test/good/{000-003}.png": "good", "test/broken_large/{000-003}.png": "broken_large"},
+        others=("train/good/{000-003}.png", "ground_truth/broken_large/{000-003}_mask.png"),
+        chosen="'train'.* only .*'good'",
+        written='images = "FOLDER/test"\ntest_share = 0.3',
+    ),
+    Layout(
+        "MVTec AD, all categories",
+        train={},
+        others=(
+            "bottle/train/good/{000-001}.png",
+            "bottle/test/good/{000-001}.png",
+            "bottle/test/broken_large/{000-001}.png",
+            "bottle/ground_truth/broken_large/{000-001}_mask.png",
+            "cable/train/good/{000-001}.png",
+            "cable/test/good/{000-001}.png",
+            "cable/test/bent_wire/{000-001}.png",
+            "cable/ground_truth/bent_wire/{000-001}_mask.png",
+        ),
+        chosen="'bottle', 'cable' each hold 'ground_truth', 'test', 'train'",
+    ),
+    Layout(
+        "COVID-19 Radiography",
+        train={"COVID/images/COVID-{1-4}.png": "COVID", "Normal/images/Normal-{1-4}.png": "Normal"},
+        others=("COVID/masks/COVID-{1-4}.png", "Normal/masks/Normal-{1-4}.png"),
+        written='images = "FOLDER"\nleave_out = ["masks"]\ntest_share = 0.3',
+    ),
+    Layout(
+        "BUSI",
+        train={"benign/benign ({1-4}).png": "benign", "normal/normal ({1-4}).png": "normal"},
+        others=("benign/benign ({1-4})_mask.png", "benign/benign (4)_mask_1.png", "normal/normal ({1-4})_mask.png"),
+        written='images = "FOLDER"\nleave_out = ["*_mask*"]\ntest_share = 0.3',
+    ),
+    Layout(
+        "GTSRB",
+        train={
+            "Final_Training/Images/00000/00000_{00000-00003}.ppm": "0",
+            "Final_Training/Images/00001/00000_{00000-00003}.ppm": "1",
+        },
+        test={"Final_Test/Images/{00000-00001}.ppm": "1", "Final_Test/Images/{00002-00003}.ppm": "0"},
+        texts={
+            "Final_Training/Images/00000/GT-00000.csv": "Filename;Width;Height;Roi.X1;ClassId\n"
+            + lines("00000_{00000-00003}.ppm;29;30;5;0"),
+            "Final_Training/Images/00001/GT-00001.csv": "Filename;Width;Height;Roi.X1;ClassId\n"
+            + lines("00000_{00000-00003}.ppm;29;30;5;1"),
+            "GT-final_test.csv": "Filename;Width;Height;Roi.X1;ClassId\n"
+            + lines("{00000-00001}.ppm;53;54;6;1", "{00002-00003}.ppm;53;54;6;0"),
+            "Readme-Images.txt": "x",
+        },
+        written='images = "FOLDER"\nlabels = ["Final_Training/Images/*/GT-*.csv", "GT-final_test.csv"]\n'
+        'train = "Final_Training"\ntest = "Final_Test"',
+    ),
+    Layout(
+        "GTSRB of Kaggle",
+        train={"Train/0/0_{0-3}.png": "0", "Train/1/1_{0-3}.png": "1", "Train/10/10_{0-3}.png": "10"},
+        test={"Test/{00000-00001}.png": "10", "Test/{00002-00003}.png": "0", "Test/{00004-00005}.png": "1"},
+        others=("Meta/0.png", "Meta/1.png", "Meta/10.png"),
+        texts={
+            "Train.csv": "Width,Height,ClassId,Path\n"
+            + lines("27,26,0,Train/0/0_{0-3}.png", "27,26,1,Train/1/1_{0-3}.png", "27,26,10,Train/10/10_{0-3}.png"),
+            "Test.csv": "Width,Height,ClassId,Path\n"
+            + lines(
+                "53,54,10,Test/{00000-00001}.png", "53,54,0,Test/{00002-00003}.png", "53,54,1,Test/{00004-00005}.png"
+            ),
+            "Meta.csv": "Path,ClassId,ShapeId,ColorId,SignId\n"
+            + lines("Meta/0.png,0,0,0,1.1", "Meta/1.png,1,0,0,1.2", "Meta/10.png,10,0,0,1.3"),
+        },
+        written='images = "FOLDER"\nlabels = "Test.csv"\ntrain = "Train"\ntest = "Test"',
+    ),
+    Layout(
+        "DTD",
+        train={"images/banded/banded_{0001-0003}.jpg": "banded", "images/dotted/dotted_{0001-0003}.jpg": "dotted"},
+        test={"images/banded/banded_{0006-0007}.jpg": "banded", "images/dotted/dotted_{0006-0007}.jpg": "dotted"},
+        others=("images/banded/banded_{0004-0005}.jpg", "images/dotted/dotted_{0004-0005}.jpg"),
+        texts={
+            "labels/train1.txt": lines("banded/banded_{0001-0003}.jpg", "dotted/dotted_{0001-0003}.jpg"),
+            "labels/val1.txt": lines("banded/banded_{0004-0005}.jpg", "dotted/dotted_{0004-0005}.jpg"),
+            "labels/test1.txt": lines("banded/banded_{0006-0007}.jpg", "dotted/dotted_{0006-0007}.jpg"),
+            "labels/train2.txt": lines("banded/banded_{0005-0007}.jpg", "dotted/dotted_{0005-0007}.jpg"),
+            "labels/val2.txt": lines("banded/banded_{0003-0004}.jpg", "dotted/dotted_{0003-0004}.jpg"),
+            "labels/test2.txt": lines("banded/banded_{0001-0002}.jpg", "dotted/dotted_{0001-0002}.jpg"),
+            "labels/labels_joint_anno.txt": lines(
+                "banded/banded_{0001-0007}.jpg banded lined", "dotted/dotted_{0001-0007}.jpg dotted"
+            ),
+        },
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "labels/train1.txt"\ntest = "labels/test1.txt"',
+    ),
+    Layout(
+        "FGVC-Aircraft",
+        train={"data/images/{1000000-1000002}.jpg": "707-320", "data/images/{2000000-2000002}.jpg": "Challenger 600"},
+        test={"data/images/{1000005-1000006}.jpg": "707-320", "data/images/{2000005-2000006}.jpg": "Challenger 600"},
+        texts={
+            "data/images_variant_train.txt": lines("{1000000-1000002} 707-320", "{2000000-2000002} Challenger 600"),
+            "data/images_variant_test.txt": lines("{1000005-1000006} 707-320", "{2000005-2000006} Challenger 600"),
+            "data/images_manufacturer_train.txt": lines("{1000000-1000002} Boeing", "{2000000-2000002} Boeing"),
+            "data/images_manufacturer_test.txt": lines("{1000005-1000006} Boeing", "{2000005-2000006} Canadair"),
+            "data/images_box.txt": lines("{1000000-1000002} 3 144 998 431", "{2000000-2000002} 3 144 998 431"),
+            "data/variants.txt": "707-320\nChallenger 600\n",
+        },
+        chosen="labels in several files",
+        written='images = "FOLDER"\nlabels = ["data/images_variant_train.txt", "data/images_variant_test.txt"]\n'
+        'train = "data/images_variant_train.txt"\ntest = "data/images_variant_test.txt"',
+    ),
+    Layout(
+        "Stanford Dogs",
+        train={
+            "Images/n02085620-Chihuahua/a_{1-4}.jpg": "n02085620-Chihuahua",
+            "Images/n02085782-Spaniel/b_{1-4}.jpg": "n02085782-Spaniel",
+        },
+        texts={
+            "Annotation/n02085620-Chihuahua/a_1": "x",
+            "Annotation/n02085782-Spaniel/b_1": "x",
+            "train_list.mat": "x",
+        },
+        written='images = "FOLDER/Images"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Caltech-101",
+        train={
+            "101_ObjectCategories/ant/image_{0001-0004}.jpg": "ant",
+            "101_ObjectCategories/bass/image_{0001-0004}.jpg": "bass",
+        },
+        texts={"Annotations/ant/annotation_0001.mat": "x"},
+        written='images = "FOLDER/101_ObjectCategories"\ntest_share = 0.3',
+    ),
+    Layout(
+        "EuroSAT",
+        train={"2750/Forest/Forest_{1-4}.jpg": "Forest", "2750/River/River_{1-4}.jpg": "River"},
+        written='images = "FOLDER/2750"\ntest_share = 0.3',
+    ),
+    Layout(
+        "iNaturalist 2021",
+        train={
+            "train_mini/00000_Animalia/a{0-3}.jpg": "00000_Animalia",
+            "train_mini/00001_Plantae/b{0-3}.jpg": "00001_Plantae",
+        },
+        test={"val/00000_Animalia/c{0-1}.jpg": "00000_Animalia", "val/00001_Plantae/d{0-1}.jpg": "00001_Plantae"},
+        texts={"train_mini.json": "{}", "val.json": "{}"},
+        written='images = "FOLDER"\ntrain = "train_mini"\ntest = "val"',
+    ),
+    Layout(
+        "iNaturalist 2019",
+        train={"Plants/5/a{0-3}.jpg": "5", "Birds/202/b{0-3}.jpg": "202", "Birds/203/c{0-3}.jpg": "203"},
+        chosen="class_depth = 2",
+        written='images = "FOLDER"\nclass_depth = 2\ntest_share = 0.3',
+    ),
+    Layout(
+        "Intel Image Classification",
+        train={"seg_train/seg_train/forest/{1-4}.jpg": "forest", "seg_train/seg_train/sea/{5-8}.jpg": "sea"},
+        test={"seg_test/seg_test/forest/{11-12}.jpg": "forest", "seg_test/seg_test/sea/{15-16}.jpg": "sea"},
+        others=("seg_pred/seg_pred/{20-22}.jpg",),
+        written='images = "FOLDER"\ntrain = "seg_train/seg_train"\ntest = "seg_test/seg_test"',
+    ),
+    Layout(
+        "Chest X-Ray Pneumonia of Kaggle",
+        train={"train/NORMAL/a{1-4}.jpeg": "NORMAL", "train/PNEUMONIA/b{1-4}.jpeg": "PNEUMONIA"},
+        test={"test/NORMAL/c{1-2}.jpeg": "NORMAL", "test/PNEUMONIA/d{1-2}.jpeg": "PNEUMONIA"},
+        others=("val/NORMAL/e{1-2}.jpeg", "val/PNEUMONIA/f{1-2}.jpeg", "__MACOSX/train/NORMAL/._a1.jpeg"),
+        written='images = "FOLDER"\ntrain = "train"\ntest = "test"',
+    ),
+    Layout(
+        "Dogs vs. Cats of Kaggle",
+        train={},
+        others=("train/cat.{0-3}.jpg", "train/dog.{0-3}.jpg", "test1/{1-3}.jpg"),
+        texts={"sampleSubmission.csv": "id,label\n" + lines("{1-3},0")},
+        chosen="names of the files begin with 'cat', 'dog'",
+    ),
+    Layout(
+        "Dog Breed Identification of Kaggle",
+        train={"train/000b{0-3}.jpg": "boxer", "train/001c{0-3}.jpg": "dingo"},
+        others=("test/00a{0-3}.jpg",),
+        texts={
+            "labels.csv": "id,breed\n" + lines("000b{0-3},boxer", "001c{0-3},dingo"),
+            "sample_submission.csv": "id,boxer,dingo\n" + lines("00a{0-3},0.5,0.5"),
+        },
+        written='images = "FOLDER"\nlabels = "labels.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "APTOS 2019",
+        train={"train_images/a{0-3}.png": "0", "train_images/b{0-3}.png": "4"},
+        others=("test_images/c{0-3}.png",),
+        texts={
+            "train.csv": "id_code,diagnosis\n" + lines("a{0-3},0", "b{0-3},4"),
+            "test.csv": "id_code\n" + lines("c{0-3}"),
+            "sample_submission.csv": "id_code,diagnosis\n" + lines("c{0-3},0"),
+        },
+        written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Cassava Leaf Disease",
+        train={"train_images/1{0-3}.jpg": "0", "train_images/2{0-3}.jpg": "3"},
+        others=("test_images/30.jpg",),
+        texts={
+            "train.csv": "image_id,label\n" + lines("1{0-3}.jpg,0", "2{0-3}.jpg,3"),
+            "sample_submission.csv": "image_id,label\n30.jpg,4\n",
+            "label_num_to_disease_map.json": '{"0": "x"}',
+        },
+        written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Plant Pathology 2020",
+        train={"images/Train_{0-3}.jpg": "healthy", "images/Train_{4-7}.jpg": "rust"},
+        others=("images/Test_{0-3}.jpg",),
+        texts={
+            "train.csv": "image_id,healthy,multiple_diseases,rust\n" + lines("Train_{0-3},1,0,0", "Train_{4-7},0,0,1"),
+            "test.csv": "image_id\n" + lines("Test_{0-3}"),
+            "sample_submission.csv": "image_id,healthy,multiple_diseases,rust\n" + lines("Test_{0-3},0.25,0.25,0.25"),
+        },
+        written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Plant Pathology 2021",
+        train={
+            "train_images/a{0-3}.jpg": "scab",
+            "train_images/b{0-3}.jpg": "rust",
+            "train_images/c{0-3}.jpg": "complex",
+        },
+        others=("train_images/d{0-3}.jpg", "train_images/e{0-3}.jpg", "test_images/f0.jpg"),
+        texts={
+            "train.csv": "image,labels\n"
+            + lines("a{0-3}.jpg,scab", "b{0-3}.jpg,rust", "c{0-3}.jpg,complex")
+            + lines("d{0-3}.jpg,scab rust", "e{0-3}.jpg,rust complex"),
+            "sample_submission.csv": "image,labels\nf0.jpg,healthy\n",
+        },
+        written='images = "FOLDER"\nlabels = "train.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "ISIC 2019",
+        train={
+            "ISIC_2019_Training_Input/ISIC_{0000-0003}.jpg": "MEL",
+            "ISIC_2019_Training_Input/ISIC_{0004-0007}.jpg": "NV",
+        },
+        texts={
+            "ISIC_2019_Training_GroundTruth.csv": "image,MEL,NV,UNK\n"
+            + lines("ISIC_{0000-0003},1.0,0.0,0.0", "ISIC_{0004-0007},0.0,1.0,0.0"),
+            "ISIC_2019_Training_Metadata.csv": "image,age_approx,anatom_site_general,lesion_id,sex\n"
+            + lines("ISIC_{0000-0007},55.0,anterior torso,,female"),
+        },
+        written='images = "FOLDER"\nlabels = "ISIC_2019_Training_GroundTruth.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "CIFAR-10 of Kaggle",
+        train={"train/{1-4}.png": "frog", "train/{5-8}.png": "truck"},
+        others=("test/{1-9}.png",),
+        texts={
+            "trainLabels.csv": "id,label\n" + lines("{1-4},frog", "{5-8},truck"),
+            "sampleSubmission.csv": "id,label\n" + lines("{1-9},cat"),
+        },
+        written='images = "FOLDER"\nlabels = "trainLabels.csv"\npath_column = "train/{id}"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Hugging Face, metadata.csv in a flat folder",
+        train={"{0-3}.png": "cat", "{4-7}.png": "dog"},
+        texts={"metadata.csv": "file_name,label\n" + lines("{0-3}.png,cat", "{4-7}.png,dog")},
+        written='images = "FOLDER"\nlabels = "metadata.csv"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Hugging Face, metadata.jsonl in each split",
+        train={"train/{0-3}.png": "cat", "train/{4-7}.png": "dog"},
+        test={"test/{0-1}.png": "dog", "test/{2-3}.png": "cat"},
+        texts={
+            "train/metadata.jsonl": "".join(
+                f'{{"file_name": "{i}.png", "label": "{"cat" if i < 4 else "dog"}"}}\n' for i in range(8)
+            ),
+            "test/metadata.jsonl": "".join(
+                f'{{"file_name": "{i}.png", "label": "{"dog" if i < 2 else "cat"}"}}\n' for i in range(4)
+            ),
+        },
+        written='images = "FOLDER"\nlabels = ["train/metadata.jsonl", "test/metadata.jsonl"]\n'
+        'train = "train"\ntest = "test"',
+    ),
+    Layout(
+        "MIT Indoor 67",
+        train={"Images/kitchen/int{1-3}.jpg": "kitchen", "Images/bar/bar_{1-3}.jpg": "bar"},
+        test={"Images/kitchen/int{4-5}.jpg": "kitchen", "Images/bar/bar_{4-5}.jpg": "bar"},
+        texts={
+            "TrainImages.txt": lines("kitchen/int{1-3}.jpg", "bar/bar_{1-3}.jpg"),
+            "TestImages.txt": lines("kitchen/int{4-5}.jpg", "bar/bar_{4-5}.jpg"),
+        },
+        written='images = "FOLDER"\nclass_depth = 2\ntrain = "TrainImages.txt"\ntest = "TestImages.txt"',
+    ),
+    Layout(
+        "Oxford 102 Flowers",
+        train={},
+        others=("jpg/image_{00001-00004}.jpg",),
+        texts={"imagelabels.mat": "x", "setid.mat": "x"},
+        chosen=r"imagelabels\.mat",
+    ),
+    Layout(
+        "CelebA of Kaggle",
+        train={
+            "img_align_celeba/img_align_celeba/{000001-000003}.jpg": "1",
+            "img_align_celeba/img_align_celeba/{000004-000006}.jpg": "-1",
+        },
+        test={
+            "img_align_celeba/img_align_celeba/{000007-000008}.jpg": "1",
+            "img_align_celeba/img_align_celeba/{000009-000010}.jpg": "-1",
+        },
+        texts={
+            "list_attr_celeba.csv": "image_id,Male,Smiling\n"
+            + lines(
+                "{000001-000003}.jpg,1,1",
+                "{000004-000006}.jpg,1,-1",
+                "{000007-000008}.jpg,-1,1",
+                "{000009-000010}.jpg,-1,-1",
+            ),
+            "list_eval_partition.csv": "image_id,partition\n" + lines("{000001-000006}.jpg,0", "{000007-000010}.jpg,2"),
+            "list_bbox_celeba.csv": "image_id,x_1,y_1,width,height\n" + lines("{000001-000010}.jpg,95,71,226,313"),
+        },
+        chosen="label_column",
+        written='images = "FOLDER"\nlabels = ["list_attr_celeba.csv", "list_eval_partition.csv"]\n'
+        'label_column = "Smiling"\nsplit_column = "partition"\ntrain = "0"\ntest = "2"',
+    ),
+    Layout(
+        "Office-Home",
+        train={
+            "Art/Alarm_Clock/{00001-00002}.jpg": "Alarm_Clock",
+            "Art/Backpack/{00001-00002}.jpg": "Backpack",
+            "Clipart/Alarm_Clock/{00001-00002}.jpg": "Alarm_Clock",
+            "Clipart/Backpack/{00001-00002}.jpg": "Backpack",
+            "Product/Alarm_Clock/{00001-00002}.jpg": "Alarm_Clock",
+            "Product/Backpack/{00001-00002}.jpg": "Backpack",
+        },
+        chosen="class_depth = 2",
+        written='images = "FOLDER"\nclass_depth = 2\ntest_share = 0.3',
+    ),
+    Layout(
+        "LC25000",
+        train={
+            "colon_image_sets/colon_aca/colonca{1-4}.jpeg": "colon_aca",
+            "colon_image_sets/colon_n/colonn{1-4}.jpeg": "colon_n",
+            "lung_image_sets/lung_aca/lungaca{1-4}.jpeg": "lung_aca",
+            "lung_image_sets/lung_n/lungn{1-4}.jpeg": "lung_n",
+        },
+        chosen="class_depth = 2",
+        written='images = "FOLDER"\nclass_depth = 2\ntest_share = 0.3',
+    ),
+    Layout(
+        "BreakHis",
+        train={
+            "histology_slides/breast/benign/SOB/adenosis/SOB_B_A_14-1/40X/a{1-4}.png": "benign",
+            "histology_slides/breast/malignant/SOB/ductal/SOB_M_D_14-2/40X/b{1-4}.png": "malignant",
+        },
+        texts={"histology_slides/breast/count_files.sh": "x"},
+        written='images = "FOLDER/histology_slides/breast"\ntest_share = 0.3',
+    ),
+    Layout(
+        "Blood cells (BCCD) of Kaggle",
+        train={
+            "images/TRAIN/EOSINOPHIL/_{0-3}.jpeg": "EOSINOPHIL",
+            "images/TRAIN/NEUTROPHIL/_{4-7}.jpeg": "NEUTROPHIL",
+        },
+        test={
+            "images/TEST/EOSINOPHIL/_{10-11}.jpeg": "EOSINOPHIL",
+            "images/TEST/NEUTROPHIL/_{14-15}.jpeg": "NEUTROPHIL",
+        },
+        others=("images/TEST_SIMPLE/EOSINOPHIL/_{20-21}.jpeg", "images/TEST_SIMPLE/NEUTROPHIL/_{22-23}.jpeg"),
+        texts={"labels.csv": ",Image,Category\n0,0,NEUTROPHIL\n1,1,EOSINOPHIL\n"},
+        written='images = "FOLDER/images"\ntrain = "TRAIN"\ntest = "TEST"',
+    ),
+    Layout(
+        "RAF-DB of Kaggle",
+        train={"DATASET/train/1/train_{1-4}.jpg": "1", "DATASET/train/2/train_{5-8}.jpg": "2"},
+        test={"DATASET/test/1/test_{1-2}.jpg": "1", "DATASET/test/2/test_{3-4}.jpg": "2"},
+        texts={
+            "train_labels.csv": "image,label\n" + lines("train_{1-4}.jpg,1", "train_{5-8}.jpg,2"),
+            "test_labels.csv": "image,label\n" + lines("test_{1-2}.jpg,1", "test_{3-4}.jpg,2"),
+        },
+        written='images = "FOLDER/DATASET"\ntrain = "train"\ntest = "test"',
+    ),
+    Layout(
+        "MNIST as PNG",
+        train={"training/3/{1-4}.png": "3", "training/7/{5-8}.png": "7"},
+        test={"testing/3/{1-2}.png": "3", "testing/7/{3-4}.png": "7"},
+        written='images = "FOLDER"\ntrain = "training"\ntest = "testing"',
+    ),
+    Layout(
+        "Fruits-360",
+        train={"Training/Apple 6/{0-3}_100.jpg": "Apple 6", "Training/Banana 1/{0-3}_100.jpg": "Banana 1"},
+        test={"Test/Apple 6/{4-5}_100.jpg": "Apple 6", "Test/Banana 1/{4-5}_100.jpg": "Banana 1"},
+        others=("test-multiple_images-fruit/apple{1-2}.jpg",),
+        written='images = "FOLDER"\ntrain = "Training"\ntest = "Test"',
+    ),
+    Layout(
+        "LFW",
+        train={"Aaron_Eckhart/Aaron_Eckhart_{0001-0004}.jpg": "Aaron_Eckhart", "Zico/Zico_{0001-0004}.jpg": "Zico"},
+        written='images = "FOLDER"\ntest_share = 0.3',
+    ),
+]
