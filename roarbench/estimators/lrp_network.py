@@ -13,11 +13,17 @@ from torch.nn import functional as F
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import RunError
-from roarbench.estimators.network_copies import fold_batchnorm
+from roarbench.estimators.network_copies import trace_and_fold_batchnorm
+from roarbench.estimators.plain_layers import (
+    copy_with_plain_layers,
+    is_plain,
+    separate_shared_weights,
+)
 
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 _PADS = (nn.ZeroPad2d, nn.ConstantPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d, nn.CircularPad2d)
-_LINEAR = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, *_POOLS, *_PADS)
+_WEIGHTED = (nn.Conv2d, nn.Linear, nn.BatchNorm2d)
+_LINEAR = (*_WEIGHTED, *_POOLS, *_PADS)
 _LINEAR_CALLS = (
     *(F.max_pool2d, torch.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, F.pad),
     *(torch.mean, "mean"),
@@ -60,7 +66,8 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
     """Copy a network so that each of its modules is used once; the copy's logits are equal up to rounding.
 
     Batch norms are folded into convolutions, sums of branches become `BranchSum` modules, and operations without
-    effect in eval mode are removed. Raises RunError if an operation has no relevance rule.
+    effect in eval mode are removed. No two modules share weights, and no hook or parametrization recomputes a weight,
+    so rules can change weights. Raises RunError if an operation has no relevance rule.
     """
     traced = _trace_and_fold_batch_norms(model)
     modules, seen = dict(traced.named_modules()), set[object]()
@@ -68,6 +75,8 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
         module = modules[str(node.target)] if node.op == "call_module" else None
         if node.op in ("placeholder", "output") or (module is None and node.target in _MOVES):
             continue
+        if isinstance(module, _WEIGHTED) and not is_plain(module):
+            raise _make_no_rule_error(f"{type(module).__name__} '{node.target}', whose weights change in each pass")
         if isinstance(module, _LINEAR) and node.target not in seen:
             seen.add(node.target)
         elif isinstance(module, _SAME):
@@ -81,20 +90,34 @@ def rewrite_for_relevance_rules(model: nn.Module) -> GraphModule:
             node.op, node.target, node.args, node.kwargs = "call_module", name, tuple(node.all_input_nodes), {}
     traced.delete_all_unused_submodules()
     traced.recompile()
+    separate_shared_weights(traced)
     return traced.eval()
 
 
+def list_convolutions_in_order(traced: GraphModule) -> list[nn.Module]:
+    """Return the convolutions of a rewritten network in the order in which they run."""
+    modules = [traced.get_submodule(str(node.target)) for node in traced.graph.nodes if node.op == "call_module"]
+    return [module for module in modules if isinstance(module, nn.Conv2d)]
+
+
 def _trace_and_fold_batch_norms(model: nn.Module) -> GraphModule:
-    for part in model.modules():
-        known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
-        if type(part).__module__.startswith("torch.nn") and not known:
-            raise _make_no_rule_error(type(part).__name__)
     try:
-        return fold_batchnorm(model)
+        copied = copy_with_plain_layers(model)
+        if unknown := next(filter(_lacks_rule, copied.modules()), None):
+            raise _make_no_rule_error(type(unknown).__name__)
+        return trace_and_fold_batchnorm(copied)
+    except RunError:
+        raise
     except Exception as error:  # torch.fx cannot follow branches on values, and user code may raise anything
         if is_out_of_memory(error):
             raise
         raise RunError(f"lrp cannot trace the operations of {type(model).__name__}; leave lrp out") from error
+
+
+def _lacks_rule(module: nn.Module) -> bool:
+    """Return whether a layer of torch has no relevance rule."""
+    known = any(module.children()) or isinstance(module, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU, nn.Hardtanh))
+    return type(module).__module__.startswith("torch.nn") and not known
 
 
 def _make_module_of_node(node: Node, module: nn.Module | None) -> nn.Module:

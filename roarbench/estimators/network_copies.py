@@ -7,6 +7,7 @@ forward and a backward pass for every point.
 """
 
 import copy
+from collections import Counter
 from contextlib import ExitStack
 
 import torch
@@ -16,6 +17,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.enums import Precision
+from roarbench.estimators.plain_layers import copy_with_plain_layers, is_plain, replace_calls_with_constant_weights
 
 
 class Bf16Network(nn.Module):
@@ -77,18 +79,28 @@ def split_after_first_convolution(network: GraphModule) -> nn.Module:
 def fold_batchnorm(model: nn.Module) -> GraphModule:
     """Copy a network in eval mode and fold its batch norms into convolutions, which makes passes faster.
 
-    The copy's logits are equal up to rounding. ReLUs stay separate modules, as does a batch norm that does not directly
-    follow a convolution. `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
+    Weights that hooks or parametrizations recompute become plain weights first. The copy's logits are equal up to
+    rounding. ReLUs stay separate modules, as does a batch norm that does not directly follow a convolution, or follows
+    one that is used twice. `benchmarks/peers/test_maps.py` compares the time of maps with and without folding.
     """
-    traced = symbolic_trace(copy.deepcopy(model))
+    return trace_and_fold_batchnorm(copy_with_plain_layers(model))
+
+
+def trace_and_fold_batchnorm(copied: nn.Module) -> GraphModule:
+    """Trace a result of `copy_with_plain_layers` and fold its batch norms, for `fold_batchnorm`."""
+    traced = symbolic_trace(copied)
     _return_logits_field(traced.graph)
+    replace_calls_with_constant_weights(traced)
     modules = dict(traced.named_modules())
+    calls = Counter(node.target for node in traced.graph.nodes if node.op == "call_module")
     for node in traced.graph.nodes:
         if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
             continue
         (before,) = node.args
         used_once = isinstance(before, Node) and before.op == "call_module" and len(before.users) == 1
-        if used_once and isinstance(convolution := modules[before.target], nn.Conv2d):
+        if not used_once or calls[before.target] > 1:
+            continue
+        if isinstance(convolution := modules[before.target], nn.Conv2d) and is_plain(convolution) and is_plain(norm):
             traced.set_submodule(before.target, fuse_conv_bn_eval(convolution, norm))
             node.replace_all_uses_with(before)
             traced.graph.erase_node(node)

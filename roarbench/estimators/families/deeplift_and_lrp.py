@@ -1,6 +1,7 @@
 """Estimators that pass relevance back through the network: DeepLIFT and layer-wise relevance propagation."""
 
 import warnings
+from weakref import WeakKeyDictionary
 
 from roarbench.common.errors import RunError
 from roarbench.estimators.estimator import Estimator, Passes
@@ -8,6 +9,11 @@ from roarbench.estimators.lazy_torch import Tensor, backward_rules, captum, lrp_
 from roarbench.estimators.map_input import MapInput
 
 _SUM_TOLERANCE = 1e-3  # allowed error of a sum of contributions, as a share of these; rounding is below 1e-5
+_REWRITTEN_TOLERANCE = (
+    1e-3  # allowed difference of logits, as a share of the largest; folded batch norms round below 1e-5
+)
+# from networks to the code of their rewritten form, which gave the same logits: a trial costs as much as an image
+_tried: "WeakKeyDictionary[nn.Module, str]" = WeakKeyDictionary()
 _LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
 
 
@@ -43,7 +49,8 @@ def lrp(map_input: MapInput) -> Tensor:
     input in a ReLU network (Ancona et al. 2018). Raises RunError if the network has an operation without a rule.
     """
     model = lrp_network.rewrite_for_relevance_rules(map_input.model)
-    later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
+    _refuse_other_logits(map_input, model)
+    later = lrp_network.list_convolutions_in_order(model)[1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):
             module.rule = (
@@ -54,6 +61,22 @@ def lrp(map_input: MapInput) -> Tensor:
         inputs = map_input.images.detach().clone().requires_grad_()
         relevance: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
     return relevance
+
+
+def _refuse_other_logits(map_input: MapInput, rewritten: nn.Module) -> None:
+    """Raise RunError if a rewritten network gives the first image other logits; each network is tried once."""
+    if _tried.get(map_input.model) == (code := str(rewritten.code)):
+        return
+    with torch.no_grad():
+        image = map_input.images[:1]
+        output, logits = map_input.model(image.clone()), rewritten(image.clone())
+    expected = getattr(output, "logits", output)
+    if not (logits - expected).abs().max() <= _REWRITTEN_TOLERANCE * expected.abs().max():
+        raise RunError(
+            "lrp cannot follow the network, whose logits differ from those of its traced operations, for example "
+            "because of hooks; leave lrp out"
+        )
+    _tried[map_input.model] = code
 
 
 ESTIMATORS = (
