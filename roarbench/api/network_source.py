@@ -12,9 +12,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.api.initial_values import (
+    RESET,
+    check_initial_values,
+    describe_frozen_weights,
+    has_own_module_that_sets_its_parts,
+)
 from roarbench.api.inputs import move_to_model, to_array
 from roarbench.api.source_of_definitions import is_from_installed_package
-from roarbench.api.submission_source import WrittenStatements
+from roarbench.api.submission_source import WrittenStatements, read_signature
 from roarbench.api.user_networks import (
     borrow_networks,
     convert_to_float32,
@@ -28,10 +34,14 @@ from roarbench.common.text import describe_type, fit_on_one_line
 from roarbench.compute.external_networks import TWO_CLASSES, add_second_logit, extract_logits
 from roarbench.compute.network_checks import check_network_outputs, compute_checked_logits, load_state_and_check_logits
 from roarbench.compute.networks import build_network
+from roarbench.compute.retraining_checks import check_training_start
 from roarbench.plan.suite_template import IMAGE_RECIPE
 
-_RESET = ("reset_parameters", "_reset_parameters")
-_REMEDY = "pass network='FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
+_FILE = "'FILE.py:FUNCTION', a self-contained file whose function of (classes, channels, size) builds it"
+_REMEDY = f"pass network=, a function that builds it, such as network=lambda: MyNet(10), or {_FILE}"
+_EXPECTED_BUILDER = (
+    "expected FILE.py:FUNCTION, or a function that builds the network, such as network=lambda: MyNet(10)"
+)
 # names of stored networks contain the hash of these two texts, so a change would make stored rows unreachable
 _NETWORK = '''\
 """A network that was handed in from Python: its structure, with weights drawn anew."""
@@ -69,7 +79,7 @@ class Reader(pickle.Unpickler):
 def network(classes, channels, size):
     """Return the network with random weights: each layer's own, else normal with standard deviation 0.02."""
     model = Reader(io.BytesIO(base64.b64decode(STRUCTURE))).load()
-    for module in model.modules():
+    for module in {modules}:
         reset = next((name for name in {reset!r} if hasattr(module, name)), "")
         if reset:
             getattr(module, reset)()
@@ -77,6 +87,18 @@ def network(classes, channels, size):
         for parameter in module.parameters(recurse=False):
             nn.init.normal_(parameter, std=0.02)
     return model
+'''
+_BUILT = '''\
+"""A network whose builder was handed in from Python."""
+
+{imports}
+
+{definitions}
+
+
+def {function}(classes, channels, size):
+    """Return the network with the weights that its builder draws."""
+    return {call}
 '''
 _BINARY = """
 
@@ -99,12 +121,24 @@ class NetworkWithSource(NamedTuple):
     source: str  # Python file that builds the network with random weights
     function: str  # function or class of that file
     classes: int
+    notes: tuple[str, ...] = ()  # lines about the initial values of networks that are built from `source` and trained
 
     def build_untrained(self, images: Tensor) -> nn.Module:
         """Build the network from `source`, in eval mode, for images of the given shape, dtype and device."""
         generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
-        name = f"network.{self.function}@"
-        return build_network(name, self.classes, channels, size, generator, self.source).eval().to(images)
+        return self._build(channels, size, generator).eval().to(images)
+
+    def check_training_start(self, images: Tensor) -> list[str]:
+        """Check what a network starts from that is built from `source` and trained (`check_training_start`)."""
+        _, channels, size, _ = images.shape
+
+        def build(seed: int) -> nn.Module:
+            return self._build(channels, size, torch.Generator().manual_seed(seed))
+
+        return check_training_start(build, images.cpu(), "the network")
+
+    def _build(self, channels: int, size: int, generator: torch.Generator) -> nn.Module:
+        return build_network(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
 
     def accepts_smaller_images(self, images: Tensor) -> bool:
         """Return whether the network accepts the smaller images of a recipe's first epochs."""
@@ -122,21 +156,29 @@ class NetworkWithSource(NamedTuple):
 
 
 def make_network_with_source(
-    model: nn.Module, images: Tensor, builder: str, say: Callable[[str], object]
+    model: nn.Module,
+    images: Tensor,
+    builder: str | Callable[..., Any],
+    say: Callable[[str], object],
+    retrained: bool = True,
 ) -> NetworkWithSource:
     """Read or write a network's source; CallerError if the network cannot be explained, or rebuilt from the source.
 
-    `builder` is FILE.py:FUNCTION or empty; `say` is called with each warning.
+    `builder` is FILE.py:FUNCTION, a function, or empty; `say` is called with each warning. `retrained` says whether a
+    protocol trains networks that are built anew; the checks of their initial values run only then.
     """
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
     model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
-    few = take_few_images(model, images)
-    if builder:
+    few, notes = take_few_images(model, images), list[str]()
+    if callable(builder):
+        source, function = _write_builder(builder), "network"
+    elif builder:
         source, function = _read_source_and_function(builder)
     else:
         with empty_tensors_of_forward(model, few):
-            source, function = write_network_structure(model), "network"
+            source, notes = write_network_structure(model, few if retrained else None)
+        function = "network"
     with borrow_networks([model]):
         wrapped = add_second_logit(model, few)
         check_network_outputs(wrapped, few)
@@ -148,9 +190,36 @@ def make_network_with_source(
         try:
             load_state_and_check_logits(wrapped, network.build_untrained(few), few)
         except RuntimeError as error:  # weights do not fit
-            seen = f"{builder or 'its file'} builds a different network ({fit_on_one_line(str(error), 160)})"
+            made_by = "the function network=" if callable(builder) else builder or "its file"
+            seen = f"{made_by} builds a different network ({fit_on_one_line(str(error), 160)})"
             raise CallerError(f"{seen}; write one that builds the given network") from None
-    return network
+        if retrained:
+            notes += network.check_training_start(few)
+    for line in notes:
+        say(f"warning: {line}")
+    return network._replace(notes=tuple(notes))
+
+
+def _write_builder(builder: Callable[..., Any]) -> str:
+    """Write a file whose function `network` calls a function of the caller's, with or without the images' shape."""
+    if isinstance(builder, nn.Module):
+        raise CallerError(f"network is {describe_type(builder)}, {_EXPECTED_BUILDER}")
+    signature, required = read_signature(builder)
+    if required not in (0, 3):
+        seen = f"network has {required} arguments without a default {fit_on_one_line(str(signature), 80)}"
+        raise CallerError(f"{seen}, expected none, or (classes, channels, size)")
+    written = WrittenStatements()
+    try:
+        made = written.write_expression(builder, "make")
+    except CallerError as error:
+        seen = fit_on_one_line(str(error).partition(";")[0], 200)
+        raise CallerError(f"the function network= cannot be written ({seen}); pass {_FILE}") from None
+    if "network" in written.statements:
+        raise CallerError("the function network= uses the name 'network' for something else; rename it")
+    imports, definitions = written.split_imports_from_definitions()
+    call = f"{made}(classes, channels, size)" if required else f"{made}()"
+    texts = {"imports": "\n".join(sorted(imports)), "definitions": "\n\n\n".join(definitions)}
+    return _BUILT.format(**texts, function="network", call=call)
 
 
 def _read_source_and_function(builder: str) -> tuple[str, str]:
@@ -162,19 +231,34 @@ def _read_source_and_function(builder: str) -> tuple[str, str]:
         raise CallerError(f"network is '{builder}': {seen}; write FILE.py:FUNCTION") from None
 
 
-def write_network_structure(model: nn.Module) -> str:
-    """Return a Python file whose function `network` builds the same structure; CallerError if there is none."""
+def write_network_structure(model: nn.Module, images: Tensor | None = None) -> tuple[str, list[str]]:
+    """Return a Python file whose function `network` builds the same structure, and lines about its initial values.
+
+    With `images`, networks are trained that are built by this file: their weights are all trained, and CallerError is
+    raised if layers do not set their own initial values. CallerError if there is no such file.
+    """
     written = WrittenStatements()
+    retrained = images is not None
+    own_layers_last = retrained and _has_own_module_that_sets_its_parts(model)
     try:
         if path := find_uncopyable_tensor(model):
             raise CallerError(f"its attribute '{path}' is a tensor computed with a gradient")
-        structure = _pickle_structure_as_base64(model, written)
+        structure = _pickle_structure_as_base64(model, written, all_trained=retrained)
     except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
         seen = fit_on_one_line(str(error).partition(";")[0], 200)
         raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
+    notes = []
+    if images is not None:
+        notes = describe_frozen_weights(model) + check_initial_values(model, images, own_layers_last)
     imports, definitions = written.split_imports_from_definitions()
-    classes = "\n\n\n".join(definitions)
-    return _NETWORK.format(imports="\n".join(sorted(imports)), classes=classes, structure=structure, reset=_RESET)
+    parts = {"imports": "\n".join(sorted(imports)), "classes": "\n\n\n".join(definitions), "structure": structure}
+    modules = "reversed(list(model.modules()))" if own_layers_last else "model.modules()"
+    return _NETWORK.format(**parts, modules=modules, reset=RESET), notes
+
+
+def _has_own_module_that_sets_its_parts(model: nn.Module) -> bool:
+    own = (module for module in model.modules() if not is_from_installed_package(type(module)))
+    return has_own_module_that_sets_its_parts(own)
 
 
 def _add_two_class_function(source: str, function: str, logit_has_axis: bool) -> tuple[str, str]:
@@ -195,6 +279,7 @@ class _Pickler(pickle._Pickler):
 
     numbers: dict[int, int]
     written: WrittenStatements
+    all_trained: bool  # whether frozen parameters are trained, too
 
     def persistent_id(self, part: Any) -> tuple[int, Any] | str | None:
         if isinstance(part, type | FunctionType) and not is_from_installed_package(part):
@@ -202,7 +287,11 @@ class _Pickler(pickle._Pickler):
         if not isinstance(part, Tensor):
             return None
         trained = isinstance(part, nn.Parameter)
-        content = (tuple(part.shape), part.requires_grad) if trained else to_array(part, "a tensor of the network")
+        content = (
+            (tuple(part.shape), part.requires_grad or self.all_trained)
+            if trained
+            else to_array(part, "a tensor of the network")
+        )
         return self.numbers.setdefault(id(part), len(self.numbers)), content
 
     def memoize(self, part: Any) -> None:
@@ -210,12 +299,12 @@ class _Pickler(pickle._Pickler):
             super().memoize(part)  # type: ignore[misc]
 
 
-def _pickle_structure_as_base64(model: nn.Module, written: WrittenStatements) -> str:
+def _pickle_structure_as_base64(model: nn.Module, written: WrittenStatements, all_trained: bool) -> str:
     copy, pickled = deepcopy(model).cpu(), io.BytesIO()
     for module in copy.modules():
         if isinstance(module, nn.modules.batchnorm._NormBase):
             module.reset_running_stats()  # running statistics come from training, not from the structure
     pickler = _Pickler(pickled)
-    pickler.numbers, pickler.written = {}, written
+    pickler.numbers, pickler.written, pickler.all_trained = {}, written, all_trained
     pickler.dump(copy)
     return base64.b64encode(pickled.getvalue()).decode()

@@ -58,24 +58,26 @@ def write_array_suite(
     test: tuple[Any, Any],
     settings: Mapping[str, Any],
     root: Path,
-    builder: str,
+    builder: str | Callable[..., Any],
     say: Callable[[str], object],
 ) -> Path:
     """Write a network and images into a store, unless the store has them; return the folder of their `suite.toml`.
 
     `train` and `test` are pairs of images and labels, as `Suite.from_arrays` takes them; `settings` maps keys of
-    `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION that builds the network, or
-    empty. `say` is called with each warning. CallerError if the arguments contradict each other.
+    `suite.toml` to values. `root` is the store's folder. `builder` is the FILE.py:FUNCTION or function that builds the
+    network, or empty. `say` is called with each warning. CallerError if the arguments contradict each other.
     """
     splits = _read_splits(train, test)
     _check_protocols(settings["protocols"], splits)
-    network = make_network_with_source(model, splits[Split.TEST].images, builder, say)
+    retrained = any(find_protocol(name).trains for name in settings["protocols"])
+    network = make_network_with_source(model, splits[Split.TEST].images, builder, say, retrained)
     for split, data in splits.items():
         check_labels(data.labels, network.classes, f"{split} labels")
     value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
     text = _write_suite_text(settings, splits, network)
+    text = "".join(f"# {line}\n" for line in network.notes) + text
     state = {name: value.detach().cpu() for name, value in network.model.state_dict().items()}
     weights = {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
     digest = hashlib.sha256(text.encode() + network.source.encode())
@@ -93,7 +95,7 @@ def write_array_suite(
             norm = {"mean": (-value_range.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": weights, **norm}, folder / "weights.pt")
             _remove_folder_if_settings_are_invalid(text, folder)
-            if any(find_protocol(name).trains for name in settings["protocols"]):
+            if retrained:
                 text += f"{_UNTUNED}\n"
             write_atomically(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"))
     return folder

@@ -1,7 +1,7 @@
 """Load suites in Python by name, from a TOML file or a store; a suite has a plan and a store of its results."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -118,7 +118,7 @@ class Suite:
         levels: Sequence[float] = (0.1, 0.5, 0.9),
         seeds: int = 3,
         fills: Sequence[str] = ("mean",),
-        network: str = "",
+        network: "str | Callable[..., nn.Module]" = "",
         store: str | Path | None = None,
     ) -> "Suite":
         """Make a suite that explains your network on your images (tables: `roarbench new-suite FILE.csv`).
@@ -146,8 +146,10 @@ class Suite:
             seeds: Training runs per point of a curve.
             fills: Fill values; tables use the first. `linear` is ROAD's, `black` the smallest value of each channel.
                 Protocols with exchanged masks, such as `matched`, use only fills that are fast enough.
-            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), needed if its source
-                cannot be copied; the file may import installed packages only.
+            network: A function that builds the network, with no arguments or with (classes, channels, size), such as
+                `lambda: MyNet(width=16)`; or FILE.py:FUNCTION, whose file may import installed packages only. Needed if
+                the network's source cannot be copied, or if no `reset_parameters` sets the initial values of its own
+                layers. Without it, all parameters are drawn anew and trained, also frozen ones.
             store: Folder of the store; ROARBENCH_STORE or the user's data folder if None.
 
         Raises:
@@ -219,7 +221,7 @@ class Suite:
             record_trusted_network(self.plan)
         else:
             refuse_untrusted_network(self.plan, self.trusted, self.store)
-        plan, warnings = check_network_and_drop_estimators(self.plan)
+        plan, warnings = check_network_and_drop_estimators(self.plan, trains_explained=not self.weights)
         return set_allowed_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:

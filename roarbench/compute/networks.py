@@ -54,6 +54,15 @@ class StridedProjection(nn.Conv2d):
         down, across = self.stride
         return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Name a function of this file in pickles, because pickle would look for the class in torch's module."""
+        parts: Any = super().__reduce_ex__(protocol)
+        return _make_without_weights, (), *parts[2:]
+
+
+def _make_without_weights() -> StridedProjection:
+    return StridedProjection.__new__(StridedProjection)
+
 
 def build_network(
     name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = ""

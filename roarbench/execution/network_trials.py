@@ -21,6 +21,7 @@ from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
 from roarbench.compute.prediction import Normalisation, choose_scoring_batch_size, predict_logits
 from roarbench.compute.recipe import Recipe
+from roarbench.compute.retraining_checks import check_training_start
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import ImageData
@@ -54,15 +55,16 @@ class ApplicableSuite(NamedTuple):
     warnings: list[str] = []  # warnings about the network, one line each
 
 
-def check_network_and_drop_estimators(suite: SuiteSpec) -> ApplicableSuite:
+def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool = False) -> ApplicableSuite:
     """Return a user's suite without the estimators that do not apply to its network; a built-in suite stays unchanged.
 
-    This function runs the code in the network's file.
+    This function runs the code in the network's file. `trains_explained` says whether roarbench trains the explained
+    network, too, because no weights are given.
 
     Raises:
         CallerError: The network cannot be built, cannot take the images, or returns logits of a wrong shape; its batch
-            norms cannot be folded although `maps` needs that; or an image's logits depend on anything besides the
-            weights and the image.
+            norms cannot be folded although `maps` needs that; training would leave weights random; or
+            an image's logits depend on anything besides the weights and the image.
     """
     if suite.own is None:
         return ApplicableSuite(suite)
@@ -75,11 +77,13 @@ def check_network_and_drop_estimators(suite: SuiteSpec) -> ApplicableSuite:
     for side in sorted((round(record.size * share) for share in sides), reverse=True):
         _try_forward_pass(model, _draw_two_images(generator, record.channels, side, side), suite)
     images = _draw_two_images(generator, *record.shape)
-    if any(block.protocol.trains for block in suite.blocks):
+    warnings = list[str]()
+    if trains_explained or any(block.protocol.trains for block in suite.blocks):
+        warnings = _check_training_start(images, suite)
         _try_training(model, images, suite)
     _perturb_biases_and_norms(model, generator)
     model.eval()
-    warnings = check_network_outputs(model, images, suite.model)
+    warnings += check_network_outputs(model, images, suite.model)
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
     load_state_and_check_logits(model, rebuilt, images, suite.model)
     if suite.maps is not MapNumerics.FLOAT32:
@@ -118,6 +122,13 @@ def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> N
     with torch.no_grad():
         for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
             vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
+
+
+def _check_training_start(images: Tensor, suite: SuiteSpec) -> list[str]:
+    def build(seed: int) -> nn.Module:
+        return build_suite_network(suite, torch.Generator().manual_seed(seed))
+
+    return check_training_start(build, images, suite.model, loads=bool(find_recipe(suite.recipe).start))
 
 
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:

@@ -33,13 +33,14 @@ def array_suite(tmp_path_factory, inline):
 
 
 def test_network_structure_file_builds_network_with_new_weights():
-    source = write_network_structure(network())
+    source, notes = write_network_structure(network(), torch.from_numpy(IMAGES))
     made = [build_network("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
     expected = network().state_dict()
     assert {name: value.shape for name, value in one.items()} == {name: one.shape for name, one in expected.items()}
     assert all(torch.equal(one[name], again[name]) for name in one)
-    assert not torch.equal(one["0.factor"], other["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
+    assert torch.equal(one["0.factor"], expected["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
+    assert not torch.equal(one["1.weight"], expected["1.weight"]) and not notes
     assert torch.equal(one["2.running_mean"], torch.zeros(4))
 
 
@@ -157,7 +158,8 @@ def made(classes, channels, size):
 def test_from_arrays_builds_unwritable_network_from_file(tmp_path):
     model, file = make_convnet(2), tmp_path / "hidden.py"
     model.open = sys.stderr  # a stream cannot be written
-    with pytest.raises(roarbench.CallerError, match=r"cannot be written .*; pass network='FILE.py:FUNCTION'"):
+    words = r"cannot be written .*; pass network=, a function .* or 'FILE.py:FUNCTION'"
+    with pytest.raises(roarbench.CallerError, match=words):
         make_array_suite(tmp_path, model)
     file.write_text(FILE)
     suite = make_array_suite(tmp_path, model, network=f"{file}:made")

@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -208,3 +209,16 @@ def test_count_network_cost_matches_manual_count_for_vit_quick():
     mlp = 2 * 2 * tokens * width * 2 * width
     patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
     assert count_network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
+
+
+@pytest.mark.parametrize("name", ["resnet-quick", "resnet-planted", "vit-quick", "mlp"])
+def test_networks_can_be_copied_pickled_and_saved_whole(name, tmp_path):
+    model = build_network(name, 3, 3, 32, torch.Generator().manual_seed(0)).eval()
+    images, path = torch.randn(2, 3, 32, 32), tmp_path / "network.pt"
+    torch.save(model, path)
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), torch.load(path, weights_only=False)]
+    other = build_network(name, 3, 3, 32, torch.Generator().manual_seed(1)).eval()
+    other.load_state_dict(model.state_dict())
+    for made in (*copies, other):
+        assert [type(part) for part in made.modules()] == [type(part) for part in model.modules()]
+        assert torch.equal(made(images), model(images))

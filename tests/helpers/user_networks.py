@@ -19,6 +19,9 @@ class Scaled(nn.Module):
         super().__init__()
         self.factor = nn.Parameter(torch.full((channels, 1, 1), SCALE))
 
+    def reset_parameters(self):
+        nn.init.constant_(self.factor, SCALE)
+
     def forward(self, images):
         return SCALE * self.factor * images
 

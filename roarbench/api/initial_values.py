@@ -1,0 +1,118 @@
+"""Find out, by a trial, whether the layers of a network can set their own initial values before training."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.common.errors import CallerError
+from roarbench.common.text import describe_error, format_count, list_some
+from roarbench.compute.retraining_checks import NORMS_WITH_STATISTICS
+
+RESET = ("reset_parameters", "_reset_parameters")
+BUILDER_ADVICE = "pass network=, a function that builds it, such as network=lambda: {kind}(...)"
+_SEEDS = (0, 1)
+
+
+def find_reset(module: nn.Module) -> str:
+    """Return the name of a layer's method that draws its weights; empty if it has none."""
+    return next((name for name in RESET if hasattr(module, name)), "")
+
+
+def describe_frozen_weights(model: nn.Module) -> list[str]:
+    """Return a line that says that a network's frozen weights are trained in networks that are built anew."""
+    frozen = [weight for weight in model.parameters() if not weight.requires_grad]
+    if not frozen:
+        return []
+    seen = f"{len(frozen)} of {format_count(len(list(model.parameters())), 'parameter')} of the network are frozen"
+    return [f"{seen}; retrained networks start from random weights, so all of their parameters are trained"]
+
+
+def check_initial_values(model: nn.Module, images: Tensor, own_layers_last: bool) -> list[str]:
+    """Raise CallerError unless the layers' own methods set every weight and every statistic that training changes.
+
+    Each weight of a copy becomes NaN; then the layers' `reset_parameters` run as in a network that is built anew. A
+    weight that is still NaN has an initial value that only the code that made the network knows.
+
+    Args:
+        model: The network, on the CPU or not; it stays unchanged.
+        images: Some images on its device, float (n, c, h, w).
+        own_layers_last: Whether a module's method runs after those of its parts.
+
+    Returns:
+        A line about buffers that keep the given network's values.
+    """
+    kind = type(model).__name__
+    if other := [key for key, weight in model.named_parameters() if weight.dtype is not torch.float32]:
+        raise CallerError(f"{_describe(other, model)} is not float32; {BUILDER_ADVICE.format(kind=kind)}")
+    first, second = (_reset_copy(model, seed, own_layers_last) for seed in _SEEDS)
+    if unset := [key for key, weight in first.named_parameters() if bool(weight.isnan().any())]:
+        owners = list(dict.fromkeys(type(_find_owner(model, key)).__name__ for key in unset))
+        seen = f"no reset_parameters sets the initial value of {_describe(unset, model)}"
+        remedy = f"add reset_parameters to {list_some(owners)}, or {BUILDER_ADVICE.format(kind=kind)}"
+        raise CallerError(f"{seen}, so a retrained network would start from another distribution; {remedy}")
+    buffers, again = dict(first.named_buffers()), dict(second.named_buffers())
+    set_anew = {key for key, value in buffers.items() if value.is_floating_point() and not value.isnan().any()}
+    if drawn := [key for key in set_anew if not torch.equal(buffers[key], again[key])]:
+        seen = f"the buffer {_describe(sorted(drawn), model)} is drawn at random, and training would leave it random"
+        raise CallerError(f"{seen}; register it as nn.Parameter, or {BUILDER_ADVICE.format(kind=kind)}")
+    changed = [key for key in _list_buffers_changed_by_training(model, images) if key not in set_anew]
+    changed = [key for key in changed if not isinstance(_find_owner(model, key), NORMS_WITH_STATISTICS)]
+    if changed:
+        seen = f"training changes the buffer {_describe(changed, model)}, and no reset_parameters sets it"
+        raise CallerError(f"{seen}; set it there, or {BUILDER_ADVICE.format(kind=kind)}")
+    saved = model.state_dict().keys()
+    held = [key for key, value in buffers.items() if key not in set_anew and value.is_floating_point()]
+    held = [key for key in held if key in saved and buffers[key].numel() > 1]
+    if not held:
+        return []
+    seen = f"retrained networks keep the given network's values of the buffer {_describe(held, model)}"
+    return [f"{seen}; if these were learnt, register them as nn.Parameter, or {BUILDER_ADVICE.format(kind=kind)}"]
+
+
+def has_own_module_that_sets_its_parts(own: Iterable[nn.Module]) -> bool:
+    """Return whether one of the given modules has a method that draws weights, and a part that has one, too."""
+    composite = (module for module in own if find_reset(module))
+    return any(find_reset(part) for module in composite for part in module.modules() if part is not module)
+
+
+def _reset_copy(model: nn.Module, seed: int, own_layers_last: bool) -> nn.Module:
+    copy = deepcopy(model).cpu()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for tensor in (*copy.parameters(), *copy.buffers()):
+            if tensor.is_floating_point():
+                tensor.fill_(torch.nan)
+        modules = list(copy.modules())
+        for module in reversed(modules) if own_layers_last else modules:
+            if isinstance(module, NORMS_WITH_STATISTICS):
+                module.reset_running_stats()
+            if not (reset := find_reset(module)):
+                continue
+            try:
+                getattr(module, reset)()
+            except Exception as error:  # the user's code may raise anything
+                seen = f"{reset}() of {type(module).__name__} raised {describe_error(error)}"
+                advice = BUILDER_ADVICE.format(kind=type(model).__name__)
+                raise CallerError(f"{seen}; write it without arguments, or {advice}") from error
+    return copy
+
+
+def _list_buffers_changed_by_training(model: nn.Module, images: Tensor) -> list[str]:
+    copy = deepcopy(model).train()
+    before = {key: value.clone() for key, value in copy.named_buffers()}
+    # a network that cannot run in training mode is reported when it is trained
+    with suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        copy(images.clone())
+    after = dict(copy.named_buffers())
+    return [key for key, value in before.items() if key not in after or not torch.equal(value, after[key])]
+
+
+def _find_owner(model: nn.Module, key: str) -> nn.Module:
+    return model.get_submodule(key.rpartition(".")[0])
+
+
+def _describe(keys: list[str], model: nn.Module) -> str:
+    return list_some([f"'{key}' of {type(_find_owner(model, key)).__name__}" for key in keys])
