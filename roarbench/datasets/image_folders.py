@@ -8,6 +8,7 @@ import gzip
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
+from roarbench.datasets.system_files import group_file_name, is_system_file, is_system_folder
 
 IMAGE_SUFFIXES = (
     *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),
     *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
 )
 IMAGES_PER_READ = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
-_ARCHIVER_FOLDERS = ("__MACOSX", "__pycache__")  # folders that archive programs and Python create, which hold no class
 _FILES_PER_GROUP = 256
 # keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits come before validation splits
 _TRAIN_KEYWORDS = ("train", "training")
@@ -45,10 +46,10 @@ class FileGroup(NamedTuple):
 
 
 def list_class_names(folder: Path) -> list[str]:
-    """Return the sorted names of the class folders in a folder; hidden folders are left out."""
+    """Return the sorted names of the class folders in a folder, without hidden folders and those that systems make."""
     try:
         names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
-        return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVER_FOLDERS)
+        return sorted(name for name in names if not name.startswith(".") and not is_system_folder(name))
     except OSError as error:
         seen = f"cannot read {folder}: {error.strerror}"
         raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
@@ -99,20 +100,28 @@ def is_hidden_path(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def list_all_files_below(folder: Path) -> Iterator[Path]:
+def list_all_files_below(folder: Path, left_out: Counter[str] | None = None) -> Iterator[Path]:
     """Yield the files below a folder; raise DataError if a folder cannot be read.
 
-    Links to folders are followed, except links that lead back to a parent folder.
+    Links to folders are followed, except links that lead back to a parent folder. Folders and files that systems make,
+    such as `@eaDir`, are left out; `left_out` counts their names and the names of hidden folders and images.
     """
+    left_out = Counter() if left_out is None else left_out
     parents = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         own_parents = parents.pop(Path(parent))
+        left_out.update(name for name in folders if is_system_folder(name) or name.startswith("."))
+        folders[:] = [name for name in folders if not is_system_folder(name)]
         for name in list(folders):
             target = (Path(parent) / name).resolve()
             if target in own_parents:
                 folders.remove(name)
             parents[Path(parent) / name] = (*own_parents, target)
-        yield from (Path(parent) / name for name in files)
+        for name in files:
+            if is_system_file(name) or name.startswith(".") and has_image_suffix(Path(name)):
+                left_out[group_file_name(name)] += 1
+            if not is_system_file(name):
+                yield Path(parent) / name
 
 
 def _raise_unreadable_folder(error: OSError) -> None:

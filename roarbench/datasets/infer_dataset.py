@@ -20,6 +20,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, get_item_noun, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
+from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import (
     inspect_image,
     is_high_depth_grey,
@@ -28,6 +29,7 @@ from roarbench.datasets.decode_image import (
 )
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
+from roarbench.datasets.system_files import describe_left_out
 from roarbench.datasets.tabular import (
     CSV_SUFFIXES,
     LABEL_COLUMN_NAMES,
@@ -49,6 +51,7 @@ from roarbench.datasets.undecoded_splits import (
     add_counts_of_table,
     read_parquet_class_names,
 )
+from roarbench.datasets.user_images import list_user_images
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -72,7 +75,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         record = _infer_from_table(folder, warn)
     elif folder.is_dir():
         record = make_user_dataset_record(folder.resolve().name, channels=3, size=64)
-        files = list(image_folders.list_all_files_below(folder.resolve()))
+        left_out = Counter[str]()
+        files = list(image_folders.list_all_files_below(folder.resolve(), left_out))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         has_image_files = any(map(image_folders.has_image_suffix, files))
         if not tables and not has_image_files:
@@ -82,7 +86,11 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
             warnings.simplefilter("ignore")
             inferred = (_infer_from_parquet if in_tables else _infer_from_class_folders)(record, folder.resolve(), warn)
+        if described := describe_left_out(left_out):
+            warn(described)
         record = add_class_and_image_counts(inferred)
+        for line in describe_images(list_user_images(record)):
+            warn(line)
     else:
         if folder.is_file():
             _refuse_arrays([folder])

@@ -10,7 +10,9 @@ from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
+from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.user_images import list_user_images
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES, make_suite_name
 from roarbench.plan.toml_table import format_toml
@@ -31,6 +33,8 @@ def write_new_suite_file(
 ) -> Path:
     """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
+    Beside it, NAME-classes.png shows some images of each class.
+
     `network` is the value of `name` in section `[network]`; an empty string selects the default network. `tune_recipe`
     takes the file's text and path and returns the text to write.
     """
@@ -45,6 +49,10 @@ def write_new_suite_file(
     text = compose_suite_text(name, record, location)
     if not record.tabular:
         warn(_describe_augmentation(record))
+        if not path.exists():
+            sheet = path.with_name(f"{name}-classes.png")
+            write_contact_sheet(list_user_images(record), sheet)
+            warn(f"written: {sheet}, with images of each class as networks will see them; look at it before you run")
     if network:
         line = f"name = {format_toml(network)}"
         text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: line, text, flags=re.MULTILINE)

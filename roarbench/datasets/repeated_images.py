@@ -1,0 +1,180 @@
+"""Find stored images with equal bytes: in both splits, in several classes, or many times in one class.
+
+Files of different sizes differ, so only files whose size occurs twice are read, and of these at first the last bytes.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.common.text import get_item_noun
+from roarbench.datasets.catalogue import FOLDERS
+from roarbench.datasets.image_folders import FileGroup
+from roarbench.datasets.parquet_files import read_parquet_images
+from roarbench.datasets.select_images import Labels
+from roarbench.datasets.undecoded_splits import Groups
+from roarbench.datasets.user_images import UserImages
+
+MAX_COMPARED = 100_000  # files of equal size that are read; of more, those of randomly chosen sizes
+_TAIL = 2**16  # bytes at the end of a file that are compared first
+_MANY_TIMES = 5  # an image that occurs as often is reported
+_MAX_REPEATED_SHARE = 0.01  # a larger share of repeated images is reported
+Digests = NDArray[np.uint64]  # equal for images with equal bytes, (n,)
+
+
+class SplitDigests(NamedTuple):
+    """Digests and classes of the images of one split, (n,)."""
+
+    digests: Digests
+    labels: Labels
+
+
+def describe_shared_items(repeated: int, count: int, tabular: bool, example: str = "") -> str:
+    """Describe how many test items occur among the training items, too; `example` names one of them."""
+    noun, content = get_item_noun(tabular), "features" if tabular else "bytes"
+    shown = f", such as {example}" if example else ""
+    seen = f"{repeated} of {count} test {noun}s have the same {content} as a training {noun}{shown}"
+    return f"{seen}; delete repeated {noun}s"
+
+
+def describe_repeated_images(images: UserImages) -> Iterator[str]:
+    """Yield a warning for images that are in both splits, in several classes, or many times in one split."""
+    name = images.record.name
+    if images.has_large_files:
+        yield f"{name}: not checked for repeated images, because the files are large"
+        return
+    digests = compute_digests(images)
+    splits = {split: SplitDigests(digests[split], raw.labels) for split, raw in images.splits.items()}
+    if images.record.test_only:
+        del splits[Split.TRAIN]
+    elif len(shared := find_shared(digests[Split.TRAIN], digests[Split.TEST])):
+        example = images.name_image(Split.TEST, int(shared[0]))
+        seen = describe_shared_items(len(shared), len(digests[Split.TEST]), False, example)
+        yield f"warning: {name}: {seen}"
+    yield from _describe_images_of_several_classes(images, splits)
+    yield from _describe_images_that_occur_often(images, splits)
+
+
+def find_shared(train: Digests, test: Digests) -> NDArray[np.int64]:
+    """Return the positions of the test images that are also training images."""
+    return np.flatnonzero(np.isin(test, train))
+
+
+def _describe_images_of_several_classes(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
+    digests = np.concatenate([part.digests for part in splits.values()])
+    labels = np.concatenate([part.labels for part in splits.values()])
+    numbers = np.unique(digests, return_inverse=True)[1].reshape(-1)
+    lowest, highest = np.full(len(digests), len(images.classes)), np.full(len(digests), -1)
+    np.minimum.at(lowest, numbers, labels)
+    np.maximum.at(highest, numbers, labels)
+    several = np.flatnonzero(lowest < highest)
+    if not len(several):
+        return
+    same = np.flatnonzero(numbers == several[0])
+    pair = [int(same[np.argmin(labels[same])]), int(same[np.argmax(labels[same])])]
+    names = (f"{_name_in_any_split(images, splits, n)} in class '{images.classes[labels[n]]}'" for n in pair)
+    noun = f"{len(several)} images occur" if len(several) > 1 else "1 image occurs"
+    seen = f"{noun} with the same bytes in several classes, such as {' and '.join(names)}"
+    yield f"warning: {images.record.name}: {seen}; keep each image in its own class only"
+
+
+def _name_in_any_split(images: UserImages, splits: dict[Split, SplitDigests], place: int) -> str:
+    """Name an image; `place` counts the images of all splits."""
+    for split, part in splits.items():
+        if place < len(part.labels):
+            return images.name_image(split, place)
+        place -= len(part.labels)
+    raise AssertionError("the place lies beyond the last image")
+
+
+def _describe_images_that_occur_often(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
+    digests = np.concatenate([part.digests for part in splits.values()])
+    _, first, counts = np.unique(digests, return_index=True, return_counts=True)
+    most, repeated = int(counts.max(initial=0)), len(digests) - len(counts)
+    if most >= _MANY_TIMES or repeated > _MAX_REPEATED_SHARE * len(digests):
+        example = f"{_name_in_any_split(images, splits, int(first[counts.argmax()]))} occurs {most} times"
+        seen = f"{repeated} of {len(digests)} images have the same bytes as an earlier one; {example}"
+        yield f"warning: {images.record.name}: {seen}; delete repeated images"
+
+
+def split_adjective(split: Split) -> str:
+    """Return how messages call the images of a split: `training` or `test`."""
+    return "training" if split is Split.TRAIN else "test"
+
+
+def compute_digests(images: UserImages) -> dict[Split, Digests]:
+    """Return a number for each image of each split; images with equal bytes have equal numbers."""
+    train, test = (images.splits[split] for split in Split)
+    groups: Groups = train.groups if images.has_one_listing else (*train.groups, *test.groups)
+    digests = _hash_files(groups) if images.record.own == FOLDERS else _hash_rows(groups, images.record.image_column)
+    first = 0 if images.has_one_listing else sum(group.rows for group in train.groups)
+    return {Split.TRAIN: digests[train.rows], Split.TEST: digests[test.rows + first]}
+
+
+def _hash_files(groups: Groups) -> Digests:
+    """Return the digests of files: of the whole content, or a number of its own for a file of unique size or tail."""
+    sizes = np.fromiter((path.stat().st_size for path in _list_paths(groups)), np.int64)
+    digests = np.arange(len(sizes), dtype=np.uint64)  # digests of contents are above these numbers
+    compared = _choose_compared_files(sizes)
+    digests[compared] = _hash_selected(groups, compared, whole=False)
+    large = compared[sizes[compared] > _TAIL]
+    _, numbers, counts = np.unique(digests[large], return_inverse=True, return_counts=True)
+    alike = large[counts[numbers.reshape(-1)] > 1]
+    digests[alike] = _hash_selected(groups, alike, whole=True)
+    return digests
+
+
+def _list_paths(groups: Groups) -> Iterator[Path]:
+    for group in groups:
+        assert isinstance(group, FileGroup)
+        yield from (group.folder / file for file in group.files)
+
+
+def _choose_compared_files(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of files whose size occurs more than once; if there are too many, of some sizes only."""
+    values, numbers, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    drawn = np.random.default_rng(0).permutation(np.flatnonzero((counts > 1) & (values > 0)))
+    chosen = np.zeros(len(values), bool)
+    chosen[drawn[np.cumsum(counts[drawn]) <= MAX_COMPARED]] = True
+    return np.flatnonzero(chosen[numbers.reshape(-1)])
+
+
+def _hash_selected(groups: Groups, positions: NDArray[np.int64], whole: bool) -> Digests:
+    wanted = iter(positions.tolist())
+    following = next(wanted, None)
+    paths = []
+    for position, path in enumerate(_list_paths(groups) if len(positions) else ()):
+        if position == following:
+            paths.append(path)
+            following = next(wanted, None)
+    with ThreadPoolExecutor() as pool:
+        return np.fromiter(pool.map(lambda path: _hash_file(path, whole), paths), np.uint64, len(paths))
+
+
+def _hash_file(path: Path, whole: bool) -> int:
+    with path.open("rb") as file:
+        if not whole:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+        return hash_bytes(file.read())
+
+
+def hash_bytes(content: bytes) -> int:
+    """Return a number of 63 random bits for a content; two of a million contents agree by chance once in 2e7 times."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") | 2**63
+
+
+def _hash_rows(groups: Groups, column: str) -> Digests:
+    digests: list[int] = []
+    for group in groups:
+        assert not isinstance(group, FileGroup)
+        for contents in read_parquet_images(group, column, np.arange(group.rows)):
+            numbers = range(len(digests), len(digests) + len(contents))
+            # a missing image has a number of its own
+            digests += [hash_bytes(content) if content else n for n, content in zip(numbers, contents, strict=True)]
+    return np.array(digests, np.uint64)

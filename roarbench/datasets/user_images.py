@@ -1,0 +1,92 @@
+"""List the images of a user's record with their classes, and read the stored bytes of some of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.datasets import image_folders
+from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
+from roarbench.datasets.image_folders import FileGroup, read_image_files
+from roarbench.datasets.parquet_files import read_parquet_images
+from roarbench.datasets.select_images import Labels
+from roarbench.datasets.undecoded_splits import Groups, RawSplit, open_undecoded_splits, read_parquet_class_names
+
+# row groups of larger parquet splits are not all read, because that takes minutes
+LARGE_FILES = 4 * 2**30  # bytes
+
+
+@dataclass(frozen=True)
+class UserImages:
+    """The images of a user's record, undecoded, in the order in which the suite will decode them."""
+
+    record: DatasetRecord
+    classes: tuple[str, ...]  # names, by class number
+    splits: dict[Split, RawSplit]
+
+    @property
+    def has_one_listing(self) -> bool:
+        """Return whether both splits are chosen from the same stored images."""
+        return self.record.train_split == self.record.test_split
+
+    @property
+    def has_large_files(self) -> bool:
+        """Return whether reading all images would take minutes, as the files of a parquet folder are large."""
+        files = {group.file for raw in self.splits.values() for group in raw.groups if not isinstance(group, FileGroup)}
+        return sum(file.stat().st_size for file in files) > LARGE_FILES
+
+    def name_image(self, split: Split, position: int) -> str:
+        """Name the image at a position of a split: its path below the record's folder, or its row in the split."""
+        raw = self.splits[split]
+        row = int(raw.rows[position])
+        for group in raw.groups:
+            if row < group.rows and isinstance(group, FileGroup):
+                path = group.folder / group.files[row]
+                return f"'{path.relative_to(self.record.folder).as_posix()}'"
+            if row < group.rows:
+                break
+            row -= group.rows
+        return f"row {raw.rows[position]} of '{self.record.split_names[split]}'"
+
+    def read(self, split: Split, positions: Sequence[int] | NDArray[np.int64]) -> list[bytes]:
+        """Return the stored bytes of the images at these positions of a split, which are ascending."""
+        rows = self.splits[split].rows[np.asarray(positions, np.int64)]
+        return [content for batch in self._read_rows(self.splits[split].groups, rows) for content in batch]
+
+    def _read_rows(self, groups: Groups, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+        first = 0
+        for group in groups:
+            chosen = rows[(first <= rows) & (rows < first + group.rows)] - first
+            first += group.rows
+            if len(chosen) and isinstance(group, FileGroup):
+                yield from read_image_files(group, chosen)
+            elif len(chosen):
+                assert not isinstance(group, FileGroup)
+                yield from read_parquet_images(group, self.record.image_column, chosen)
+
+
+def list_user_images(record: DatasetRecord) -> UserImages:
+    """List the images and class names of a user's record that has its counts; raise DataError if files are wrong."""
+    return UserImages(record, _list_names(record), open_undecoded_splits(record, None))
+
+
+def _list_names(record: DatasetRecord) -> tuple[str, ...]:
+    if record.own == FOLDERS:
+        return tuple(image_folders.list_class_names(Path(record.folder) / record.train_split))
+    names = read_parquet_class_names(record)[: record.classes]
+    return (*names, *map(str, range(len(names), record.classes)))
+
+
+def sample_images(labels: Labels, per_class: int, spread: bool = True) -> NDArray[np.int64]:
+    """Return the positions of up to `per_class` images of each class, ascending.
+
+    The images are drawn at random, always the same ones; with `spread=False` they are the first images of each class.
+    """
+    order = np.random.default_rng(0).permutation(len(labels)) if spread else np.arange(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    sorted_labels = labels[by_class]
+    turn = np.arange(len(labels)) - np.searchsorted(sorted_labels, sorted_labels)
+    return np.sort(by_class[turn < per_class])
