@@ -45,7 +45,7 @@ _MIN_MASKS = 0.05  # minimum share of masks among the images, and of other image
 
 def describe_odd_class_folders(images: UserImages) -> Iterator[str]:
     """Yield warnings for class folders that hold folders of their own or are named like splits or parts."""
-    if images.record.own == FOLDERS:
+    if images.record.own == FOLDERS and images.record.class_depth == 1 and not images.record.label_files:
         yield from _describe_inner_folders(images)
         yield from _describe_part_names(images)
 
@@ -54,7 +54,7 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
     inner = _list_inner_folders(images)
     holders: dict[str, list[str]] = {}
     for class_name, names in inner.items():
-        for name in names:
+        for name in sorted(names):
             holders.setdefault(name, []).append(f"'{class_name}'")
     nested = [name for name in holders if name]
     if len(holders) < 2 or not nested:  # one folder of the same name in each class mixes nothing
@@ -64,8 +64,8 @@ def _describe_inner_folders(images: UserImages) -> Iterator[str]:
         seen = f"the classes {list_some(holders[shared[0]])} hold subfolders of the same names: {listed}"
         remedy = f"if these are the classes, {_DEPTH_REMEDY}"
         if parts := [f"'{name}'" for name in find_part_names(tuple(shared))]:
-            remedy = f"move out those of {list_some(parts)} that hold no photographs of the class; if deeper folders "
-            remedy += "are the classes, write class_depth = 3 under [data]"
+            remedy = f"to leave out masks or others of {list_some(parts)}, write leave_out = [NAMES] under [data]; "
+            remedy += "if deeper folders are the classes, write class_depth = 3"
     else:
         owner = holders[nested[0]][0]
         own = [f"'{name}'" for name in nested if holders[name][0] == owner]
@@ -140,7 +140,7 @@ def describe_images_of_few_values(images: UserImages) -> Iterator[str]:
     else:
         example = images.name_image(*places[few.index(True)])
         seen = f"{sum(few)} of {len(few)} inspected images have at most {_MASK_VALUES} values, such as {example}"
-    yield f"warning: {images.record.name}: {seen}; if they are masks, move them out of the folder"
+    yield f"warning: {images.record.name}: {seen}; if they are masks, write leave_out = [NAMES] under [data]"
 
 
 def has_few_values(content: bytes) -> bool:

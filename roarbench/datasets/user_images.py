@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
-from roarbench.datasets import image_folders
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
 from roarbench.datasets.image_folders import FileGroup, read_image_files
+from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import Groups, RawSplit, open_undecoded_splits, read_parquet_class_names
@@ -74,9 +74,9 @@ def list_user_images(record: DatasetRecord) -> UserImages:
 
 
 def _list_names(record: DatasetRecord) -> tuple[str, ...]:
-    if record.own == FOLDERS:
-        return tuple(image_folders.list_class_names(Path(record.folder) / record.train_split))
-    names = read_parquet_class_names(record)[: record.classes]
+    if record.own == FOLDERS and not record.numbered:
+        return tuple(list_images_and_class_names(record, Path(record.folder)).classes)
+    names = () if record.numbered else read_parquet_class_names(record)[: record.classes]
     return (*names, *map(str, range(len(names), record.classes)))
 
 

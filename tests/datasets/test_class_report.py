@@ -65,7 +65,7 @@ def test_first_and_last_of_many_classes_are_listed(tmp_path):
         "… 12 more with 1 to 2 training images each",
         *(f"{number:02}" for number in range(24, 30)),
     ]
-    assert lines[1].split()[0].endswith("-lon…") and len({len(line) for line in lines[1:13]}) == 1
+    assert lines[1].split()[0].endswith("-long-…") and len({len(line) for line in lines[1:13]}) == 1
 
 
 def test_class_names_of_parquet_files_are_listed(tmp_path):
@@ -82,7 +82,10 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
     [
         ("a/abbey a/alley b/bakery b/bank", "the class 'a' holds subfolders: 'abbey', 'alley', whose images count as"),
         ("color/scab color/rot gray/scab gray/rot", "'color', 'gray' hold subfolders of the same names: 'rot', 'scab'"),
-        ("ill/images ill/masks well/images well/masks", "move out those of 'images', 'masks' that hold no photographs"),
+        (
+            "ill/images ill/masks well/images well/masks",
+            "to leave out masks or others of 'images', 'masks', write leave_out = [NAMES]",
+        ),
         ("nut/train/good nut/test/bad cap/train/good", "if deeper folders are the classes, write class_depth = 3"),
         ("images annotations", "names of splits or parts: 'annotations', 'images'; if other folders or a file name"),
         ("images_001/images images_002/images", "names of splits or parts: 'images_001', 'images_002'"),
