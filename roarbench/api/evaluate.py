@@ -25,6 +25,7 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.compute.networks import build_network
+from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution.job_context import JobContext, ReferenceModel
@@ -51,7 +52,7 @@ from roarbench.submissions.submission_validation import refuse_unrepeatable_or_b
 
 _NOISE_IMAGES = 4  # for a function's trial
 _TRYING = Lock()  # one trial at a time
-MapsBySplit = dict[Split, list[NDArray[np.float32]]]  # by split, one array per explained network
+MapsBySplit = dict[Split, list[NDArray[Any]]]  # by split, one array per explained network, float32 or float64
 _IMAGES_PER_BATCH = 512
 _STUB = '''\
 """Checksums of maps that were passed in as arrays, one for each reference."""
@@ -260,14 +261,14 @@ def read_maps(name: str, maps: object) -> MapsBySplit:
     return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
 
 
-def _read_map_array(name: str, array: Any) -> NDArray[np.float32]:
+def _read_map_array(name: str, array: Any) -> NDArray[Any]:
     values = to_array(array)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     if not np.isfinite(values).all():  # report this before any network is trained
         raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
-    return np.ascontiguousarray(drop_channel_axis(values), np.float32)
+    return convert_to_smallest_float(drop_channel_axis(values))
 
 
 def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
@@ -304,7 +305,7 @@ def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None
                 join_ranked_ranges(work, spec)
 
 
-def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[Any]) -> None:
     weights = explained.store.read_checksum()
     for start in range(0, len(maps), _IMAGES_PER_BATCH):
         stop = min(start + _IMAGES_PER_BATCH, len(maps))

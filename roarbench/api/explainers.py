@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import is_table, move_to_model, to_tensor
-from roarbench.api.removal import compute_image_seeds, flatten_maps
+from roarbench.api.inputs import is_table, move_to_model
+from roarbench.api.removal import compute_image_seeds, flatten_maps, to_map_tensor
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.api.user_networks import expose_unwrapped_network, refuse_changes_of_network
 from roarbench.common.errors import CallerError, RunError
@@ -268,7 +268,7 @@ def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
         maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
         if not isinstance(maps, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
-        return to_tensor(maps, f"maps of {name}")
+        return to_map_tensor(maps, f"maps of {name}")
 
     return explain
 
@@ -310,7 +310,7 @@ def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Expla
     if len(listed) != networks:
         seen = f"{name} has {format_count(len(listed), 'array')} of maps"
         raise CallerError(f"{seen}, expected {networks}: one for each network")
-    maps_by_network = [to_tensor(array, f"maps of {name}") for array in listed]
+    maps_by_network = [to_map_tensor(array, f"maps of {name}") for array in listed]
     for maps in maps_by_network:
         flatten_maps(maps, tuple(images.shape), f"the maps of {name}")
     return lambda batch: maps_by_network[batch.number][batch.rows]

@@ -32,6 +32,7 @@ from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_im
 from roarbench.compute.masks import assign_strata, make_matched_masks
 from roarbench.plan.suite import find_recorded_fill_name, refuse_impossible_for_table
 
+_UNSORTABLE = (np.longdouble, np.uint16, np.uint32, np.uint64)  # torch has few functions for these types, or none
 _FAR = 3  # times the largest absolute value of the images; a fill farther outside their range causes a warning
 
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
@@ -130,7 +131,8 @@ def drop_channel_axis(maps: NDArray[Any]) -> NDArray[Any]:
 def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str = "maps") -> NDArray[np.float32]:
     """Compute each feature's importance, float32 (n, d), for images of this shape, (n, c, h, w) or (c, h, w).
 
-    The images' shape is taken from the maps if None.
+    Numbers that float32 cannot represent keep their order, but not their values. The images' shape is taken from the
+    maps if None.
     """
     array = to_array(maps, subject)
     if array.ndim and shape:
@@ -140,8 +142,15 @@ def flatten_maps(maps: Any, shape: tuple[int, ...] | None = None, subject: str =
     array = drop_channel_axis(array)
     c, h, w = shape[-3:] if shape else (array.shape[1] if array.ndim == 4 else 1, *array.shape[-2:])
     with _reraise_as_caller_error(f"{subject}: "):
-        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        return flatten_importance(tensor, (c, h, w), Unit.SCALAR).numpy()
+        return flatten_importance(to_map_tensor(array), (c, h, w), Unit.SCALAR).numpy()
+
+
+def to_map_tensor(maps: Any, subject: str = "maps") -> Tensor:
+    """Convert maps to a tensor on the CPU; maps of a type that torch cannot sort become float32 in the same order."""
+    array = to_array(maps, subject)
+    if array.dtype.type in _UNSORTABLE and array.size:
+        array = ranking.keep_order_in_float32(array.reshape(len(array), -1)).reshape(array.shape)
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
 def check_map_shape(subject: str, maps: tuple[int, ...], images: tuple[int, ...]) -> None:
@@ -175,7 +184,7 @@ def warn_if_mostly_tied(flat: NDArray[np.float32], ranked: NDArray[np.int64]) ->
 
 def warn_of_ties(maps: str) -> None:
     """Warn that most features in `maps` are ranked at random."""
-    subject = f"more than {TIED:.0%} of the features in {maps} have the same value in float32"
+    subject = f"more than {TIED:.0%} of the features in {maps} have the same value"
     warn_caller(f"{subject}; equal values are ranked at random")
 
 
@@ -330,7 +339,7 @@ def mix_maps(maps: Any, others: Any, share: float, seed: int = 0) -> Tensor:
     Raises:
         CallerError: The arguments do not fit together, or small maps would exchange no square or all.
     """
-    own, other = to_tensor(maps, "maps"), to_tensor(others, "the others")
+    own, other = to_map_tensor(maps), to_map_tensor(others, "the others")
     if own.shape != other.shape or own.ndim not in (3, 4):
         seen = f"maps have shape {tuple(own.shape)}, other maps {tuple(other.shape)}"
         raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
@@ -361,7 +370,7 @@ def _draw_squares(n: int, height: int, width: int, share: float, seed: int) -> T
 
 
 def _compute_rank_fractions(maps: Tensor) -> Tensor:
-    flat = maps.float().flatten(1).contiguous()
+    flat = torch.from_numpy(ranking.keep_order_in_float32(maps.flatten(1).numpy()))
     below = torch.searchsorted(flat.sort(1).values, flat)
     return (below / flat.shape[1]).view(maps.shape)
 

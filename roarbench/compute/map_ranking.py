@@ -15,7 +15,12 @@ from torch.nn.functional import pad
 from roarbench.common.device_settings import send_to_device
 from roarbench.common.enums import Unit
 from roarbench.common.errors import RunError
-from roarbench.compute.ranking import Layout, draw_tie_order, find_planes_changing_at_boundaries
+from roarbench.compute.ranking import (
+    Layout,
+    draw_tie_order,
+    find_planes_changing_at_boundaries,
+    keep_order_in_float32,
+)
 from roarbench.estimators.random_draws import draw_for_each_row
 
 # features that are sorted together: on a CPU their keys fit into its cache; on a GPU they take 40 MB, and a sort takes
@@ -23,6 +28,7 @@ from roarbench.estimators.random_draws import draw_for_each_row
 _CPU_FEATURES_PER_SORT, _GPU_FEATURES_PER_SORT = 1_000_000, 5_000_000
 
 
+_EXACT_IN_FLOAT32 = {torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.uint8, torch.int8, torch.int16}
 DrawnTies = dict[tuple[int, int], NDArray[np.int32]]  # from an image's id and number of features to its tie order
 
 
@@ -55,6 +61,8 @@ def rank_to_bit_planes(
 def flatten_importance(importance: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """Return the importance of every feature, float32 (n, d), one row per image.
 
+    If float32 cannot represent importances of another type, they become float32 numbers in the same order.
+
     Args:
         importance: (n, c, h, w) or (n, h, w); larger is more important. For scalar features, a map without channels
             gives all channels of a pixel the same importance; these ties are broken like all other ties.
@@ -64,7 +72,7 @@ def flatten_importance(importance: Tensor, shape: tuple[int, int, int], unit: Un
     Raises:
         RunError: The map has another shape, or a value that is not finite.
     """
-    importance = importance.detach()
+    importance, given_type = importance.detach(), importance.dtype
     channels, height, width = shape
     if tuple(importance.shape[1:]) not in ((channels, height, width), (height, width)):
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
@@ -73,7 +81,11 @@ def flatten_importance(importance: Tensor, shape: tuple[int, int, int], unit: Un
         importance = _sum_channels(importance)
     elif unit is Unit.SCALAR and importance.ndim == 3:
         importance = importance[:, None].expand(-1, channels, -1, -1)
-    flat = importance.reshape(len(importance), -1).float()
+    flat = importance.reshape(len(importance), -1)
+    if given_type in _EXACT_IN_FLOAT32:
+        flat = flat.float()
+    else:
+        flat = torch.from_numpy(keep_order_in_float32(flat.cpu().numpy())).to(flat.device)
     finite = flat.isfinite() if flat.is_cuda else torch.from_numpy(np.isfinite(flat.numpy()))
     if not finite.all():
         image = int(finite.all(1).int().argmin())

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cache, cached_property
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ TIE_RULE = (  # stored rankings are identified by this text, too; a change of `d
 # instead of (seed, image), so the tie draws of images 0, 1 and 2 equal the bits of image 1's first noisy copy, random
 # map and other target. No result depends on this overlap, and another counter would change the rankings of version 1
 _TIE_STREAM = (0, 0, 0, 1)
+_SMALLEST_NORMAL_BITS = 0x00800000  # of float32
 
 
 def draw_tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
@@ -56,6 +57,41 @@ def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np
     # the bits of negative floats sort in reverse order, so all of them except the sign are inverted
     numbers = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
     return np.argsort((numbers.astype(np.int64) << 32) | ties, axis=1)[:, ::-1]
+
+
+def keep_order_in_float32(importance: NDArray[Any]) -> NDArray[np.float32]:
+    """Convert the importances of each image, real numbers of any type (n, d), to float32 numbers in the same order.
+
+    Numbers that float32 represents stay as they are. Rounding could make different numbers of other types equal, such
+    as 1 and 1 + 1e-9, so each image's numbers are then replaced by their positions among its distinct numbers.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = importance.astype(np.float32)
+        if np.array_equal(rounded.astype(importance.dtype), importance) or not np.isfinite(importance).all():
+            return rounded  # callers report values that are not finite
+    order = np.argsort(importance, axis=1)
+    ordered = np.take_along_axis(importance, order, 1)
+    positions = np.zeros(importance.shape, np.int32)
+    np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1, out=positions[:, 1:])
+    # the bits of positive floats sort as integers do; subnormal floats, which processors may turn into 0, are left out
+    bits = positions + np.int32(_SMALLEST_NORMAL_BITS)
+    np.put_along_axis(rounded, order, bits.view(np.float32), 1)
+    return rounded
+
+
+def convert_to_smallest_float(maps: NDArray[Any]) -> NDArray[Any]:
+    """Convert maps (n, …) to float32, or to float64 if rounding would make different numbers of an image equal."""
+    flat = maps.reshape(len(maps), -1)
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(flat, np.float32)
+    if flat.dtype == np.float32 or (np.isfinite(rounded).all() and _count_distinct(rounded) == _count_distinct(flat)):
+        return rounded.reshape(maps.shape)
+    exact = flat.dtype.itemsize <= 8 and (flat.astype(np.float64).astype(flat.dtype) == flat).all()
+    return np.ascontiguousarray(flat if exact else keep_order_in_float32(flat), np.float64).reshape(maps.shape)
+
+
+def _count_distinct(rows: NDArray[Any]) -> list[int]:
+    return [len(np.unique(row)) for row in rows]
 
 
 @cache

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.network_changes import ADVICE, NetworkState
 
@@ -100,7 +101,9 @@ def adapt_quantus(explain_func: Callable[..., Any]) -> EstimateFunction:
     def explain(model: nn.Module, images: Tensor, targets: Tensor) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
         maps = explain_func(model=model, inputs=inputs, targets=classes)
-        return torch.as_tensor(maps, dtype=torch.float32).to(images.device) if isinstance(maps, np.ndarray) else maps
+        if not isinstance(maps, np.ndarray) or maps.dtype.kind not in "biuf":
+            return maps
+        return torch.as_tensor(convert_to_smallest_float(maps)).to(images.device)
 
     return adapt_function(explain)
 
@@ -193,7 +196,8 @@ def _check_type_and_shape_of_maps(importance: Any, images: Tensor) -> Tensor:
         raise Refusal(SubmissionFault.OUTPUT_TYPE, f"{seen}, expected a torch.Tensor; see torch.from_numpy")
     if importance.dtype != torch.float32:
         seen = f"the map is {importance.dtype}"
-        raise Refusal(SubmissionFault.OUTPUT_DTYPE, f"{seen}, expected torch.float32; write .float()")
+        remedy = "write .float(), or return ranks if values of an image differ by less than float32 can tell"
+        raise Refusal(SubmissionFault.OUTPUT_DTYPE, f"{seen}, expected torch.float32; {remedy}")
     n, c, h, w = images.shape
     if importance.shape == (n, 1, h, w) and c > 1:  # captum's form: one number per pixel, with the channel axis
         importance = importance[:, 0]

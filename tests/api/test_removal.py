@@ -18,6 +18,36 @@ def test_rank_sorts_features():
         assert roarbench.rank(form).tolist() == [[0, 1, 2, 3], [2, 3, 1, 0]]
 
 
+PLACES = np.stack([np.random.default_rng(i).permutation(192) for i in range(2)]).reshape(2, 3, 8, 8)
+CLOSE_VALUES = {
+    "float64": 1 + 1e-9 * PLACES,
+    "big-endian": (1 + 1e-9 * PLACES).astype(">f8"),
+    "tensor": torch.from_numpy(1e6 + PLACES / 1000),
+    "int64": 2**60 + PLACES,
+    "negative": -(2**60) + PLACES,
+    "uint64": np.uint64(2**63) + PLACES.astype(np.uint64),
+    "longdouble": 1 + np.longdouble(1e-18) * PLACES,
+    "huge": 1e300 * PLACES,
+    "float16": PLACES.astype(np.float16),
+    "bool": PLACES > 95,
+    "equal pairs": 1 + 1e-9 * (PLACES // 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
+@pytest.mark.parametrize("maps", CLOSE_VALUES.values(), ids=CLOSE_VALUES)
+def test_maps_are_ranked_in_their_own_type(maps):
+    """The reference is the ranking of small whole numbers in the same order, which float32 holds exactly."""
+    exact = np.stack([np.unique(np.asarray(row), return_inverse=True)[1].reshape(3, 8, 8) for row in maps])
+    expected = roarbench.rank(exact.astype(np.float32))
+    assert (roarbench.rank(maps) == expected).all()
+    images = torch.rand(2, 3, 8, 8)
+    removed = roarbench.remove(images, maps, 0.25, fill=[-1.0] * 3) == -1
+    assert torch.equal(removed, roarbench.remove(images, exact.astype(np.float32), 0.25, fill=[-1.0] * 3) == -1)
+    mixed = roarbench.mix_maps(maps, maps, 0)
+    assert torch.equal(mixed, roarbench.mix_maps(exact.astype(np.float32), exact, 0))
+
+
 @pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
 def test_rank_draws_ties_per_image():
     found = roarbench.rank(np.zeros((3, 8, 8)))
@@ -106,7 +136,7 @@ def test_bootstrap_warns_of_more_seeds_than_images():
 )
 def test_steps_warn_of_maps_in_which_most_features_tie(call):
     """A map with two equal halves, and a map of one feature, cause no warning."""
-    words = r"more than 50% of the features in the maps \(75%\) have the same value in float32; equal values are ranked"
+    words = r"more than 50% of the features in the maps \(75%\) have the same value; equal values are ranked"
     with pytest.warns(UserWarning, match=words) as caught:
         call(torch.tensor([[[1.0, 0.0], [0.0, 0.0]]]).expand(2, 2, 2))
     assert {Path(warning.filename).name for warning in caught} == {Path(__file__).name}

@@ -13,7 +13,14 @@ from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.common.errors import CallerError, RunError
 from roarbench.compute import map_ranking
 from roarbench.compute.map_ranking import flatten_importance, rank_to_bit_planes
-from roarbench.compute.ranking import Layout, count_removed, draw_tie_order, find_removed_bits, rank
+from roarbench.compute.ranking import (
+    Layout,
+    convert_to_smallest_float,
+    count_removed,
+    draw_tie_order,
+    find_removed_bits,
+    rank,
+)
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.trainings import encoded
 
@@ -37,7 +44,7 @@ def test_flatten_importance_sums_over_features(shape, unit):
     assert torch.equal(flatten_importance(torch.from_numpy(importance[:, 0]), shape, unit), expected)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e300])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_flatten_importance_rejects_nonfinite_values_and_wrong_shapes(bad):
     importance = torch.zeros(3, 1, 2, 2, dtype=torch.float64)
     importance[2, 0, 1, 1] = bad
@@ -46,6 +53,32 @@ def test_flatten_importance_rejects_nonfinite_values_and_wrong_shapes(bad):
     for shape in ((3, 2, 2), (1, 2, 3)):
         with pytest.raises(RunError, match=rf"expected \(n, {shape[0]}, 2, {shape[2]}\) or \(n, 2, {shape[2]}\)"):
             flatten_importance(importance, shape, Unit.SCALAR)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_float64_maps_keep_the_order_of_their_features(unit):
+    """Values, and sums over channels, that differ by less than float32 resolves, and one beyond its range."""
+    places = np.random.default_rng(0).permuted(np.tile(np.arange(48.0), (2, 1)), axis=1).reshape(2, 3, 4, 4)
+    exact = 1e6 + np.where(places == 47, 1e300, 1e-4 * places)
+    flat = flatten_importance(torch.from_numpy(exact), (3, 4, 4), unit).numpy()
+    expected = (exact.reshape(2, -1) if unit is Unit.SCALAR else exact.sum(1).reshape(2, -1)).argsort(1)
+    np.testing.assert_array_equal(flat.argsort(1), expected)
+
+
+def test_convert_to_smallest_float_keeps_different_values_apart():
+    """Precomputed maps of `rb.evaluate`, and the arrays of an explanation function for Quantus, pass through it."""
+    places = np.arange(12).reshape(1, 3, 2, 2)
+    for maps, kind in (
+        (places / 3, np.float32),  # rounded, but no two values become equal
+        (1e6 + places / 1000, np.float64),
+        (2**60 + places, np.float64),
+        (places.astype(np.longdouble) * np.longdouble(1e-18) + 1, np.float64),
+        (places * 1e300, np.float64),
+    ):
+        found = convert_to_smallest_float(maps)
+        assert found.dtype == kind
+        np.testing.assert_array_equal(found.flatten().argsort(), range(12))
+        assert len(np.unique(found)) == 12
 
 
 def test_tie_order_depends_on_image_not_on_batch():
@@ -147,7 +180,7 @@ TIED = {  # maps of one image of 2 x 2 pixels and 3 channels, with the share of 
     "all 0": (np.zeros((3, 2, 2)), {Unit.SCALAR: 1.0, Unit.PIXEL: 1.0}),
     "zeros of both signs": (np.array([0.0, -0.0, 1.0, 2.0] * 3).reshape(3, 2, 2), {Unit.SCALAR: 0.5, Unit.PIXEL: 0.5}),
     "no tie": (np.arange(12.0).reshape(3, 2, 2), {Unit.SCALAR: 1 / 12, Unit.PIXEL: 1 / 4}),
-    "equal in float32": (1 + np.arange(12.0).reshape(3, 2, 2) * 1e-12, {Unit.SCALAR: 1.0, Unit.PIXEL: 1.0}),
+    "equal in float32": (1 + np.arange(12.0).reshape(3, 2, 2) * 1e-12, {Unit.SCALAR: 1 / 12, Unit.PIXEL: 1 / 4}),
     "one value for all channels": (np.arange(4.0).reshape(2, 2), {Unit.SCALAR: 1 / 4, Unit.PIXEL: 1 / 4}),
     "equal sums": (np.array([[1, 2, 0, 9], [2, 1, 3, 0], [0, 0, 0, 0.5]]).reshape(3, 2, 2), {Unit.PIXEL: 0.75}),
 }
