@@ -30,20 +30,24 @@ from roarbench.datasets.decode_image import (
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
 from roarbench.datasets.system_files import describe_left_out
-from roarbench.datasets.tabular import (
-    CSV_SUFFIXES,
+from roarbench.datasets.table_columns import (
     LABEL_COLUMN_NAMES,
-    TABLE_SUFFIXES,
-    count_nonfinite_by_feature,
     describe_alike_classes,
     describe_classes,
+    describe_columns_left_out,
     describe_repeated_rows,
-    describe_stray_text_by_column,
-    extract_features_and_labels,
-    find_constant_columns,
     find_id_columns,
     find_label_column,
-    find_row_number_columns,
+    is_list_type,
+    refuse_pixels_in_cells,
+    sort_columns,
+)
+from roarbench.datasets.tabular import (
+    CSV_SUFFIXES,
+    TABLE_SUFFIXES,
+    extract_features_and_labels,
+    has_number_type,
+    keep_classes_as_text,
     read_table,
 )
 from roarbench.datasets.undecoded_splits import (
@@ -55,6 +59,7 @@ from roarbench.datasets.user_images import list_user_images
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
+_PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
@@ -113,43 +118,48 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     if path.name.lower().endswith(CSV_SUFFIXES) and all(map(_is_number, table.column_names)):
         listed = list_some([f"'{name}'" for name in table.column_names])
         warn(f"warning: {path.name}: the first row, {listed}, was read as column names; add a row of names before it")
+    _refuse_images_in_table(table, path)
     label = find_label_column(table, path)
-    missing_counts = count_nonfinite_by_feature(table, label)
-    complete = tuple(name for name, count in missing_counts.items() if not count)
-    gaps = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in missing_counts.items() if count]
-    missing = f"{path.name} has missing or infinite values: column {list_some(gaps)}"
-    if gaps and len(complete) < 2:
-        raise DataError(f"{missing}; fill them in or leave these rows out")
-    if gaps:
-        warn(f"warning: {missing}; these columns are left out")
-    constant = find_constant_columns(table, complete)
-    complete = tuple(name for name in complete if name not in constant)
-    if row_numbers := [f"'{name}'" for name in find_row_number_columns(table, label)]:
-        warn(f"columns left out, because their names are those of row numbers: {list_some(row_numbers)}")
-    if same_values := [f"'{name}'" for name in constant]:
-        warn(f"columns left out, because all rows have one value: {list_some(same_values)}")
-    for name in find_id_columns(table, complete):
+    table = keep_classes_as_text(table, label, path)
+    columns = sort_columns(table, label)
+    for line in describe_columns_left_out(table, columns, path):
+        warn(line)
+    for name in find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
     for line in describe_classes(table, label):
         warn(line)
-    stray_texts = describe_stray_text_by_column(table, label)
-    for name, stray in stray_texts.items():
-        if stray:
-            warn(f"warning: {path.name}: column '{name}' is left out: it holds {stray} and numbers in the other rows")
-    if text_columns := [f"'{name}'" for name, stray in stray_texts.items() if not stray]:
-        warn(f"columns left out, because they hold text: {list_some(text_columns)}")
-    if not complete:
+    if not columns.features:
         lacking = f"{path.name} has no column of numbers that differ between rows beside its class column '{label}'"
         raise DataError(f"{lacking}; name a table with a column of numbers for each feature")
-    columns = complete if list(complete) != [name for name in table.column_names if name != label] else ()
+    are_some_left_out = columns.features != [name for name in table.column_names if name != label]
     record = make_user_dataset_record(path.name.partition(".")[0], channels=1, size=1)
     folder = str(path.resolve())
-    record = replace(record, own=TABLE, folder=folder, label_column=label, columns=columns, share=TEST_SHARE)
+    named = tuple(columns.features) if are_some_left_out else ()
+    record = replace(record, own=TABLE, folder=folder, label_column=label, columns=named, share=TEST_SHARE)
     values, labels = extract_features_and_labels(table, record, path)
     if repeated := describe_repeated_rows(values, labels, record):
         warn(f"warning: {path.name}: {repeated}; delete repeated rows")
     return add_counts_of_table(record, values, labels)
+
+
+def _refuse_images_in_table(table: pa.Table, path: Path) -> None:
+    """Raise DataError if a table holds images, as files or as lists of pixels."""
+    if images := [
+        field.name for field in table.schema if _is_image_type(field.type) and _holds_image(table, field.name)
+    ]:
+        seen = f"{path.name} holds image files in its column '{images[0]}'"
+        raise DataError(f"{seen}; name the folder of the parquet files: roarbench new-suite {path.parent}")
+    refuse_pixels_in_cells(table, path)
+
+
+def _holds_image(table: pa.Table, name: str) -> bool:
+    content = next(iter(table[name].drop_null()), None)
+    stored = content.as_py() if content is not None else None
+    stored = stored.get("bytes") if isinstance(stored, dict) else stored
+    with suppress(Exception), Image.open(BytesIO(stored or b"")):  # Pillow raises many exception types
+        return True
+    return False
 
 
 def _is_number(text: str) -> bool:
@@ -287,8 +297,43 @@ def _find_image_and_label_columns(file: Path) -> tuple[str, str]:
     images = [field.name for field in schema if _is_image_type(field.type)]
     classes = {field.name for field in schema if parquet_files.has_class_type(field.type)}
     labels = [name for name in schema.names if name in classes or name in LABEL_COLUMN_NAMES]
+    if not images:
+        _refuse_parquet_without_images(file, schema, labels)
     image = _choose_column(file, "images", images, _IMAGE_COLUMN_NAMES)
     return image, _choose_column(file, "labels", labels, LABEL_COLUMN_NAMES)
+
+
+def _refuse_parquet_without_images(file: Path, schema: pa.Schema, labels: Sequence[str]) -> None:
+    """Raise DataError if a parquet file has arrays or paths where bytes are expected, or is a table of numbers."""
+    kinds = {field.name: field.type for field in schema}
+    arrays = [name for name, kind in kinds.items() if _is_array_type(kind)]
+    named = [name for name in kinds if name.lower() in _IMAGE_COLUMN_NAMES or name.lower() in _PATH_COLUMN_NAMES]
+    texts = [name for name in named if parquet_files.has_text_type(kinds[name])]
+    numbers = [name for name, kind in kinds.items() if has_number_type(kind) and name not in labels]
+    if arrays:
+        seen = f"column '{arrays[0]}' holds arrays of pixels ({_name_type(kinds[arrays[0]])})"
+        remedy = "in Python, rb.Suite.from_arrays takes arrays, or save each array as a PNG in a folder per class"
+    elif texts:
+        seen = f"column '{texts[0]}' holds text, probably paths of image files"
+        remedy = "with datasets, cast the column to Image() and write to_parquet, or use a folder of images per class"
+    elif len(numbers) > 1:
+        seen = f"no column holds images, and {len(numbers)} columns hold numbers"
+        remedy = f"if this is a table of numbers, name the file: roarbench new-suite {file}"
+    else:
+        return
+    raise DataError(f"{file.name}: {seen}; expected the bytes of each image's file; {remedy}")
+
+
+def _name_type(kind: pa.DataType) -> str:
+    return (
+        str(kind) if not isinstance(kind, pa.BaseExtensionType) else type(kind).__name__.removesuffix("ExtensionType")
+    )
+
+
+def _is_array_type(kind: pa.DataType) -> bool:
+    """Return whether a column type holds lists of lists, also as the extension types Array2D … of `datasets`."""
+    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return is_list_type(inner) and is_list_type(inner.value_type)
 
 
 def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:

@@ -162,3 +162,41 @@ def test_other_metadata_has_no_class_names(tmp_path, text):
     table = pa.table({"label": [0, 1]}).replace_schema_metadata({"huggingface": text})
     pq.write_table(table, tmp_path / "a.parquet")
     assert read_class_names(tmp_path / "a.parquet", "label") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "said"),
+    [
+        ("image", [[[[1, 2, 3]]]] * 4, r"column 'image' holds arrays of pixels \(list<.*rb.Suite.from_arrays takes"),
+        ("grey", [[[1, 2]]] * 4, "column 'grey' holds arrays of pixels"),
+        (
+            "image",
+            ["a/0.png"] * 4,
+            r"column 'image' holds text, probably paths .*; with datasets, cast the column to Im",
+        ),
+        ("file_name", ["a/0.png"] * 4, "column 'file_name' holds text, probably paths of image files"),
+        (
+            "height",
+            [1.5] * 4,
+            r"no column holds images, and 2 columns hold numbers.*: roarbench new-suite .*train.parquet",
+        ),
+    ],
+)
+def test_parquet_without_image_bytes_is_refused_by_what_it_holds(tmp_path, name, images, said):
+    table = pa.table({name: images, "width": [1.0] * 4, "label": [0, 1] * 2})
+    pq.write_table(table, tmp_path / "train.parquet")
+    with pytest.raises(DataError, match=said):
+        infer_dataset(tmp_path, print)
+
+
+def test_arrays_of_datasets_are_refused_by_their_type(tmp_path):
+    """`datasets` registers its extension types as soon as it is imported, which new-suite does."""
+    import datasets
+
+    features = {"image": datasets.Array3D((2, 2, 3), "uint8"), "label": datasets.Value("int64")}
+    rows = {"image": [[[[0] * 3] * 2] * 2] * 4, "label": [0, 1] * 2}
+    datasets.disable_progress_bars()
+    made = datasets.Dataset.from_dict(rows, features=datasets.Features(features))
+    made.to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(DataError, match=r"column 'image' holds arrays of pixels \(Array3D\); expected the bytes"):
+        infer_dataset(tmp_path, print)

@@ -1,0 +1,255 @@
+"""Sort the columns of a user's table: the class column, the features, and every other column with its reason.
+
+The last functions describe what may be wrong with the features and classes, such as ids and rows in both splits.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
+from roarbench.common.text import fit_on_one_line, format_percent_number, list_some
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.image_folders import is_bare_split_name
+from roarbench.datasets.parquet_files import has_text_type
+from roarbench.datasets.select_images import Labels, select_rows_of_split
+from roarbench.datasets.tabular import (
+    MIN_ROWS_PER_CLASS,
+    assign_class_numbers,
+    convert_to_floats,
+    get_value_type,
+    has_number_type,
+    keep_classes_as_text,
+    list_index_columns,
+    parse_numbers,
+)
+
+# common names of the class column, also in parquet files of images
+LABEL_COLUMN_NAMES = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
+# columns of row numbers: of users, of pandas (to_csv, reset_index, to_parquet), of R's readr, and of databases
+_ROW_NUMBER_NAME = re.compile(
+    r"|id|index|unnamed: \d+(\.\d+)?|__index_level_\d+__|level_0|rowid|row_?(id|nr|num|number|names?)|\.\.\.1", re.I
+)
+_MAX_CLASSES = 100
+_LISTED_CLASSES = 10
+_LONGEST_TYPE = 40  # characters; the type of a struct names all its fields
+_MIN_LIST = 16  # numbers in a cell; fewer may be a date, a version or an address
+_INTEGER_OR_DECIMAL_POINT = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+# a number with spaces or apostrophes between its digits, or with a sign of money or percent
+_DECORATED_NUMBER = r"^\s*[-+]?[$€£¥]?\s*(\d{1,3}([ '’\x{A0}\x{202F}.,]\d{3})+|\d+)([.,]\d+)?\s*[%‰$€£¥]?\s*$"
+_LIST_OF_NUMBERS = rf"^[\s\[]*\d+(\.\d+)?([\s,;]+\d+(\.\d+)?){{{_MIN_LIST - 1},}}[\s\]]*$"
+
+
+class SortedColumns(NamedTuple):
+    """The columns of a table beside its class column: features, and those left out, by the reason."""
+
+    features: list[str]
+    gaps: dict[str, int]  # number of missing or infinite values of each column of numbers that has some
+    row_labels: list[str]  # index of pandas
+    row_numbers: list[str]  # columns of numbers with a usual name of row numbers
+    constant: list[str]  # columns of numbers with one value
+    splits: list[str]  # strings such as `train` and `test`
+    texts: list[str]
+    others: list[str]  # neither numbers nor strings
+
+
+def sort_columns(table: pa.Table, label: str) -> SortedColumns:
+    """Sort the columns except the class column; each is in one of the lists, so none is left out without a word."""
+    columns = SortedColumns([], {}, *([] for _ in range(6)))
+    index = list_index_columns(table)
+    for name in table.column_names:
+        column = table[name]
+        if name == label:
+            continue
+        if name in index:
+            columns.row_labels.append(name)
+        elif has_text_type(column.type):
+            (columns.splits if _names_splits(column) else columns.texts).append(name)
+        elif not has_number_type(column.type):
+            columns.others.append(name)
+        elif _ROW_NUMBER_NAME.fullmatch(name):
+            columns.row_numbers.append(name)
+        elif count := _count_nonfinite(column):
+            columns.gaps[name] = count
+        else:
+            is_constant = pc.count_distinct(convert_to_floats(column)).as_py() == 1
+            (columns.constant if is_constant else columns.features).append(name)
+    return columns
+
+
+def _count_nonfinite(column: pa.ChunkedArray) -> int:
+    return int(pc.sum(pc.invert(pc.is_finite(convert_to_floats(column)).fill_null(False))).as_py())
+
+
+def _names_splits(column: pa.ChunkedArray) -> bool:
+    """Return whether all values of a column of strings name splits, such as `train` and `test`."""
+    names = pc.unique(pc.cast(column, pa.string())).drop_null().to_pylist()
+    return len(names) > 1 and all(map(is_bare_split_name, names))
+
+
+def describe_columns_left_out(table: pa.Table, columns: SortedColumns, path: Path) -> Iterator[str]:
+    """Yield lines that name every column left out with the reason."""
+    if columns.gaps:
+        gaps = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in columns.gaps.items()]
+        seen = f"{path.name} has missing or infinite values: column {list_some(gaps)}"
+        if len(columns.features) + len(columns.constant) < 2:
+            raise DataError(f"{seen}; fill them in or leave these rows out")
+        yield f"warning: {seen}; these columns are left out"
+    others = [f"'{name}' ({_describe_column_type(table[name])})" for name in columns.others]
+    strays = {name: _describe_stray_text(table[name]) for name in columns.texts}
+    for name, stray in strays.items():
+        if stray:
+            yield f"warning: {path.name}: column '{name}' is left out: it holds {stray}"
+    for names, reason in (
+        (_quote(columns.row_labels), "they are pandas' row labels (its index)"),
+        (_quote(columns.row_numbers), "their names are those of row numbers"),
+        (_quote(columns.constant), "all rows have one value"),
+        (_quote(columns.splits), "they name splits, but test rows are drawn at random"),
+        (others, "they hold neither numbers nor text"),
+        (_quote([name for name, stray in strays.items() if not stray]), "they hold text"),
+    ):
+        if names:
+            yield f"columns left out, because {reason}: {list_some(names, len(names))}"
+
+
+def _quote(names: Sequence[str]) -> list[str]:
+    return [f"'{name}'" for name in names]
+
+
+def _describe_column_type(column: pa.ChunkedArray) -> str:
+    return "no values" if pa.types.is_null(column.type) else fit_on_one_line(str(column.type), _LONGEST_TYPE)
+
+
+def _describe_stray_text(column: pa.ChunkedArray) -> str:
+    """Describe why a column that looks like numbers is text; an empty string if it does not look like numbers."""
+    values = pc.cast(column, pa.string()).drop_null()
+    texts = values.filter(pc.invert(pc.match_substring_regex(values, _INTEGER_OR_DECIMAL_POINT)))
+    if len(values) and not len(texts):
+        return f"numbers as text, such as '{values[0]}'; write them as numbers to use them"
+    if len(texts) < len(values) / 2:
+        return f"'{texts[0]}' in {len(texts)} of {len(column)} rows and numbers in the other rows" if len(texts) else ""
+    if pc.all(pc.match_substring_regex(texts, _DECORATED_NUMBER)).as_py():
+        return f"numbers with other characters, such as '{texts[0]}'; write plain numbers (1234.5) to use them"
+    return ""
+
+
+def refuse_pixels_in_cells(table: pa.Table, path: Path) -> None:
+    """Raise DataError for a table that holds images: a column of lists of numbers, and fewer than two features."""
+    numbers = [name for name in table.column_names if has_number_type(table[name].type)]
+    if len(numbers) > 2:
+        return
+    for name in table.column_names:
+        column, kind = table[name], table[name].type
+        lengths = pa.array([], pa.int64())
+        if has_text_type(kind):
+            texts = pc.cast(column, pa.string()).drop_null()
+            if pc.all(pc.match_substring_regex(texts, _LIST_OF_NUMBERS)).as_py():
+                lengths = pc.count_substring_regex(texts, r"[^\s,;\[\]]+")
+        elif is_list_type(kind):
+            lengths = pc.list_value_length(column.drop_null())
+            while is_list_type(kind := kind.value_type):  # rows and channels of an image
+                column = pc.list_flatten(column)
+                lengths = pa.array([len(pc.list_flatten(column)) // max(1, table.num_rows)])
+        if len(lengths) and (fewest := pc.min(lengths).as_py()) >= _MIN_LIST:
+            seen = f"{path.name}: a cell of column '{name}' holds {fewest:,} numbers, as the pixels of an image"
+            remedy = "save each row as an image file in a folder per class, or use rb.Suite.from_arrays in Python"
+            raise DataError(f"{seen}; a table has one number per cell; {remedy}")
+
+
+def is_list_type(kind: pa.DataType) -> bool:
+    """Return whether each cell of a column type holds a list."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def find_label_column(table: pa.Table, path: Path) -> str:
+    """Find the class column: a column with a usual name, else the only column of text, else the last column.
+
+    Categories count as text. Pandas' index, row numbers and columns that name splits are no class columns, unless they
+    have a usual name. Raises DataError if the class column has fewer than two classes, a class with fewer than two
+    rows, or empty rows.
+    """
+    names: list[str] = table.column_names
+    usual = [name for known in LABEL_COLUMN_NAMES for name in names if name.lower() == known]
+    unlikely = {*list_index_columns(table), *filter(_ROW_NUMBER_NAME.fullmatch, names)}
+    unlikely |= {name for name in names if has_text_type(table[name].type) and _names_splits(table[name])}
+    possible = [name for name in names if name not in unlikely]
+    texts = [name for name in possible if _holds_text_or_categories(table, name, path)]
+    candidates = [*(texts if len(texts) == 1 else []), *possible[-1:]]
+    found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
+    if found:
+        return found
+    if usual:
+        assign_class_numbers(keep_classes_as_text(table, usual[0], path), usual[0], path)  # raises the reason
+        return usual[0]
+    seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
+    remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
+    raise DataError(f"{seen}, and the last column holds no classes; {remedy}")
+
+
+def _holds_text_or_categories(table: pa.Table, name: str, path: Path) -> bool:
+    kind = table[name].type
+    if pa.types.is_null(kind):  # all values are names such as NA, or all are empty
+        return bool(keep_classes_as_text(table, name, path)[name].null_count < table.num_rows)
+    return has_text_type(kind) or bool(pa.types.is_dictionary(kind))
+
+
+def _can_be_class_column(table: pa.Table, name: str, path: Path) -> bool:
+    """Return whether a column has few classes with two rows or more each, as text or whole numbers."""
+    kind = get_value_type(table[name].type)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) and kind.scale > 0:
+        return False
+    column = keep_classes_as_text(table, name, path)[name]
+    if column.null_count or not has_number_type(column.type) and not has_text_type(column.type):
+        return False
+    counts = pc.value_counts(column).field("counts").to_pylist()
+    return 2 <= len(counts) <= _MAX_CLASSES and min(counts) >= MIN_ROWS_PER_CLASS
+
+
+def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
+    """Return the columns with a different whole number in every row, repeated rows counted once.
+
+    Tables in which more than half of the rows are repeated have none: there, any column may differ between the others.
+    """
+    columns = {name: convert_to_floats(table[name]) for name in names}
+    different_rows = pa.table(columns).group_by([*columns]).aggregate([]).num_rows if columns else 0
+    if 2 * different_rows < table.num_rows:
+        return []
+    whole = {name: column for name, column in columns.items() if pc.all(pc.equal(column, pc.round(column))).as_py()}
+    return [name for name, column in whole.items() if pc.count_distinct(column).as_py() == different_rows]
+
+
+def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
+    """Yield a warning for each group of classes whose names are one number, or differ only in case or outer spaces."""
+    alike = defaultdict[object, list[str]](list)
+    for name in dict.fromkeys(names):
+        folded = name.strip().casefold()
+        alike[next(iter(parse_numbers([folded])), folded)].append(f"'{name}'")
+    for group in alike.values():
+        if len(group) > 1:
+            yield f"warning: {list_some(group)} are separate classes; if they are one class, {remedy}"
+
+
+def describe_classes(table: pa.Table, label: str) -> Iterator[str]:
+    """Yield the classes of a column with their shares, the largest first, and warnings of names that are alike."""
+    counts = pc.value_counts(pc.cast(table[label], pa.string())).to_pylist()
+    ordered = sorted(counts, key=lambda row: -row["counts"])
+    shares = [f"'{row['values']}' {format_percent_number(row['counts'] / table.num_rows)}%" for row in ordered]
+    yield f"classes in column '{label}': {list_some(shares, _LISTED_CLASSES)}"
+    yield from describe_alike_classes(sorted(row["values"] for row in counts), "spell them alike")
+
+
+def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: DatasetRecord) -> str:
+    """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
+    numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
+    train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
+    repeated = int(np.isin(test, train).sum())
+    seen = f"{repeated} of {len(test)} test rows have the same features as a training row"
+    return seen if repeated else ""

@@ -1,0 +1,251 @@
+"""Columns of tables: each is the class column, a feature, or listed as left out; classes of CSV files are text."""
+
+import datetime
+import json
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from roarbench.common.errors import DataError
+from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.table_columns import sort_columns
+from roarbench.datasets.tabular import read_features_and_labels
+from tests.helpers.image_files import png
+
+ROWS = 8
+NUMBERS = [0.5, 1.5, 0.25, 3.0, 4.5, 5.0, 0.75, 7.5]
+
+
+def infer(path):
+    said = []
+    return infer_dataset(path, said.append), "\n".join(said)
+
+
+def write_csv(path, labels, features=NUMBERS):
+    lines = [f"{number},{-number},{label}\n" for number, label in zip(features, labels, strict=True)]
+    path.write_text("".join(["a,b,label\n", *lines]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [
+        (["NA", "DE"] * 4, [1, 0] * 4),  # Namibia
+        (["null", "nan", "n/a", "NaN"] * 2, [3, 2, 1, 0] * 2),  # sorted: NaN, n/a, nan, null
+        (["None", "mild"] * 4, [0, 1] * 4),
+        (["1", "NA"] * 4, [0, 1] * 4),
+        (["10", "9"] * 4, [1, 0] * 4),  # by value, as numbers are
+        (["007", "7", "0x7", "10"] * 2, [0, 2, 1, 3] * 2),  # alike numbers by their text
+        (["7.0", "1e1", "7", "10"] * 2, [1, 3, 0, 2] * 2),
+        (["true", "True", "1", "0"] * 2, [3, 2, 1, 0] * 2),
+        ([" 7", "7", "10", " 10"] * 2, [0, 0, 1, 1] * 2),  # spaces around numbers are no part of a class
+        (["2020-01-02", "2020-01-01"] * 4, [1, 0] * 4),
+        (["02134", "02135"] * 4, [0, 1] * 4),
+    ],
+    ids=str,
+)
+def test_classes_of_csv_files_are_texts(tmp_path, labels, numbers):
+    path = write_csv(tmp_path / "rows.csv", labels)
+    record, said = infer(path)
+    assert record.classes == len({*numbers})
+    assert read_features_and_labels(path, record)[1].tolist() == numbers
+    alike = [group for group in said.split("\n") if "are separate classes" in group]
+    assert len(alike) == {"007": 1, "7.0": 2, "true": 1, "null": 1}.get(labels[0], 0)
+
+
+def test_class_column_without_usual_name_may_be_named_na(tmp_path):
+    path = write_csv(tmp_path / "rows.csv", ["NA", "null"] * 4)
+    path.write_text(path.read_text().replace("label", "country"))
+    assert infer(path)[0].label_column == "country"
+
+
+@pytest.mark.parametrize("labels", [["", "x"] * 4, ['""', "x"] * 4, ["", "1"] * 4])
+def test_empty_class_of_csv_file_is_missing(tmp_path, labels):
+    with pytest.raises(DataError, match="the label column 'label' is empty in 4 of 8 rows"):
+        infer(write_csv(tmp_path / "rows.csv", labels))
+
+
+DAY = datetime.date(2025, 1, 1)
+USED = {
+    "decimal": pa.array([Decimal(int(number * 100)) / 100 for number in NUMBERS], pa.decimal128(9, 2)),
+    "decimal256": pa.array([Decimal(int(number * 100)) / 100 for number in NUMBERS], pa.decimal256(50, 2)),
+    "whole_decimal": pa.array([Decimal(n % 3) for n in range(ROWS)], pa.decimal128(4, 0)),
+    "half": pa.array(NUMBERS, pa.float16()),
+    "bool": pa.array([True, False] * 4),
+    "uint64": pa.array([2**63 + 5, *range(7)], pa.uint64()),
+    "number_categories": pa.array([3, 5, 3, 5] * 2).dictionary_encode(),
+}
+LISTED = {
+    "they hold neither numbers nor text": {
+        "date": pa.array([DAY] * 4 + [datetime.date(2025, 1, 2)] * 4),
+        "timestamp": pa.array([datetime.datetime(2025, 1, 1)] * ROWS, pa.timestamp("us", "UTC")),
+        "time": pa.array([datetime.time(1)] * ROWS),
+        "duration": pa.array([datetime.timedelta(1)] * ROWS),
+        "list": pa.array([[1, 2]] * ROWS),
+        "struct": pa.array([{"x": 1, "y": 2}] * ROWS),
+        "map": pa.array([[("k", 1)]] * ROWS, pa.map_(pa.string(), pa.int64())),
+        "binary": pa.array([b"ab", b"cd"] * 4),
+        "fixed": pa.array([b"ab", b"cd"] * 4, pa.binary(2)),  # DuckDB's UUID and INTERVAL
+        "empty": pa.nulls(ROWS),
+    },
+    "they hold text": {
+        "text": pa.array(["x", "y"] * 4),
+        "view": pa.array(["x", "y"] * 4, pa.string_view()),
+        "categories": pa.array(["x", "y"] * 4).dictionary_encode(),
+    },
+    "all rows have one value": {"constant": pa.array([Decimal(1)] * ROWS, pa.decimal128(4, 0))},
+    "their names are those of row numbers": {"id": pa.array(range(ROWS)), "Unnamed: 0.1": pa.array(range(ROWS))},
+    "they name splits": {"usage": pa.array(["train", "test"] * 4)},
+}
+
+
+def test_every_column_of_every_type_is_used_or_listed_with_its_type(tmp_path):
+    listed = {name: column for columns in LISTED.values() for name, column in columns.items()}
+    table = pa.table({**USED, **listed, "outcome": [0, 1] * 4})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    record, said = infer(tmp_path / "rows.parquet")
+    assert (record.label_column, record.columns) == ("outcome", (*USED,))
+    for reason, columns in LISTED.items():
+        (line,) = [line for line in said.split("\n") if f"because {reason}" in line]
+        for name, column in columns.items():
+            assert f"'{name}'" in line
+            if "neither" in reason:
+                assert f"'{name}' ({'no values' if name == 'empty' else str(column.type)[:5]}" in line
+    values, _ = read_features_and_labels(tmp_path / "rows.parquet", record)
+    np.testing.assert_array_equal(values[:, 0], NUMBERS)
+    np.testing.assert_array_equal(values[:4, 6], [3, 5, 3, 5])
+
+
+def test_sort_columns_puts_each_column_into_one_list():
+    listed = {name: column for columns in LISTED.values() for name, column in columns.items()}
+    table = pa.table({**USED, **listed, "gap": pa.array([None, *NUMBERS[1:]]), "outcome": [0, 1] * 4})
+    lists = sort_columns(table, "outcome")
+    assert sorted(name for names in lists for name in names) == sorted({*table.column_names} - {"outcome"})
+
+
+@pytest.mark.parametrize(
+    ("columns", "label"),
+    [
+        # dates and decimals of few values are no classes; the last column is
+        ({"day": LISTED["they hold neither numbers nor text"]["date"], "kind": [0, 1] * 4}, "kind"),
+        ({"price": USED["whole_decimal"], "kind": [0, 1] * 4}, "kind"),
+        ({"day": LISTED["they hold neither numbers nor text"]["date"], "kind": ["u", "v"] * 4, "z": NUMBERS}, "kind"),
+        ({"fold": ["train", "test"] * 4, "kind": [0, 1] * 4}, "kind"),
+        ({"fold": ["train", "test"] * 4, "kind": ["u", "v"] * 4, "z": NUMBERS}, "kind"),
+        ({"z": NUMBERS, "kind": pa.array([Decimal(0), Decimal(1)] * 4, pa.decimal128(18, 0))}, "kind"),
+        ({"label": pa.array([Decimal("0.00"), Decimal("1.00")] * 4), "z": NUMBERS}, "label"),
+    ],
+    ids=str,
+)
+def test_find_label_column_takes_text_or_whole_numbers(tmp_path, columns, label):
+    pq.write_table(pa.table({"a": NUMBERS, "b": NUMBERS[::-1], **columns}), tmp_path / "rows.parquet")
+    record, _ = infer(tmp_path / "rows.parquet")
+    assert (record.label_column, record.classes) == (label, 2)
+
+
+@pytest.mark.parametrize("name", ["day", "blob"])
+def test_dates_and_bytes_are_no_classes(tmp_path, name):
+    columns = {"day": LISTED["they hold neither numbers nor text"]["date"], "blob": pa.array([b"a", b"b"] * 4)}
+    pq.write_table(pa.table({"a": NUMBERS, "b": NUMBERS, "label": columns[name]}), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match="the label column 'label' holds .*; expected a class for each row, as a whole"):
+        infer(tmp_path / "rows.parquet")
+
+
+def write_frame(path, columns, index):
+    """Write a data frame as pandas 3.1 does: its index in columns that the file's metadata names."""
+    table = pa.table(columns).replace_schema_metadata({"pandas": json.dumps({"index_columns": index})})
+    pq.write_table(table, path)
+    return path
+
+
+def test_index_of_pandas_is_no_feature_and_no_class(tmp_path):
+    """`concat(keys=…)` has text as its index, which would be the only text column; `sample` leaves row numbers."""
+    columns = {"a": NUMBERS, "b": NUMBERS[::-1], "kind": [0, 1] * 4}
+    index = {"__index_level_0__": ["north", "south"] * 4, "visit": [5, 3, 1, 7, 2, 0, 4, 6]}
+    path = write_frame(tmp_path / "rows.parquet", {**columns, **index}, [*index])
+    record, said = infer(path)
+    assert (record.label_column, record.columns) == ("kind", ("a", "b"))
+    assert "left out, because they are pandas' row labels (its index): '__index_level_0__', 'visit'" in said
+    by_hand, _ = read_features_and_labels(path, record.__class__(**{**record.__dict__, "columns": ()}))
+    assert by_hand.shape == (ROWS, 2), "a suite's file without columns has no index either"
+    named, _ = read_features_and_labels(path, record.__class__(**{**record.__dict__, "columns": ("a", "visit")}))
+    assert named[:, 1].tolist() == index["visit"], "an index that the suite's file names is a feature"
+
+
+@pytest.mark.parametrize("index", [[{"kind": "range", "start": 0, "stop": 8, "step": 1, "name": None}], None, [None]])
+def test_index_without_column_leaves_table_as_it_is(tmp_path, index):
+    path = write_frame(tmp_path / "rows.parquet", {"a": NUMBERS, "b": NUMBERS, "kind": [0, 1] * 4}, index)
+    assert infer(path)[0].columns == ()
+
+
+def test_index_with_usual_name_may_be_the_class(tmp_path):
+    path = write_frame(tmp_path / "rows.parquet", {"a": NUMBERS, "b": NUMBERS, "label": ["u", "v"] * 4}, ["label"])
+    assert infer(path)[0].label_column == "label"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ('"1,5"', "column 'b' has decimal commas, such as '1,5'"),
+        ('"1.234,5"', "column 'b' has separators of thousands, such as '1.234,5'"),
+        ('"1,234.5"', "column 'b' has separators of thousands, such as '1,234.5'"),
+        ('"1,234,567"', "such as '1,234,567'"),
+        ("1.234.567", "column 'b' has separators of thousands, such as '1.234.567'"),
+    ],
+)
+def test_numbers_with_commas_or_groups_are_refused(tmp_path, cell, said):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,label\n" + f"1,{cell},x\n2,7,y\n" * 4)
+    with pytest.raises(DataError, match=said):
+        infer(path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["1 234", "2 345"], "column 'c' is left out: it holds numbers with other characters, such as '1 234'"),
+        (["12%", "3.5%"], "numbers with other characters, such as '12%'; write plain numbers"),
+        (["$5", "$7.5"], "numbers with other characters, such as '\\$5'"),
+        (["1'234'567.5", "3"], "such as '1'234'567.5'"),
+    ],
+)
+def test_text_that_holds_numbers_is_described(tmp_path, cells, said):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c,label\n" + f"1,2,{cells[0]},x\n2,3,{cells[1]},y\n" * 4)
+    assert said.replace("\\", "") in infer(path)[1]
+
+
+def test_numbers_that_parquet_stores_as_text_are_described(tmp_path):
+    table = {"a": NUMBERS, "b": NUMBERS, "price": list(map(str, NUMBERS)), "label": ["u", "v"] * 4}
+    pq.write_table(pa.table(table), tmp_path / "rows.parquet")
+    assert (
+        "column 'price' is left out: it holds numbers as text, such as '0.5'; write them as numb"
+        in infer(tmp_path / "rows.parquet")[1]
+    )
+
+
+def test_tables_of_pixels_are_refused_with_their_number(tmp_path):
+    """fer2013.csv has 2,304 grey values as text in each cell of `pixels`; pandas writes arrays as lists."""
+    grey = " ".join(["70"] * 2304)
+    csv = tmp_path / "fer2013.csv"
+    csv.write_text("emotion,pixels,Usage\n" + "".join(f"{i % 2},{grey},Training\n" for i in range(6)))
+    with pytest.raises(
+        DataError, match="a cell of column 'pixels' holds 2,304 numbers, as the pixels of an image; a ta"
+    ):
+        infer(csv)
+    cube = pa.table({"image": [[[[1, 2, 3]] * 5] * 4] * ROWS, "label": [0, 1] * 4})
+    pq.write_table(cube, tmp_path / "cube.parquet")
+    with pytest.raises(DataError, match="a cell of column 'image' holds 60 numbers"):
+        infer(tmp_path / "cube.parquet")
+
+
+def test_parquet_file_of_images_names_its_folder(tmp_path):
+    image = {"bytes": png(np.zeros((8, 8, 3), np.uint8)), "path": None}
+    pq.write_table(pa.table({"image": [image] * ROWS, "label": [0, 1] * 4}), tmp_path / "train.parquet")
+    with pytest.raises(
+        DataError, match="holds image files in its column 'image'; name the folder of the parquet files"
+    ):
+        infer(tmp_path / "train.parquet")
