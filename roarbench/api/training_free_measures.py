@@ -30,6 +30,7 @@ from roarbench.api.score_maps import (
     refuse_nan_logits,
     warn_of_tied_features,
 )
+from roarbench.api.sibling_checks import warn_of_unfit_siblings
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,
@@ -103,6 +104,7 @@ def check(
         at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], is_table(pixels))
         if not at_chance and bool((classes != classes[0]).any()):
             warn_of_single_class(logits, is_table(pixels))
+        warn_of_unfit_siblings(models, logits, is_table(pixels), classes.numpy())
         agreed = mark_agreed_images(logits, is_table(pixels)) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
@@ -164,6 +166,7 @@ def own_network_gain(
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         warn_of_single_class(logits, is_table(pixels))
+        warn_of_unfit_siblings(models, logits, is_table(pixels))
         agreed, targets = mark_agreed_images(logits, is_table(pixels)), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])

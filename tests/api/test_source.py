@@ -194,3 +194,13 @@ def test_make_submission_rejects_class_attribute_changed_to_unwritable_value(mon
 def test_make_submission_rejects_unwritable_functions(given, words):
     with pytest.raises(CallerError, match=words):
         make_submission("mine", given)
+
+
+FUNCTIONS = [lambda model, x, t: x, lambda model, x, t: x * 2, lambda model, x, t: (lambda y: 3 * y)(x)]  # on one line
+
+
+@pytest.mark.parametrize(("number", "times"), [(0, 1), (1, 2), (2, 3)])
+def test_lambdas_on_one_line_are_told_apart(number, times):
+    names = {}
+    exec(make_submission("mine", FUNCTIONS[number]).source, names)
+    assert names["explained_by"](None, 5, None) == 5 * times

@@ -1,0 +1,118 @@
+"""Warn of siblings that cannot show whether maps explain a network: at chance, reordered, or nearly the same."""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.analysis.result_checks import is_at_chance
+from roarbench.api.inputs import warn_caller
+from roarbench.common.text import format_percent_number, get_item_noun
+
+Classes = NDArray[np.int64]
+_FEWEST_IMAGES = 20  # with fewer, classes and chance are not judged
+_MOST_CHANCE = 0.7  # agreement by chance above which too few images are of other classes for the test
+_LEVEL = 1e-3  # of the test that another order of classes fits better
+_MOST_SHARED = 0.1  # share of equal weights above which two networks are no independent siblings
+_MOST_ALIKE = 0.02  # of the logits' standard deviation; a copy in half precision differs by less
+_POOR = 0.5  # a sibling with less than this share of the best accuracy, above chance, may need other images
+_SAME_INPUT = "all networks get the same images, so wrap it: nn.Sequential(ITS_PREPROCESSING, network)"
+
+
+def warn_of_unfit_siblings(
+    models: Sequence[nn.Module], logits: Sequence[Tensor], tabular: bool, labels: Classes | None = None
+) -> None:
+    """Warn of siblings that share weights, or whose predictions are at chance or have other classes.
+
+    Args:
+        models: The networks.
+        logits: Logits (n, classes) of each network.
+        tabular: Whether the images are rows of a table.
+        labels: The true classes (n,); without them, the classes on which the other networks agree take their place.
+    """
+    predicted = [own.argmax(1).numpy() for own in logits]
+    lines = [*_describe_shared_weights(models), *_describe_equal_logits(logits)]
+    if len({own.shape for own in logits}) == 1:
+        lines += _describe_poor_predictions(predicted, logits[0].shape[1], get_item_noun(tabular), labels)
+    for line in lines:
+        warn_caller(line)
+
+
+def _describe_shared_weights(models: Sequence[nn.Module]) -> Iterator[str]:
+    fingerprints = [_fingerprint_weights(model) for model in models]
+    for (number, own), (other_number, other) in combinations(enumerate(fingerprints, 1), 2):
+        share = sum(own[key] for key in own.keys() & other.keys()) / max(sum(own.values()), 1)
+        if share == 1:
+            yield f"networks {number} and {other_number} have the same weights; expected siblings with other weights"
+        elif share > _MOST_SHARED:
+            seen = (
+                f"networks {number} and {other_number} have {format_percent_number(share)} % of their weights in common"
+            )
+            yield f"{seen}, such as a frozen backbone; own-network gain then asks only about their other layers"
+
+
+def _fingerprint_weights(model: nn.Module) -> dict[tuple[object, ...], int]:
+    """Return a dict from fingerprints of tensors that are not constant to their sizes; names play no role."""
+    found: dict[tuple[object, ...], int] = {}
+    for tensor in (*model.parameters(), *model.buffers()):
+        if type(tensor) not in (nn.Parameter, Tensor):  # quantised weights, for example
+            continue
+        if tensor.is_floating_point() and tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any()):
+            exact = tensor.detach().double()
+            found[tensor.shape, float(exact.sum()), float(exact.square().sum())] = tensor.numel()
+    return found
+
+
+def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
+    for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
+        if own.shape == other.shape and bool((own - other).abs().max() < _MOST_ALIKE * own.std()):
+            yield f"networks {number} and {other_number} return nearly the same logits; expected other weights"
+
+
+def _describe_poor_predictions(
+    predicted: Sequence[Classes], classes: int, item: str, labels: Classes | None
+) -> Iterator[str]:
+    best = 0.0 if labels is None else max(float((own == labels).mean()) for own in predicted)
+    first = 1 if labels is None else 2  # with labels, the first network has a warning of its own
+    for number, own in list(enumerate(predicted, 1))[first - 1 :]:
+        others = [other for position, other in enumerate(predicted, 1) if position != number]
+        chosen = np.ones(len(own), np.bool_) if labels is not None else (others[0] == np.stack(others)).all(0)
+        expected, own = (others[0] if labels is None else labels)[chosen], own[chosen]
+        if len(own) < _FEWEST_IMAGES or len(np.unique(own)) == 1 or len(np.unique(expected)) == 1:
+            continue
+        right, total = int((own == expected).sum()), len(own)
+        noun = "the right class" if labels is not None else "the class on which the other networks agree"
+        seen = f"network {number} predicts {noun} for {right} of {total} {item}s"
+        shares = [np.bincount(found, minlength=classes) / total for found in (own, expected)]
+        chance = float(shares[0] @ shares[1])
+        if reordered := _count_correct_if_reordered(own, expected, classes, chance):
+            yield f"{seen}, and for {reordered} if its classes are reordered; expected the first network's order"
+        elif chance < _MOST_CHANCE and is_at_chance(right, total, chance):
+            yield f"{seen}, which is not significantly above chance; check its classes and weights, and {_SAME_INPUT}"
+        elif labels is not None and right / total - chance < _POOR * (best - chance):
+            yield f"{seen}, and the best network for {round(best * total)}; {_SAME_INPUT}"
+
+
+def _count_correct_if_reordered(predicted: Classes, expected: Classes, classes: int, chance: float) -> int:
+    """Count correct predictions if a network's classes are permuted; 0 unless that is better and above chance.
+
+    The permutation for each half of the images is found on the other half, so no permutation fits by chance.
+    """
+    from scipy.optimize import linear_sum_assignment  # takes as long to import as the rest of a small call
+    from scipy.stats import binomtest
+
+    half = np.zeros(len(expected), np.bool_)
+    half[np.argsort(expected, kind="stable")[::2]] = True  # every other image of each class
+    right = np.zeros(len(expected), np.bool_)
+    for tested in (half, ~half):
+        counts = np.zeros((classes, classes))
+        np.add.at(counts, (predicted[~tested], expected[~tested]), 1)
+        counts += 1e-3 * np.eye(classes)  # classes keep their number unless images say otherwise
+        _, order = linear_sum_assignment(counts, maximize=True)
+        right[tested] = order[predicted[tested]] == expected[tested]
+    gained, lost = int((right & (predicted != expected)).sum()), int((~right & (predicted == expected)).sum())
+    tests = (gained, max(gained + lost, 1), 0.5), (int(right.sum()), len(right), chance)
+    better = all(binomtest(*test, alternative="greater").pvalue < _LEVEL for test in tests)
+    return int(right.sum()) if better else 0

@@ -1,0 +1,114 @@
+"""Siblings that cannot answer the question of own-network gain cause a warning each."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import roarbench as rb
+from roarbench.api.sibling_checks import warn_of_unfit_siblings
+from tests.helpers.user_networks import gradient
+
+CLASSES, N = 4, 80
+LABELS = np.arange(N) % CLASSES
+IMAGES = torch.randn(N, 1, 4, 4, generator=torch.Generator().manual_seed(0)) * 0.3
+for _number, _label in enumerate(LABELS):
+    IMAGES[_number, 0, _label] += 1.0  # each class is a bright row
+
+
+class Backbone(nn.Module):
+    """Sums the rows, which tell the class; a layer of random weights adds a little."""
+
+    def __init__(self, order=range(CLASSES), scale=8.0, seed=0, head_seed=0):
+        super().__init__()
+        self.noise = nn.Linear(16, 64)
+        self.head = nn.Linear(64, CLASSES)
+        self.order, self.scale = list(order), scale
+        for layer, drawn in ((self.noise, seed), (self.head, head_seed)):
+            generator = torch.Generator().manual_seed(drawn)
+            for weight in layer.parameters():
+                weight.data = torch.randn(weight.shape, generator=generator) / 8
+
+    def forward(self, x):
+        return self.scale * x.sum((1, 3))[:, self.order] + self.head(self.noise(x.flatten(1)))
+
+
+def make_good(count):
+    return [Backbone(seed=seed, head_seed=seed) for seed in range(count)]
+
+
+def collect(networks, labels=LABELS):
+    logits = [network.eval()(IMAGES).detach() for network in networks]
+    warn_of_unfit_siblings(networks, logits, tabular=False, labels=labels)
+
+
+@pytest.mark.parametrize("labels", [LABELS, None])
+def test_good_siblings_cause_no_warning(labels):
+    collect(make_good(3), labels)
+
+
+PERMUTED, AT_CHANCE = Backbone(order=(1, 2, 3, 0), seed=5, head_seed=5), Backbone(scale=0.0, seed=6, head_seed=6)
+SWAPPED = Backbone(order=(1, 0, 2, 3), seed=5, head_seed=5)
+HEAD_ONLY = Backbone(seed=0, head_seed=9)
+
+
+@pytest.mark.parametrize(
+    ("sibling", "with_labels", "without"),
+    [
+        (
+            PERMUTED,
+            r"network 3 predicts the right class for \d of 80 images, and for (7|80)\d? if its classes are reord",
+            "network 3 predicts the class on which .* if its classes are reordered",
+        ),
+        (
+            SWAPPED,
+            r"for (39|4\d) of 80 images, and for (7|80)\d? if its classes are reordered; expected the first",
+            "reordered",
+        ),
+        (
+            AT_CHANCE,
+            r"network 3 predicts the right class for \d+ of 80 images, which is not significantly above chance",
+            "others? networks agree for .* not significantly above",
+        ),
+        (
+            HEAD_ONLY,
+            r"networks 1 and 3 have 80\.7 % of their weights in common, such as a frozen backbone",
+            "in common",
+        ),
+        (nn.Sequential(deepcopy(make_good(1)[0])), "networks 1 and 3 have the same weights", "same weights"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:networks 1 and 3 return nearly the same logits")
+def test_unfit_siblings_are_named(sibling, with_labels, without):
+    networks = [*make_good(2), sibling]
+    with pytest.warns(UserWarning, match=with_labels):
+        collect(networks)
+    with pytest.warns(UserWarning, match=without):
+        collect(networks, None)
+
+
+@pytest.mark.filterwarnings("ignore:network 3 predicts", "ignore:the networks return")
+def test_sibling_with_other_preprocessing_is_named():
+    networks = make_good(3)
+    logits = [network(IMAGES).detach() for network in networks]
+    logits[2][: N // 2] = logits[2][: N // 2].roll(1, 0)  # half of its predictions are another image's
+    with pytest.warns(
+        UserWarning, match=r"network 3 .* for 40 of 80 images, and the best network for 80; all networks get"
+    ):
+        warn_of_unfit_siblings(networks, logits, tabular=False, labels=LABELS)
+
+
+def test_copy_in_other_precision_is_named():
+    copied = deepcopy(make_good(1)[0]).half().float()
+    with pytest.warns(UserWarning, match="networks 1 and 3 return nearly the same logits"):
+        collect([*make_good(2), copied])
+
+
+def test_check_and_own_network_gain_warn_of_permuted_siblings():
+    networks = [*make_good(2), SWAPPED]
+    with pytest.warns(UserWarning, match="network 3 predicts the right class .* reordered"):
+        rb.check(networks[0], IMAGES, LABELS, {"mine": gradient}, networks[1:])
+    with pytest.warns(UserWarning, match="network 3 predicts the class on which .* reordered"):
+        rb.own_network_gain(networks, IMAGES, {"mine": gradient})
