@@ -167,6 +167,18 @@ def is_train_name(name: str) -> bool:
     return split is not None and split.keyword in _TRAIN_KEYWORDS
 
 
+def is_test_name(name: str) -> bool:
+    """Return whether a name contains the keyword of a test or validation split."""
+    split = _parse_split_name(name)
+    return split is not None and split.keyword in _TEST_KEYWORDS
+
+
+def remove_split_words(name: str) -> tuple[str, ...]:
+    """Return the words of a name without the keyword of a split, so that names of one kind of file are equal."""
+    split = _parse_split_name(name)
+    return split.other_words if split else tuple(word.lower() for word in _NAME_WORDS.findall(name))
+
+
 def _parse_split_name(name: str) -> _SplitName | None:
     words = [word.lower().removesuffix("set") for word in _NAME_WORDS.findall(name)]
     keywords = [word for word in words if word in (*_TRAIN_KEYWORDS, *_TEST_KEYWORDS)]

@@ -75,6 +75,8 @@ def _read_split(
         paths, missing = find_names_in_list(
             folder / name, folder, record.path_column, ImageIndex(labelled or every_path)
         )
+    elif "*" in name:  # a split inside each class folder
+        paths = [path for path in _list_paths(record, folder) if _is_in_pattern(path, name)]
     else:
         prefix = "" if name == "." else f"{name.rstrip('/')}/"
         paths = _list_paths(record, folder, name)
@@ -98,6 +100,11 @@ def _list_paths(record: DatasetRecord, folder: Path, inside: str = ".") -> list[
 def is_left_out(path: str, patterns: Sequence[str]) -> bool:
     """Return whether the name of a file or of one of its folders has one of these patterns."""
     return any(fnmatchcase(part, pattern) for pattern in patterns for part in path.split("/"))
+
+
+def _is_in_pattern(path: str, pattern: str) -> bool:
+    parts, patterns = path.split("/")[:-1], pattern.split("/")
+    return len(parts) >= len(patterns) and all(map(fnmatchcase, parts, patterns))
 
 
 def _find_class_folder(path: str, depth: int) -> str:

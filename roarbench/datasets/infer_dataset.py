@@ -20,6 +20,7 @@ from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, get_item_noun, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
+from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import (
     inspect_image,
@@ -28,7 +29,8 @@ from roarbench.datasets.decode_image import (
     round_up_depth,
 )
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
-from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_train_name
+from roarbench.datasets.image_folders import find_split_pairs, is_train_name
+from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.system_files import describe_left_out
 from roarbench.datasets.table_columns import (
     LABEL_COLUMN_NAMES,
@@ -57,13 +59,11 @@ from roarbench.datasets.undecoded_splits import (
 )
 from roarbench.datasets.user_images import list_user_images
 
-TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
 _MAX_INSPECTED = 64  # images that are inspected for size and colour
 _MAX_DECODED = 20_000  # images that are decoded to find damage; of a larger set, evenly spaced images are decoded
 _FEW_PER_CLASS = 20  # if there are fewer training images per class, the user is warned
-_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
 _USUAL_SIZES = (8, 16, 28, 32, 48, 64)
 _GREY_MODES = ("1", "L", "LA", "F")  # of Pillow
 
@@ -171,49 +171,17 @@ def _is_number(text: str) -> bool:
 
 
 def _infer_from_class_folders(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
-    folder = _find_innermost_folder(folder)
-    train, test = _find_split_folders(folder, warn)
-    if train and not test:
-        folder, train = folder / train, ""
-    return _inspect_image_files(
-        replace(_set_split_names_or_test_share(record, train, test), own=FOLDERS, folder=str(folder)), warn
-    )
-
-
-def _find_split_folders(folder: Path, warn: Callable[[str], object]) -> tuple[str, str]:
-    """Return the names of the folders of training and test images; an empty name if there is no such folder."""
-    names = image_folders.list_class_names(folder)
-    pairs = [
-        [_find_innermost_folder(folder / name).relative_to(folder).as_posix() for name in pair]
-        for pair in find_split_pairs(names)
-    ]
-    for train, test in pairs:
-        if image_folders.list_class_names(folder / test):
-            return train, test
-        problem = f"{folder / test} has no class folders"
-    if pairs:
-        warn(f"warning: {problem}; test images are drawn from '{train}'")
-        return train, ""
-    for name in filter(is_train_name, names):
-        if image_folders.list_class_names(folder / name):
-            return name, ""
-    if split_named := [name for name in names if is_bare_split_name(name)]:
-        first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
-        advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
-        raise DataError(f"{folder} has the folder '{first}', named like a split, beside {others}; {advice}")
-    return "", ""
+    return _inspect_image_files(replace(record, own=FOLDERS, **choose_layout(folder, warn)), warn)
 
 
 def _inspect_image_files(record: DatasetRecord, warn: Callable[[str], object]) -> DatasetRecord:
     """Add the size and channels of the image files to the record; raise DataError if too many files are damaged."""
     folder = Path(record.folder)
-    parents = [folder / name for name in dict.fromkeys(record.split_names.values())]
-    names = [name for parent in parents for name in image_folders.list_class_names(parent)]
-    for line in describe_alike_classes(names, "merge their folders"):
+    listed = list_images_and_class_names(record, folder)
+    for line in (*describe_alike_classes(listed.classes, "merge their folders"), *listed.notes):
         warn(line)
-    groups = chain.from_iterable(map(_list_images_of_class_folders, parents))
-    files = [group.folder / file for group in groups for file in group.files]
-    foreign = Counter(file.suffix.lower() for parent in parents for file in _list_other_files(parent))
+    files = [folder / path for path in dict.fromkeys(path for paths, _ in listed.splits.values() for path in paths)]
+    foreign = Counter(file.suffix.lower() for name in _list_class_parents(record) for file in _list_other_files(name))
     if foreign:
         kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in foreign.most_common()])
         warn(f"warning: files without the ending of an image file are left out: {kinds}")
@@ -232,29 +200,17 @@ def _add_bit_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
     return replace(record, depth=round_up_depth(max_bits) if max_bits else 0)
 
 
+def _list_class_parents(record: DatasetRecord) -> list[Path]:
+    """Return the folders that hold class folders; none if label files name the classes."""
+    folders = [Path(record.folder) / name for name in dict.fromkeys(record.split_names.values())]
+    return [folder for folder in folders if folder.is_dir() and not record.label_files]
+
+
 def _list_other_files(parent: Path) -> Iterator[Path]:
     for name in image_folders.list_class_names(parent):
         for file in image_folders.list_all_files_below(parent / name):
             if not image_folders.has_image_suffix(file) and not image_folders.is_hidden_path(file.relative_to(parent)):
                 yield file
-
-
-def _find_innermost_folder(folder: Path) -> Path:
-    """Return the innermost of nested folders that each hold a single folder, as in many archives."""
-    for _ in range(_MAX_NESTING):
-        names = image_folders.list_class_names(folder)
-        if len(names) != 1 or not image_folders.list_class_names(folder / names[0]):
-            break
-        folder /= names[0]
-    return folder
-
-
-def _list_images_of_class_folders(parent: Path) -> tuple[image_folders.FileGroup, ...]:
-    if classes := image_folders.list_class_names(parent):
-        return image_folders.list_labelled_images(parent, classes)[0]
-    _, loose = image_folders.list_labelled_images(parent.resolve().parent, [parent.resolve().name])
-    seen = f"{parent} has {format_count(len(loose), 'image')} and no class folders"
-    raise DataError(f"{seen}; put the images of each class into a separate folder, such as {parent / 'CLASS'}")
 
 
 def _infer_from_parquet(record: DatasetRecord, folder: Path, warn: Callable[[str], object]) -> DatasetRecord:

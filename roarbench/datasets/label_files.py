@@ -24,6 +24,7 @@ from roarbench.datasets.label_tables import (
     simplify_column_name,
 )
 
+_MOST = 0.9  # smallest share of the rows that have a single 1 in one-hot columns
 _INSPECTED = 50  # rows that decide which column names images
 _FIELD = re.compile(r"\{([^{}]+)\}")  # a column in a pattern such as `train/{id}.png`
 
@@ -239,13 +240,15 @@ def find_label_column(table: LabelTable, path: str, split: str = "") -> str:
 
 
 def find_one_hot_columns(table: LabelTable) -> tuple[str, ...]:
-    """Return the columns that hold only zeros and ones, if there are two or more."""
+    """Return the columns of zeros and ones of which nearly every row has a single 1; empty if there are none."""
     places = [
         place
         for place, name in enumerate(table.columns)
-        if name and {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", "", "-1"}
+        if name and {row[place] for row in table.rows} <= {"0", "1", "0.0", "1.0", ""}
     ]
-    return tuple(table.columns[place] for place in places) if len(places) > 1 else ()
+    single = sum(sum(row[place] in ("1", "1.0") for place in places) == 1 for row in table.rows)
+    is_one_hot = len(places) > 1 and single >= _MOST * len(table.rows)
+    return tuple(table.columns[place] for place in places) if is_one_hot else ()
 
 
 def _fill_in_columns(pattern: str, values: Mapping[str, str]) -> str:

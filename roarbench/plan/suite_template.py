@@ -9,7 +9,7 @@ from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
-from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
+from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH, DatasetRecord
 from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
@@ -129,11 +129,34 @@ def _join_toml_values(*names: str) -> str:
 
 def _compose_location(record: DatasetRecord, location: str) -> str:
     if record.own == FOLDERS:
-        return f"images = {format_toml(location)}  # one folder per class; relative to this file"
+        return _compose_folder_location(record, location)
     return f"""\
 parquet = {format_toml(location)}  # parquet files of images and labels; relative to this file
 image_column = {format_toml(record.image_column)}  # the images, as the bytes of image files
 label_column = {format_toml(record.label_column)}  # the classes, as numbers from 0 or as names"""
+
+
+def _compose_folder_location(record: DatasetRecord, location: str) -> str:
+    """Return the lines that say where images in folders are, and which folder or file names their classes."""
+    lines = [f"images = {format_toml(location)}  # one folder per class; relative to this file"]
+    if record.label_files:
+        files: object = record.label_files if len(record.label_files) > 1 else record.label_files[0]
+        lines = [
+            f"images = {format_toml(location)}  # folder of images and label files; relative to this file",
+            f"labels = {format_toml(files)}  # files that give the class of each image; relative to the folder",
+        ]
+    columns = {
+        "path_column": (record.path_column, "the column of the images' names, or a pattern of columns in braces"),
+        "label_column": (record.label_column, "the column of the classes"),
+        "split_column": (record.split_column, "the column of the splits"),
+    }
+    lines += [f"{key} = {format_toml(value)}  # {comment}" for key, (value, comment) in columns.items() if value]
+    if record.class_depth != 1:
+        depth: object = record.class_depth if record.class_depth != WHOLE_PATH else "last"
+        lines.append(f"class_depth = {format_toml(depth)}  # level of the folders that name classes")
+    if record.left_out:
+        lines.append(f"leave_out = {format_toml(record.left_out)}  # folders and files of masks, which have no class")
+    return "\n".join(lines)
 
 
 def _compose_split(record: DatasetRecord) -> str:
@@ -142,6 +165,10 @@ def _compose_split(record: DatasetRecord) -> str:
 test_share = {record.share:g}  # fraction of each class that is drawn for testing, as there is no test split
 seed = 0  # seed of the draw of test images"""
     noun = "folder" if record.own == FOLDERS else "split"
+    if record.split_column:
+        noun = "value in split_column"
+    elif record.own == FOLDERS and (Path(record.folder) / record.train_split).is_file():
+        noun = "list"
     return f"""\
 train = {format_toml(record.train_split)}  # the {noun} of the training images
 test = {format_toml(record.test_split)}  # the {noun} of the test images"""

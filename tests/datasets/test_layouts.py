@@ -1,12 +1,18 @@
 """Folders as real data sets have them: each image gets the class and split that the authors mean."""
 
+import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roarbench.common.enums import Split
+from roarbench.common.errors import DataError
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.plan.data_section import read_data_section
+from roarbench.plan.suite_template import compose_suite_text
 from roarbench.plan.toml_table import parse_toml
 from tests.helpers.layouts import LAYOUTS, Layout
 
@@ -32,3 +38,23 @@ def assert_images_have_classes_of_authors(record, layout: Layout, folder: Path) 
 @pytest.mark.parametrize("layout", [each for each in LAYOUTS if each.written], ids=lambda each: each.name)
 def test_written_lines_give_labels_of_authors(tmp_path, layout):
     assert_images_have_classes_of_authors(read_written_record(layout, tmp_path), layout, tmp_path / "data")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda each: each.name)
+def test_new_suite_finds_labels_of_authors_or_says_what_to_write(working_folder, layout):
+    said = []
+    data = layout.make(working_folder / "data")
+    if layout.chosen is True:
+        record = infer_dataset(data, said.append)
+        assert_images_have_classes_of_authors(record, layout, data)
+        text = compose_suite_text("suite", record, os.path.relpath(record.folder, working_folder))
+        section = parse_toml(text, working_folder / "suite.toml").read_section("data")
+        read = read_data_section(section, working_folder, "data")
+        assert replace(read, name="", terms="") == replace(record, name="", terms="")
+        return
+    try:
+        infer_dataset(data, said.append)
+    except DataError as refusal:
+        said = [str(refusal)]
+    assert [line for line in said if re.search(layout.chosen, line)]
+    assert all("\n" not in line for line in said)

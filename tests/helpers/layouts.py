@@ -11,6 +11,8 @@ import numpy as np
 
 from tests.helpers.image_files import png
 
+_MASK = re.compile("masks/|_mask|trimaps/")  # paths of images with two values
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -21,7 +23,7 @@ class Layout:
     test: dict[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()  # images that are not part of the experiment, such as masks or unlabelled test images
     texts: dict[str, str] = field(default_factory=dict)
-    # whether new-suite finds these labels; otherwise what it says, a regular expression
+    # whether new-suite finds these labels; otherwise a regular expression of the line in which it refuses or proposes
     chosen: bool | str = True
     written: str = ""  # lines of `[data]` in docs/own-data.md's table; empty if nothing can be written
 
@@ -36,20 +38,16 @@ class Layout:
         paths += [path for pattern in self.others for path in expand_range(pattern)]
         for number, path in enumerate(paths):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(_make_image(number))
+            (folder / path).write_bytes(_make_image(number, bool(_MASK.search(path))))
         for path, text in self.texts.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
         return folder
 
 
-def _make_image(number: int) -> bytes:
-    if number not in _IMAGES:
-        _IMAGES[number] = png(np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8))
-    return _IMAGES[number]
-
-
-_IMAGES: dict[int, bytes] = {}
+def _make_image(number: int, is_mask: bool) -> bytes:
+    pixels = np.random.default_rng(number).integers(0, 256, (8, 8, 3), np.uint8)
+    return png((pixels[..., 0] > 99).astype(np.uint8) * 255 if is_mask else pixels)
 
 
 def expand_range(pattern: str) -> list[str]:
@@ -274,7 +272,7 @@ LAYOUTS = [
         "MVTec AD, one category",
         train={"test/good/{000-003}.png": "good", "test/broken_large/{000-003}.png": "broken_large"},
         others=("train/good/{000-003}.png", "ground_truth/broken_large/{000-003}_mask.png"),
-        chosen="'train'.* only .*'good'",
+        chosen="only the folder 'good' in 'train' holds images",
         written='images = "FOLDER/test"\ntest_share = 0.3',
     ),
     Layout(
@@ -290,7 +288,7 @@ LAYOUTS = [
             "cable/test/bent_wire/{000-001}.png",
             "cable/ground_truth/bent_wire/{000-001}_mask.png",
         ),
-        chosen="'bottle', 'cable' each hold 'ground_truth', 'test', 'train'",
+        chosen="'bottle', 'cable' each hold the folders 'train' and 'test'",
     ),
     Layout(
         "COVID-19 Radiography",
@@ -370,7 +368,7 @@ LAYOUTS = [
             "data/images_box.txt": lines("{1000000-1000002} 3 144 998 431", "{2000000-2000002} 3 144 998 431"),
             "data/variants.txt": "707-320\nChallenger 600\n",
         },
-        chosen="labels in several files",
+        chosen="labels in several files, which give different classes; write labels = ",
         written='images = "FOLDER"\nlabels = ["data/images_variant_train.txt", "data/images_variant_test.txt"]\n'
         'train = "data/images_variant_train.txt"\ntest = "data/images_variant_test.txt"',
     ),

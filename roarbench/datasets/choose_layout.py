@@ -1,0 +1,192 @@
+"""Choose how the images of a user's folder are read: splits, class folders, label files and masks.
+
+Every choice that is not the only possible one is said in a line.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import format_count, list_some
+from roarbench.datasets import image_folders
+from roarbench.datasets.catalogue import WHOLE_PATH
+from roarbench.datasets.find_label_files import LabelPlan, LabelSearch, find_split_lists, search_label_files
+from roarbench.datasets.folder_plan import NO_CLASSES, FolderPlan, plan_folders
+from roarbench.datasets.image_splits import is_left_out
+from roarbench.datasets.label_tables import LABEL_FILE_SUFFIXES
+from roarbench.datasets.mask_files import find_mask_patterns
+
+TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
+_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
+_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".pkl")  # files that often hold labels
+_BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
+_MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
+
+
+class _Choice(NamedTuple):
+    """The sources of classes and splits."""
+
+    labels: LabelPlan | None  # label files; None if folders name the classes
+    train: str  # train, test: folders, lists or values of a column; both empty if test images are drawn
+    test: str
+    split_column: str = ""
+    said: tuple[str, ...] = ()
+
+
+def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]:
+    """Return the fields of the record that say where a user's images, classes and splits are.
+
+    `warn` is called with a line about each choice. Raises DataError if the classes are not clear.
+    """
+    root = _find_root(folder)
+    every_path = list(image_folders.list_image_paths(root))
+    masks = find_mask_patterns(root, every_path)
+    paths = [path for path in every_path if not is_left_out(path, masks)]
+    if masks:
+        count = format_count(len(every_path) - len(paths), "image")
+        warn(f"left out: {count} that are masks by name and values ({list_some(masks)})")
+    plan = plan_folders(root, paths)
+    search = search_label_files(root, paths)
+    choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
+    if choice.labels is None:
+        for line in plan.said:
+            warn(line)
+    for line in choice.said:
+        warn(line)
+    return {**_compose_fields(root, plan, choice), "left_out": masks}
+
+
+def _find_root(folder: Path) -> Path:
+    """Return the innermost of nested folders that each hold a single folder and no text file."""
+    for _ in range(_MAX_NESTING):
+        names = image_folders.list_class_names(folder)
+        has_texts = any(file.suffix.lower() in LABEL_FILE_SUFFIXES for file in folder.iterdir() if file.is_file())
+        if len(names) != 1 or has_texts or not image_folders.list_class_names(folder / names[0]):
+            break
+        folder /= names[0]
+    return folder
+
+
+def _choose_with_class_folders(
+    plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]
+) -> _Choice | None:
+    """Choose splits, and labels of a test split without class folders; None if folders do not name the classes."""
+    class_of = {path: name for path in paths if (name := plan.find_class(path))}
+    if plan.problem or not class_of:
+        return None
+    alike = []  # label files with the classes of the folders
+    for labels in search.plans:
+        common = [path for path in class_of if path in labels.labels]
+        if len(common) >= _MOST * len(class_of):
+            if _are_same_classes(class_of, labels.labels, common):
+                alike.append(labels)
+            elif labels.usual:
+                return None
+    if plan.train and plan.test:
+        return _Choice(None, plan.train, plan.test)
+    base = f"{plan.base}/" if plan.base else ""
+    for number, name in enumerate(plan.unlabelled):
+        for labels in search.plans:
+            found = {label for path, label in labels.labels.items() if path.startswith(f"{base}{name}/")}
+            if found and (labels in alike or found <= set(class_of.values())):
+                said = f"the labels of '{name}' are taken from {_name_files(labels)}"
+                others = [f"'{other}' has no labels" for other in plan.unlabelled[:number]]
+                return _Choice(labels, f"{base}{plan.train}", f"{base}{name}", said=("; ".join([said, *others]),))
+    if plan.train:
+        problem = "there is no test folder"
+        if plan.unlabelled:
+            problem = f"{root / plan.base / plan.unlabelled[0]} has no class folders"
+        return _Choice(None, "", "", said=(f"warning: {problem}; test images are drawn from '{plan.train}'",))
+    for source in (search.splits, *search.plans):
+        if source and source.split_values:
+            return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
+    if lists := find_split_lists(search.lists, set(class_of)):
+        return _Choice(None, *lists.names, said=(lists.description,))
+    return _Choice(None, "", "")
+
+
+def _describe_split_column(plan: LabelPlan) -> str:
+    train, test = plan.split_values or ("", "")
+    return f"splits: '{train}' to train and '{test}' to test in column '{plan.columns.split}' of {_name_files(plan)}"
+
+
+def _are_same_classes(folders: Mapping[str, str], labels: Mapping[str, str], paths: Iterable[str]) -> bool:
+    """Return whether folders and labels divide these images into the same classes, perhaps of other names."""
+    pairs = {(folders[path], labels[path]) for path in paths}
+    return len(pairs) == len({folder for folder, _ in pairs}) == len({label for _, label in pairs})
+
+
+def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> _Choice:
+    """Choose the label files that name the classes, and the splits; raise DataError if there is no clear choice."""
+    usual = [each for each in search.plans if each.usual] or list(search.plans)
+    if not usual:
+        raise _make_no_class_error(plan, search, root, paths)
+    best = max(usual, key=lambda each: len(each.labels))
+    for other in usual:
+        common = [path for path in other.labels if path in best.labels]
+        if other is not best and common and not _are_same_classes(best.labels, other.labels, common):
+            lines = " or ".join(f"labels = {json.dumps(each.files)}" for each in (best, other))
+            seen = f"{root} has labels in several files, which give different classes"
+            raise DataError(f"{seen}; write {lines} in the suite's file")
+    column = f"column '{best.columns.label}' of " if best.columns.label else ""
+    reason = "without the line `labels`, folders name the classes"
+    if plan.problem:
+        reason = plan.problem if plan.problem != NO_CLASSES else ""
+    said = ["; ".join(filter(None, (f"classes: the labels in {column}{_name_files(best)}", reason)))]
+    if best.split_values:
+        said.append(_describe_split_column(best))
+        return _Choice(best, *best.split_values, best.columns.split, tuple(said))
+    if lists := find_split_lists(search.lists, set(best.labels)):
+        return _Choice(best, *lists.names, said=(*said, lists.description))
+    return _Choice(best, *_find_labelled_split_folders(plan, best), said=tuple(said))
+
+
+def _make_no_class_error(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> DataError:
+    """Return the error for images without classes, with what the folder offers instead."""
+    if search.problems:
+        return DataError(f"{root}: {plan.problem}; {search.problems[0]}")
+    unread = [file.name for file in sorted(root.rglob("*")) if file.suffix.lower() in _UNREAD_LABELS]
+    beginnings = Counter(found[1] for path in paths if (found := _BEGINNING.match(path.rpartition("/")[2])))
+    advice = 'put the images of each class into a folder, or write labels = "FILE" in the suite\'s file'
+    csv = "write a file labels.csv with the columns file_name and label"
+    if unread:
+        advice = f"labels may be in {list_some([repr(name) for name in unread])}, which roarbench cannot read; {csv}"
+    elif 1 < len(beginnings) <= len(paths) // 2 and 2 * sum(beginnings.values()) >= len(paths):
+        advice = f"the names of the files begin with {list_some([repr(name) for name in sorted(beginnings)])}; {csv}"
+    return DataError(f"{root}: {plan.problem}; {advice}")
+
+
+def _find_labelled_split_folders(plan: FolderPlan, labels: LabelPlan) -> tuple[str, str]:
+    """Return the folders of the splits whose images have labels; empty names if there are no two such folders."""
+    base = f"{plan.base}/" if plan.base else ""
+    below = [path[len(base) :].partition("/")[0] for path in labels.labels if path.startswith(base)]
+    pairs = image_folders.find_split_pairs(dict.fromkeys(below))
+    return (base + pairs[0][0], base + pairs[0][1]) if pairs else ("", "")
+
+
+def _name_files(plan: LabelPlan) -> str:
+    return list_some([f"'{file}'" for file in plan.files])
+
+
+def _compose_fields(root: Path, plan: FolderPlan, choice: _Choice) -> dict[str, Any]:
+    labels, train, test = choice.labels, choice.train, choice.test
+    fields: dict[str, Any] = {"class_depth": plan.depth, "folder": str(root)}
+    by_folders = labels is None and (not train or train == plan.train)
+    if by_folders:
+        fields["folder"] = str(root / plan.base / ("" if train else plan.train))
+    elif not (root / train).is_dir() or not train:  # folders are counted from the root
+        above = plan.base.count("/") + 1 if plan.base else 0
+        fields["class_depth"] = plan.depth + above if plan.depth != WHOLE_PATH else WHOLE_PATH
+    if labels is not None:
+        path, label, _ = labels.columns
+        fields |= {"label_files": labels.files, "path_column": path, "label_column": label}
+        fields["split_column"] = choice.split_column
+        if labels.labels and not plan.unlabelled and not any(map(plan.find_class, labels.labels)):
+            fields["class_depth"] = 1
+    if train and test:
+        return {**fields, "train_split": train, "test_split": test, "share": 0.0}
+    return {**fields, "train_split": ".", "test_split": ".", "share": TEST_SHARE}

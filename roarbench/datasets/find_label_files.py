@@ -1,0 +1,253 @@
+"""Find the files in a user's folder that give labels or splits of images."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
+from roarbench.datasets.image_folders import (
+    find_split_pairs,
+    is_hidden_path,
+    list_all_files_below,
+    remove_split_words,
+)
+from roarbench.datasets.label_files import (
+    ImageIndex,
+    ImageLabels,
+    LabelColumns,
+    find_label_column,
+    find_one_hot_columns,
+    find_path_column,
+    read_image_labels,
+)
+from roarbench.datasets.label_tables import (
+    LABEL_FILE_SUFFIXES,
+    LABEL_NAMES,
+    SPLIT_NAMES,
+    LabelTable,
+    describe_columns,
+    read_label_table,
+    simplify_column_name,
+)
+
+_MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
+_MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
+_INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """Label files that belong together, and what they say."""
+
+    files: tuple[str, ...]  # paths or patterns relative to the root
+    columns: LabelColumns
+    content: ImageLabels
+    usual: bool  # whether the column of labels has a usual name
+    split_values: tuple[str, str] | None = None  # training and test value of the column of splits
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the label of each image."""
+        return self.content.labels
+
+
+@dataclass(frozen=True)
+class LabelSearch:
+    """What the text files of a folder say about its images."""
+
+    plans: tuple[LabelPlan, ...]  # with labels that could be classes
+    lists: Mapping[str, frozenset[str]]  # from each file that names images to these images
+    splits: LabelPlan | None  # files that give a split to each image, without labels that are needed
+    problems: tuple[str, ...]  # why label files could not be read
+
+
+def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
+    """Read all text files below a folder that name images, and combine those that belong together."""
+    index = ImageIndex(paths)
+    tables = {}
+    for pattern, file in _list_text_files(root):
+        try:
+            tables[pattern] = read_label_table(file, index.has)
+        except DataError:
+            continue  # it is no table
+    columns = {pattern: find_path_column(table, "", index) for pattern, table in tables.items()}
+    named = {p: t for p, t in tables.items() if columns[p] and _share_of_images(t, columns[p], index) >= _MIN_NAMED}
+    groups = defaultdict(list)
+    for pattern, table in named.items():
+        words = () if table.named else remove_split_words(table.path.stem)
+        groups[table.columns, words, columns[pattern]].append(pattern)
+    plans, problems = [], []
+    for patterns in groups.values():
+        try:
+            if plan := _make_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
+                plans.append(plan)
+            elif tables[patterns[0]].named and len(tables[patterns[0]].columns) > 1:
+                seen = f"{describe_columns(tables[patterns[0]])}, of which none is clearly that of the classes"
+                problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
+        except DataError as error:
+            problems.append(str(error))
+    joined, splits = _join_by_id(root, paths, tables, named, columns)
+    for pattern, table in tables.items():
+        if not columns[pattern] and table.find_column(LABEL_NAMES):
+            remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
+            problems.append(f"{describe_columns(table)}, but none names an image; {remedy}")
+    lists = {p: _list_named_images(t, columns[p], index) for p, t in named.items() if "*" not in p}
+    return LabelSearch((*plans, *joined), lists, splits, tuple(problems))
+
+
+def _list_named_images(table: LabelTable, column: str, index: ImageIndex) -> frozenset[str]:
+    place = table.columns.index(column)
+    return frozenset(path for row in table.rows for path in index.find(row[place])[:1])
+
+
+class SplitLists(NamedTuple):
+    """Two files that list the images of the splits."""
+
+    names: tuple[str, str]  # of training and test images
+    description: str  # a line for the user
+
+
+def find_split_lists(lists: Mapping[str, frozenset[str]], classified: Set[str]) -> SplitLists | None:
+    """Return the preferred pair of lists of training and test images; None if there is no pair.
+
+    The lists have no image in common, and at least half of the images of each are in `classified`, those with a class.
+
+    `train1.txt` and `test1.txt` are a pair, as are `trainval.txt` and `test.txt`; `train1.txt` and `test2.txt` are not.
+    """
+    by_name: dict[str, str] = {}
+    for path in sorted(lists):
+        name = re.sub(r"train[_-]?val(id(ation)?)?", "train", path.rpartition("/")[2].rpartition(".")[0], flags=re.I)
+        by_name.setdefault(name, path)
+    usable = {name for name, path in by_name.items() if 2 * len(lists[path] & classified) >= len(lists[path])}
+    pairs = [
+        (train, test)
+        for train, test in find_split_pairs(sorted(usable))
+        if _find_digits(train) == _find_digits(test) and not lists[by_name[train]] & lists[by_name[test]]
+    ]
+    if not pairs:
+        return None
+    train, test = (by_name[name] for name in pairs[0])
+    others = [name for name in by_name if name not in pairs[0] and any(name in pair for pair in pairs)]
+    more = f"; not used: {list_some([repr(by_name[name]) for name in others])}" if others else ""
+    return SplitLists((train, test), f"splits: the lists '{train}' and '{test}'{more}")
+
+
+def _find_digits(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
+
+
+def _list_text_files(root: Path) -> list[tuple[str, Path]]:
+    """Return the pattern and the first file of each group of text files with the same names, but for numbers."""
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for file in list_all_files_below(root):
+        path = file.relative_to(root)
+        if file.suffix.lower() not in LABEL_FILE_SUFFIXES or is_hidden_path(path) or len(path.parts) > _MAX_LEVEL:
+            continue
+        if "submission" in file.name.lower() or file.stat().st_size > _MAX_BYTES:  # labels that only fill a form
+            continue
+        above = path.parent.parent.as_posix()
+        groups[above, re.sub(r"\d+", "*", file.name)].append(path.as_posix())
+    found = []
+    for (above, name), files in groups.items():
+        files.sort()
+        folders = {file.rpartition("/")[0] for file in files}
+        if "*" in name and len(files) >= _MANY_ALIKE and len(folders) == len(files):
+            found.append((f"{above}/*/{name}".removeprefix("./"), root / files[0]))
+        else:
+            found += [(file, root / file) for file in files]
+    return sorted(found)
+
+
+def _share_of_images(table: LabelTable, column: str, index: ImageIndex) -> float:
+    place = table.columns.index(column)
+    inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
+    return sum(index.has(row[place]) for row in inspected) / max(len(inspected), 1)
+
+
+def _make_plan(
+    root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
+) -> LabelPlan | None:
+    split, values = _find_split_column(table)
+    label = find_label_column(table, path_column, split)
+    if not label and not (table.named and find_one_hot_columns(table)):
+        return None
+    # the columns of a table without names are found again by their order
+    wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns()
+    content, wanted = _read_with_folder_if_needed(root, paths, patterns, wanted)
+    names = set(content.labels.values())
+    if len(names) < 2 or len(names) > 1 + len(content.labels) // 2:
+        return None
+    usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
+    return LabelPlan(tuple(patterns), wanted, content, usual, values)
+
+
+def _read_with_folder_if_needed(
+    root: Path, paths: Sequence[str], patterns: Sequence[str], wanted: LabelColumns
+) -> tuple[ImageLabels, LabelColumns]:
+    """Read label files; if names are ambiguous, look for the images in one folder, preferably of the file's split."""
+    try:
+        return read_image_labels(root, patterns, wanted, paths), wanted
+    except DataError as error:
+        column = wanted.path or "1"
+        folders = sorted({path.rpartition("/")[0] for path in paths} - {""})
+        is_training = bool(re.search("train", patterns[0], re.IGNORECASE))
+        for folder in sorted(folders, key=lambda name: ("train" in name.lower()) != is_training):
+            with_folder = wanted._replace(path=f"{folder}/{{{column}}}")
+            try:
+                content = read_image_labels(root, patterns, with_folder, paths)
+            except DataError:
+                continue
+            if len(content.labels) > len(content.missing):
+                return content, with_folder
+        raise error
+
+
+def _find_split_column(table: LabelTable) -> tuple[str, tuple[str, str] | None]:
+    """Return the column of splits with its values for training and testing, if there is one whose values are clear."""
+    if not (column := table.find_column(SPLIT_NAMES)):
+        return "", None
+    values = sorted({row[table.columns.index(column)] for row in table.rows} - {""})
+    if simplify_column_name(column).startswith("istrain") and len(values) == 2:
+        falsy = next((value for value in values if value.lower() in ("0", "false", "no")), "")
+        return (column, (next(v for v in values if v != falsy), falsy)) if falsy else ("", None)
+    pairs = find_split_pairs(values)
+    return (column, pairs[0]) if pairs else ("", None)
+
+
+def _join_by_id(
+    root: Path,
+    paths: Sequence[str],
+    tables: Mapping[str, LabelTable],
+    named: Mapping[str, LabelTable],
+    columns: Mapping[str, str],
+) -> tuple[list[LabelPlan], LabelPlan | None]:
+    """Combine a file of ids and paths with files of ids and labels, and of ids and splits, as in CUB-200-2011."""
+    for pattern, table in named.items():
+        ids = {row[0] for row in table.rows}
+        if table.named or columns[pattern] == "1" or len(ids) < len(table.rows):
+            continue
+        joined = {
+            other: {row[1] for row in found.rows}
+            for other, found in tables.items()
+            if not columns[other] and not found.named and len(found.columns) == 2
+            if {row[0] for row in found.rows} == ids
+        }
+        flags = [other for other, values in joined.items() if values == {"0", "1"}]
+        split = next((other for other in flags if re.search("split|train", other, re.IGNORECASE)), "")
+        labels = [other for other in joined if other != split]
+        wanted = LabelColumns(split=split.rpartition("/")[2])
+        plans = []
+        values = ("1", "0") if split else None
+        for label in labels:
+            files = (pattern, label, *([split] if split else []))
+            content = read_image_labels(root, files, wanted, paths)
+            plans.append(LabelPlan(files, wanted, content, True, values))
+        if not split:
+            return plans, None
+        files = (pattern, split)
+        return plans, LabelPlan(files, wanted, read_image_labels(root, files, wanted, paths), False, values)
+    return [], None

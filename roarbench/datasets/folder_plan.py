@@ -1,0 +1,185 @@
+"""Find the splits and the classes of images by the names of their folders."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from roarbench.common.errors import DataError
+from roarbench.common.text import list_some
+from roarbench.datasets.catalogue import WHOLE_PATH
+from roarbench.datasets.image_folders import find_split_pairs, is_bare_split_name, is_test_name, is_train_name
+
+_MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
+# names of folders inside class folders, which are no classes
+_NEUTRAL = {"images", "image", "imgs", "img", "photos", "pictures", "jpg", "jpeg", "png", "jpegimages", "data"}
+# names of folders that hold the same pictures in several forms, of which the first is used
+_FORMS = (
+    "color",
+    "colour",
+    "rgb",
+    "original",
+    "raw",
+    "grayscale",
+    "greyscale",
+    "gray",
+    "grey",
+    "segmented",
+    "augmented",
+)
+_PART = re.compile(  # names of the parts of an archive, or of groups of images
+    r"(.*[_\- ])?"
+    r"(part|parts|images?|imgs?|batch|chunk|shard|fold|patient|subject|session|disc|archive|group)[_\- ]?\d+.*",
+    re.IGNORECASE,
+)
+
+
+NO_CLASSES = "no class folders"  # problem of a folder of images without folders
+
+
+@dataclass(frozen=True)
+class FolderPlan:
+    """Classes and splits by folders alone."""
+
+    base: str = ""  # folder that holds the splits or the class folders; empty for the data set's folder itself
+    train: str = ""  # train, test: folders of the splits below `base`; empty if folders give no such split
+    test: str = ""
+    unlabelled: tuple[str, ...] = ()  # folders below `base` that are named like test splits, but have no class folders
+    depth: int = 1  # level of the class folders below the splits, or below `base`
+    problem: str = ""  # reason why folders give no classes; empty if they do
+    said: tuple[str, ...] = ()  # lines about choices
+
+    def find_class(self, path: str) -> str:
+        """Return the class of an image by its folders; an empty string if it has none."""
+        if self.problem:
+            return ""
+        for split in {self.train, self.test} - {""} or {""}:
+            prefix = "".join(f"{part}/" for part in (self.base, split) if part)
+            folders = path[len(prefix) :].split("/")[:-1] if path.startswith(prefix) else []
+            if folders and self.depth == WHOLE_PATH:
+                return "/".join(folders)
+            if len(folders) >= max(self.depth, 1):
+                return folders[self.depth - 1]
+        return ""
+
+
+class _Tree:
+    """Image files by their folders."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = [(path, path.split("/")) for path in paths]
+
+    def list_folders(self, inside: str = "") -> Counter[str]:
+        """Count the images in each folder of a folder."""
+        level = inside.count("/") + 1 if inside else 0
+        start = f"{inside}/" if inside else ""
+        return Counter(parts[level] for path, parts in self._paths if len(parts) > level + 1 and path.startswith(start))
+
+    def count_loose(self, inside: str = "") -> int:
+        """Count the images that lie in a folder itself."""
+        level = inside.count("/") + 2 if inside else 1
+        start = f"{inside}/" if inside else ""
+        return sum(len(parts) == level and path.startswith(start) for path, parts in self._paths)
+
+    def find_innermost(self, inside: str = "") -> str:
+        """Return the innermost of nested folders that each hold a single folder of images, as in many archives."""
+        for _ in range(_MAX_NESTING):
+            names = list(self.list_folders(inside))
+            if len(names) != 1 or self.count_loose(inside) or not self.list_folders(_join(inside, names[0])):
+                break
+            inside = _join(inside, names[0])
+        return inside
+
+
+def _join(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
+
+
+def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
+    """Find splits and classes by the names of folders; raise DataError if splits lie inside the class folders."""
+    tree = _Tree(paths)
+    base = tree.find_innermost()
+    names = sorted(tree.list_folders(base))
+    plan = _find_splits(tree, base, names)
+    if plan.train:
+        return _find_depth(tree, plan, _join(base, plan.train))
+    if plan.unlabelled:
+        listed = list_some([f"'{name}'" for name in names])
+        return replace(plan, problem=f"the folders {listed} are named like splits and hold no class folders")
+    inner_pairs = {name: find_split_pairs(tree.list_folders(_join(base, name))) for name in names}
+    if holding := [name for name, pairs in inner_pairs.items() if pairs]:
+        train, test = inner_pairs[holding[0]][0]
+        listed = list_some([f"'{name}'" for name in holding])
+        seen = f"{root / base}: {listed} each hold the folders '{train}' and '{test}'"
+        remedy = f'write train = "*/{train}" and test = "*/{test}" if {listed} are classes'
+        raise DataError(f"{seen}; {remedy}, or name one of these folders")
+    if split_named := [name for name in names if is_bare_split_name(name)]:
+        first, others = split_named[0], list_some([name for name in names if name != split_named[0]])
+        advice = f"name the split folders 'train' and 'test'; if '{first}' is a class, write the suite's file by hand"
+        seen = f"{root / base} has the folder '{first}', named like a split"
+        return replace(plan, problem=f"{seen}, beside {others}; {advice}" if others else NO_CLASSES)
+    return _find_depth(tree, plan, base)
+
+
+def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
+    pairs = find_split_pairs(names)
+    if not pairs:  # `train_mini` and `val`: only one name has further words
+        trains, tests = filter(is_train_name, names), [*filter(is_test_name, names)]
+        pairs = [(a, b) for a in trains for b in tests if is_bare_split_name(a) or is_bare_split_name(b)]
+        pairs = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, a), _join(base, b))]
+    inner = {
+        name: tree.find_innermost(_join(base, name))[len(base) + 1 if base else 0 :] for pair in pairs for name in pair
+    }
+    labelled = [(a, b) for a, b in pairs if _have_common_folders(tree, _join(base, inner[a]), _join(base, inner[b]))]
+    unlabelled = tuple(dict.fromkeys(b for a, b in pairs if (a, b) not in labelled))
+    said = []
+    if labelled:
+        train, test = labelled[0]
+        if skipped := [name for name in unlabelled if pairs.index((train, name)) < pairs.index((train, test))]:
+            said.append(f"warning: '{skipped[0]}' has no class folders of '{train}'; '{test}' is used for testing")
+        others = [n for n in names if n not in (train, test) and (is_train_name(n) or is_test_name(n))]
+        if others:
+            said.append(f"not used: the images in {list_some([repr(name) for name in others])}")
+        return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
+    for name in filter(is_train_name, names):
+        if tree.list_folders(inside := tree.find_innermost(_join(base, name))):
+            return FolderPlan(base, inside[len(base) + 1 if base else 0 :], "", unlabelled)
+    return FolderPlan(base, unlabelled=unlabelled)
+
+
+def _have_common_folders(tree: _Tree, first: str, second: str) -> bool:
+    one, two = (set(tree.list_folders(tree.find_innermost(folder))) - _NEUTRAL for folder in (first, second))
+    return bool(one & two)
+
+
+def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
+    """Find the level of the class folders below a folder, and say if another level could be meant."""
+    tops = tree.list_folders(inside)
+    below = {name: tree.list_folders(_join(inside, name)) for name in tops}
+    listed = list_some([repr(name) for name in sorted(tops)])
+    if len(tops) < 2:
+        where = f" in '{inside}'" if inside else ""
+        return replace(plan, problem=f"only the folder {listed}{where} holds images" if tops else NO_CLASSES)
+    if not plan.train and all(name.lower() in _FORMS for name in tops):
+        chosen = min(tops, key=lambda name: _FORMS.index(name.lower()))
+        said = f"the folders {listed} hold the same pictures in several forms; only '{chosen}' is used"
+        inside = _join(inside, chosen)
+        return _find_depth(tree, replace(plan, base=inside, said=(*plan.said, said)), inside)
+    deeper = {name for names in below.values() for name in names if name.lower() not in _NEUTRAL}
+    all_deeper = bool(deeper) and not any(tree.count_loose(_join(inside, name)) for name in tops)
+    if all(map(_PART.fullmatch, tops)):
+        if all_deeper and len(deeper) > 1:
+            said = f"the folders {listed} are taken for parts and not for classes; classes are the folders inside them"
+            return replace(plan, depth=2, said=(*plan.said, said))
+        return replace(plan, problem=f"the folders {listed} are named like parts of a data set and not like classes")
+    if all_deeper and all(len(name) == 1 and all(n[0].lower() == name.lower() for n in below[name]) for name in tops):
+        said = f"the folders {listed} are taken for initial letters; a class is the whole path of an image's folder"
+        return replace(plan, depth=WHOLE_PATH, said=(*plan.said, said))
+    if all_deeper:
+        shared = [name for name in deeper if sum(name in names for names in below.values()) > 1]
+        kind = " of the same names" if shared else ""
+        seen = f"warning: the classes are the folders {listed}, whose images lie in subfolders{kind}"
+        examples = list_some([repr(name) for name in sorted(shared or deeper)])
+        return replace(plan, said=(*plan.said, f"{seen}; if these ({examples}) are the classes, write class_depth = 2"))
+    return plan
