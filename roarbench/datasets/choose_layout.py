@@ -53,7 +53,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     search = search_label_files(root, paths)
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
     if choice.labels is None:
-        for line in plan.said:
+        for line in (*plan.said, *search.problems):
             warn(line)
     for line in choice.said:
         warn(line)
@@ -81,8 +81,9 @@ def _choose_with_class_folders(
     alike = []  # label files with the classes of the folders
     for labels in search.plans:
         common = [path for path in class_of if path in labels.labels]
-        if len(common) >= _MOST * len(class_of):
-            if _are_same_classes(class_of, labels.labels, common):
+        listed = len(common) + sum(path in class_of for path in labels.content.several)
+        if listed >= _MOST * len(class_of):
+            if _are_same_classes(class_of, labels.labels, common) and not plan.doubtful:
                 alike.append(labels)
             elif labels.usual:
                 return None

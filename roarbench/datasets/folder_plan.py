@@ -47,6 +47,7 @@ class FolderPlan:
     test: str = ""
     unlabelled: tuple[str, ...] = ()  # folders below `base` that are named like test splits, but have no class folders
     depth: int = 1  # level of the class folders below the splits, or below `base`
+    doubtful: bool = False  # whether the class folders are named like parts of a data set
     problem: str = ""  # reason why folders give no classes; empty if they do
     said: tuple[str, ...] = ()  # lines about choices
 
@@ -168,18 +169,10 @@ def _find_depth(tree: _Tree, plan: FolderPlan, inside: str) -> FolderPlan:
         return _find_depth(tree, replace(plan, base=inside, said=(*plan.said, said)), inside)
     deeper = {name for names in below.values() for name in names if name.lower() not in _NEUTRAL}
     all_deeper = bool(deeper) and not any(tree.count_loose(_join(inside, name)) for name in tops)
-    if all(map(_PART.fullmatch, tops)):
-        if all_deeper and len(deeper) > 1:
-            said = f"the folders {listed} are taken for parts and not for classes; classes are the folders inside them"
-            return replace(plan, depth=2, said=(*plan.said, said))
-        return replace(plan, problem=f"the folders {listed} are named like parts of a data set and not like classes")
+    if all(map(_PART.fullmatch, tops)) and all_deeper and len(deeper) > 1:
+        said = f"the folders {listed} are taken for parts and not for classes; classes are the folders inside them"
+        return replace(plan, depth=2, said=(*plan.said, said))
     if all_deeper and all(len(name) == 1 and all(n[0].lower() == name.lower() for n in below[name]) for name in tops):
         said = f"the folders {listed} are taken for initial letters; a class is the whole path of an image's folder"
         return replace(plan, depth=WHOLE_PATH, said=(*plan.said, said))
-    if all_deeper:
-        shared = [name for name in deeper if sum(name in names for names in below.values()) > 1]
-        kind = " of the same names" if shared else ""
-        seen = f"warning: the classes are the folders {listed}, whose images lie in subfolders{kind}"
-        examples = list_some([repr(name) for name in sorted(shared or deeper)])
-        return replace(plan, said=(*plan.said, f"{seen}; if these ({examples}) are the classes, write class_depth = 2"))
-    return plan
+    return replace(plan, doubtful=all(map(_PART.fullmatch, tops)))

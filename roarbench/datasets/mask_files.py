@@ -3,15 +3,12 @@
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
+from roarbench.datasets.class_warnings import has_few_values
 
 _FOLDER = re.compile(r".*(mask|ground_?truth|trimap|segment|annotation).*|gt", re.IGNORECASE)
 _SUFFIX = re.compile(r"(.+?)_(mask|segmentation|seg|gt)([_ ]?\d+)?$", re.IGNORECASE)
-_MAX_VALUES = 4  # values of a mask: two, or three in Oxford Pets' trimaps
 _OPENED = 3  # masks of each kind that are opened
 
 
@@ -42,10 +39,4 @@ def _are_masks(root: Path, images: Sequence[tuple[str, str]], stems: set[str]) -
     if 2 * sum(stem in stems for _, stem in images) < len(images):
         return False
     opened = images[:: -(-len(images) // _OPENED)]
-    return all(_has_few_values(root / path) for path, _ in opened)
-
-
-def _has_few_values(file: Path) -> bool:
-    with suppress(Exception), Image.open(file) as image:  # damaged images are reported later
-        return len(np.unique(np.asarray(image.convert("L")))) <= _MAX_VALUES
-    return False
+    return all(has_few_values((root / path).read_bytes()) for path, _ in opened)

@@ -80,13 +80,13 @@ def test_class_names_of_parquet_files_are_listed(tmp_path):
 @pytest.mark.parametrize(
     ("folders", "words"),
     [
-        ("a/abbey a/alley b/bakery b/bank", "the class 'a' holds subfolders: 'abbey', 'alley', whose images count as"),
-        ("color/scab color/rot gray/scab gray/rot", "'color', 'gray' hold subfolders of the same names: 'rot', 'scab'"),
+        ("x/abbey x/alley y/bakery y/bank", "the class 'x' holds subfolders: 'abbey', 'alley', whose images count as"),
+        ("wet/scab wet/rot dry/scab dry/rot", "'dry', 'wet' hold subfolders of the same names: 'rot', 'scab'"),
         (
             "ill/images ill/masks well/images well/masks",
             "to leave out masks or others of 'images', 'masks', write leave_out = [NAMES]",
         ),
-        ("nut/train/good nut/test/bad cap/train/good", "if deeper folders are the classes, write class_depth = 3"),
+        ("nut/images/good nut/masks/bad cap/images/good", "if deeper folders are the classes, write class_depth = 3"),
         ("images annotations", "names of splits or parts: 'annotations', 'images'; if other folders or a file name"),
         ("images_001/images images_002/images", "names of splits or parts: 'images_001', 'images_002'"),
         ("patient_004_node_4 patient_009_node_1", "names of splits or parts: 'patient_004_node_4', 'patient_009_node"),
