@@ -35,6 +35,7 @@ from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     describe_validation_findings,
     read_annotations,
+    read_score_counts,
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
@@ -95,6 +96,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         findings=describe_validation_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
         quantus=_load_quantus_scores(suite, store, version.data),
+        quantus_counts=_load_quantus_counts(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
@@ -143,6 +145,12 @@ def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> di
         if spec.key in values:
             scores[estimator][metric] = values[spec.key]
     return dict(scores)
+
+
+def _load_quantus_counts(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[tuple[str, str], int]:
+    specs = list_score_specs(suite, data)
+    counts = read_score_counts(store.database, [spec.key for spec in specs.values()])
+    return {cell: counts[spec.key] for cell, spec in specs.items() if spec.key in counts}
 
 
 def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:

@@ -40,7 +40,10 @@ class Metric:
     about: str  # description of the number
 
 
-_COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"
+_COMMON = (
+    "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images), "
+    "constant maps left out one by one"
+)
 METRICS = (
     Metric("pixel-flipping", "PF ↓", f"features_in_step=h*w/{STEPS}, {_COMMON}; mean over all steps",
         "mean probability of the predicted class while scalars are removed, most important first"),
@@ -48,8 +51,11 @@ METRICS = (
         f"patch_size=h/{PATCHES}, regions_evaluation={REGIONS}, order=morf, {_COMMON}; mean over the regions",
         f"mean decrease of this probability while the {REGIONS} most important of {PATCHES} x {PATCHES} regions are "
         "removed"),
-    Metric("faithfulness-correlation", "FC ↑", f"nr_runs={RUNS}, subset_size=c*h*w/8, numpy seed={SEED}, {_COMMON}",
-        f"correlation, over {RUNS} random subsets of scalars, of this decrease with the removed importance"),
+    Metric("faithfulness-correlation", "FC ↑",
+        f"nr_runs={RUNS}, subset_size=c*h*w/8 scalars, or h*w/8 pixels for maps with one value per pixel, "
+        f"numpy seed={SEED}, {_COMMON}",
+        f"correlation, over {RUNS} random subsets of scalars (of pixels, if a map has one value per pixel), of this "
+        "decrease with the removed importance"),
 )  # fmt: skip
 
 

@@ -60,6 +60,8 @@ class SuiteResults:
     submissions: dict[str, Submission] = field(default_factory=dict)
     # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    # from an estimator and a metric to the number of images in the score's mean
+    quantus_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     # names of images and references in the title, if the store has several versions or these are not the suite's own
     title_parts: tuple[str, ...] = ()
     # values of `--data` and `--reference` that select these results; empty if neither is needed

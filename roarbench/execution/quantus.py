@@ -9,9 +9,10 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from rich.console import Console
-from torch import nn
+from torch import Tensor, nn
 
 from roarbench.analysis.faithfulness_scores import PATCHES, REGIONS, RUNS, SEED, STEPS, list_score_specs
 from roarbench.common.enums import Split
@@ -33,7 +34,7 @@ class QuantusInput(NamedTuple):
     model: nn.Module  # the explained network, in eval mode, which returns logits
     images: NDArray[np.float32]  # float32 (n, c, h, w), normalised: the fill value is 0
     targets: NDArray[np.int64]  # int64 (n,), the network's predicted classes
-    maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
+    maps: NDArray[Any]  # floats (n, c, h, w), (n, 1, h, w) or (n, h, w), larger = more important
 
 
 def read_quantus_version() -> str:
@@ -64,25 +65,67 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
 
 
 def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
-    """Score each map by one metric of Quantus, float64 (n,); NaN if the metric is undefined for a map."""
-    quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
+    """Score each map by one metric of Quantus, float64 (n,); NaN if the metric is undefined for a map.
+
+    Constant maps are undefined, one by one. The maps of the other images may have any sign and scale: pixel flipping
+    sees ranks, and the other metrics see each map minus its mean, because Quantus refuses maps below 0 and pads with 0.
+    """
     _, channels, height, width = inputs.images.shape
+    maps = inputs.maps if inputs.maps.ndim == 4 else inputs.maps[:, None]
+    flat = np.broadcast_to(maps, inputs.images.shape).reshape(len(maps), -1)
+    constant = (flat == flat[:, :1]).all(axis=1)
+    if constant.all() or (metric == "region-perturbation" and height * width == 1):
+        return np.full(len(maps), np.nan)
+    quantus: Any = import_module("quantus")  # the import takes seconds, and mypy does not find Quantus' names
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
+    shown = flat - flat.mean(axis=1, keepdims=True, dtype=np.float64)
     if metric == "pixel-flipping":
-        function = quantus.PixelFlipping(features_in_step=height * width // STEPS, **common)
+        function = quantus.PixelFlipping(features_in_step=_choose_step(height * width), **common)
+        shown = _rank_ties_by_position(flat)
     elif metric == "region-perturbation":
-        function = quantus.RegionPerturbation(patch_size=height // PATCHES, regions_evaluation=REGIONS, **common)
+        patch = max(1, height // PATCHES)
+        function = quantus.RegionPerturbation(patch_size=patch, regions_evaluation=REGIONS, **common)
     else:
-        subset = channels * height * width // 8
+        if (maps[~constant] == maps[~constant, :1]).all():  # one value per pixel: subsets are sets of pixels
+            channels, shown = 1, shown[:, : height * width]
+        # Quantus refuses subsets larger than a channel, so a mask is one line
+        masks = np.ones((len(maps), 1, 1, shown.shape[1]), np.float32)
+        inputs = inputs._replace(model=_NetworkOfMasks(inputs.model, torch.from_numpy(inputs.images)), images=masks)
+        subset = max(1, channels * height * width // 8)
         function = quantus.FaithfulnessCorrelation(nr_runs=RUNS, subset_size=subset, return_aggregate=False, **common)
-    scores = _call_metric(function, inputs)
-    return scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
+    scores = _call_metric(function, inputs._replace(maps=shown.reshape(inputs.images.shape)))
+    means = scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
+    return np.where(constant, np.nan, means)
+
+
+def _choose_step(pixels: int) -> int:
+    """Return the largest divisor of the number of pixels up to an eighth of it, because Quantus refuses other steps."""
+    return next(step for step in range(max(1, pixels // STEPS), 0, -1) if pixels % step == 0)
+
+
+def _rank_ties_by_position(flat: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a rank for each feature (n, d), larger = more important; the first of equal features has the largest."""
+    ranks = np.empty(flat.shape)
+    np.put_along_axis(ranks, np.argsort(-flat, axis=1, kind="stable"), np.arange(flat.shape[1])[None, ::-1], 1)
+    return ranks
+
+
+class _NetworkOfMasks(nn.Module):
+    """A network whose input is a mask of scalars (n, 1, 1, c * h * w) or pixels: 1 keeps values, 0 fills them."""
+
+    def __init__(self, model: nn.Module, images: Tensor) -> None:
+        super().__init__()
+        self.model, self.images = model, images
+        self.eval()
+
+    def forward(self, masks: Tensor) -> Tensor:
+        kept = masks.reshape(len(masks), -1, *self.images.shape[2:])
+        logits: Tensor = self.model(self.images.to(masks) * kept)
+        return logits
 
 
 def _call_metric(metric: Any, inputs: QuantusInput) -> NDArray[np.float64]:
     model, images, targets, maps = inputs
-    if (maps.reshape(len(maps), -1) == maps.flat[0]).all():  # Quantus refuses constant maps
-        return np.full(len(maps), np.nan)
     with _seed_numpy(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Quantus warns of images equal to the fill value, and of constant predictions
         scores = metric(model, images, targets, maps, channel_first=True, softmax=True, batch_size=len(images))

@@ -72,7 +72,8 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
     if at_mask_only or _describe_several_machines(table) or _describe_rows_with_opposite_gains(table):
         signs["warnings"] = None
     more = f"{', '.join(signs)} and more are" if signs else "More is"
-    notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table))
+    fewer = _describe_fewer_scored_images(table)
+    notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table), fewer)
     return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {source} and {PAGE}."]
 
 
@@ -220,7 +221,24 @@ def _describe_quantus_columns(table: SuiteTable) -> str:
     if not table.metrics:
         return ""
     columns = "; ".join(f"{metric.heading}: {metric.about}" for metric in table.metrics)
-    return f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
+    text = f"Scores from Quantus (first {IMAGES} test images at most), which do not affect gains and ranks: {columns}."
+    return f"{text} {_describe_fewer_scored_images(table)}".rstrip()
+
+
+def _describe_fewer_scored_images(table: SuiteTable) -> str:
+    """List scores that are means over fewer images than others, because metrics are undefined for some maps."""
+    counts = table.suite_results.quantus_counts
+    headings = {metric.id: metric.heading.partition(" ")[0] for metric in table.metrics}
+    rows = [row.estimator for row in table.board.rows]
+    most = max((counts.get((name, metric), 0) for name in rows for metric in headings), default=0)
+    fewer = [
+        f"{headings[metric]} of {name} {counts[name, metric]}"
+        for name in rows
+        for metric in headings
+        if counts.get((name, metric), most) < most
+    ]
+    reason = "without constant maps and, for FC, constant outputs"
+    return f"Images in each mean of Quantus: {most}, but {', '.join(fewer)} ({reason})." if fewer else ""
 
 
 def _describe_intervals(table: SuiteTable) -> str:

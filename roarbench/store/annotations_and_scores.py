@@ -143,6 +143,13 @@ def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | 
         return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
 
 
+def read_score_counts(database: Database, keys: Collection[str]) -> dict[str, int]:
+    """Return a dict from keys of stored scores to the number of images in the mean."""
+    columns = select(scores.c.key, scores.c.count)
+    with database.begin_read() as connection:
+        return {row.key: row._mapping["count"] for row in select_matching(connection, columns, scores.c.key, keys)}
+
+
 def _make_row(score: Score) -> dict[str, Any]:
     spec = score.spec
     identity = {"key": spec.key, "record": encode_canonically(make_json_record(spec)), "metric": spec.metric}

@@ -114,6 +114,14 @@ def test_list_score_specs_covers_every_estimator_with_maps(store):
     assert collect_results(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
 
+def test_note_gives_counts_of_quantus_means_over_fewer_images():
+    counts = {("grad", "pixel-flipping"): 40, ("grad", "faithfulness-correlation"): 14}
+    for shown, words in ((counts, "Images in each mean of Quantus: 40, but FC of grad 14 ("), ({}, "")):
+        table = make_table(replace(make_suite_results(), quantus={"grad": VALUES}, quantus_counts=shown))
+        text = render(table, "markdown")
+        assert words in text and ("Images in each mean" in text) == bool(words)
+
+
 def test_quantus_columns_leave_other_table_cells_unchanged():
     """Gain, rank, verdict and warning ignore Quantus scores, even if these contradict them."""
     whole = make_suite_results()

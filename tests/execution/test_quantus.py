@@ -12,7 +12,7 @@ import torch
 
 from roarbench.analysis.faithfulness_scores import METRICS, list_score_specs
 from roarbench.execution import quantus
-from roarbench.execution.quantus import score_maps
+from roarbench.execution.quantus import QuantusInput, score_maps
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -78,6 +78,65 @@ def test_quantus_scores_match_slow_loops_and_skip_constant_maps(tmp_path):
         for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
             score = quantus._make_score(spec, "grad", found, {})
             assert (score.value, score.count) == (values.mean() if count else None, count)
+
+
+def make_linear_input(count=6, side=8, channels=3):
+    """A linear network with a nearly linear softmax; its exact explanation is the image times weights."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(channels * side**2, 4, bias=False)).eval()
+    network[1].weight.data *= 0.05
+    images = (np.random.default_rng(0).random((count, channels, side, side)) - 0.5).astype(np.float32)
+    weights = network[1].weight.detach().numpy()
+    targets = network(torch.from_numpy(images)).argmax(1).numpy()
+    maps = images * (weights[targets] - weights.mean(0)).reshape(images.shape)
+    return QuantusInput(network, images, targets, maps)
+
+
+@pytest.mark.parametrize("metric", IDS)
+def test_constant_map_leaves_out_its_own_image_only(metric):
+    inputs = make_linear_input()
+    expected = score_maps(metric, inputs)
+    for value in (0, 1, -3):
+        maps = inputs.maps.copy()
+        maps[2] = value
+        np.testing.assert_allclose(
+            score_maps(metric, inputs._replace(maps=maps)), np.where(np.arange(6) == 2, np.nan, expected)
+        )
+    steps = np.arange(6.0)[:, None, None, None] + np.zeros_like(inputs.maps)  # constant, but not equal
+    assert np.isnan(score_maps(metric, inputs._replace(maps=steps))).all()
+
+
+@pytest.mark.parametrize("side", [8, 10])  # Quantus pads maps of 10 pixels with 0 to 11 regions per side
+@pytest.mark.parametrize("metric", IDS)
+def test_maps_below_zero_have_the_scores_of_maps_above_zero(metric, side):
+    inputs = make_linear_input(side=side)
+    expected = score_maps(metric, inputs)
+    for shift in (-5, 5):
+        found = score_maps(metric, inputs._replace(maps=inputs.maps.astype(np.float64) + shift))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(6, 8, 8), (6, 1, 8, 8), (6, 3, 8, 8)])
+def test_exact_pixel_map_has_faithfulness_correlation_1(shape):
+    """Subsets of scalars would give about 0.5: a pixel's value would count for each of its channels."""
+    inputs = make_linear_input()
+    sums = inputs.maps.sum(1)
+    maps = np.broadcast_to(sums if len(shape) == 3 else sums[:, None], shape)
+    assert score_maps("faithfulness-correlation", inputs._replace(maps=maps)).min() > 0.999
+    noise = np.random.default_rng(1).normal(size=shape[:1] + shape[-2:])
+    maps = np.broadcast_to(noise if len(shape) == 3 else noise[:, None], shape)
+    assert abs(score_maps("faithfulness-correlation", inputs._replace(maps=maps)).mean()) < 0.3
+
+
+@pytest.mark.parametrize(("side", "channels"), [(1, 30), (3, 3), (5, 1), (30, 1), (8, 9)])
+def test_metrics_take_images_of_any_side(side, channels):
+    """Quantus refuses steps that do not divide the pixels (112 of 900) and subsets larger than a channel.
+
+    One pixel has no order of regions.
+    """
+    inputs = make_linear_input(2, side, channels)
+    undefined = [metric for metric in IDS if np.isnan(score_maps(metric, inputs)).any()]
+    assert undefined == (["region-perturbation"] if side == 1 else [])
 
 
 RUN = ("run", "--suite", "planted", "--max-images", "40")
