@@ -33,6 +33,7 @@ from roarbench.common.files import convert_write_errors, lock_file, write_atomic
 from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.recipe import Augmentation
+from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
 from roarbench.execution.network_trials import insert_tuned_learning_rate
 from roarbench.plan.protocols import find_protocol
 from roarbench.plan.suite_template import compose_recipe_lines
@@ -76,6 +77,8 @@ def write_array_suite(
     value_range = find_channel_ranges_without_outliers(next(iter(splits.values())).images.numpy())
     pixels = {split: quantize(data.images.numpy(), value_range) for split, data in splits.items()}
     _check_quantization(splits, pixels, value_range, network, say)
+    if repeated := _describe_repeated_images(pixels):
+        say(f"warning: {repeated}")
     text = _write_suite_text(settings, splits, network)
     text = "".join(f"# {line}\n" for line in network.notes) + text
     state = {name: value.detach().cpu() for name, value in network.model.state_dict().items()}
@@ -183,6 +186,14 @@ def _check_quantization(
     if changed > _MOST_CHANGED_CLASSES * len(tested):
         seen = "storing images in 256 steps between their smallest and largest value changes the predicted class"
         say(f"warning: {seen} of {changed} of {len(tested)} test images; remove extreme values, e.g. with images.clip")
+
+
+def _describe_repeated_images(pixels: Mapping[Split, NDArray[np.uint8]]) -> str:
+    """Describe the test images whose pixels equal those of a training image; empty if there are none."""
+    if len(pixels) < len(Split):
+        return ""
+    train, test = (np.array([hash_bytes(image.tobytes()) for image in pixels[split]], np.uint64) for split in Split)
+    return describe_items_in_both_splits(train, test, "image", "pixels", lambda place: f"test image {place}")
 
 
 @torch.no_grad()

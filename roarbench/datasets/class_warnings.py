@@ -51,6 +51,8 @@ def describe_odd_class_folders(images: UserImages) -> Iterator[str]:
 
 
 def _describe_inner_folders(images: UserImages) -> Iterator[str]:
+    if any("*" in name for name in images.record.split_names.values()):  # splits lie inside the class folders
+        return
     inner = _list_inner_folders(images)
     holders: dict[str, list[str]] = {}
     for class_name, names in inner.items():

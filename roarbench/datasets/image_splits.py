@@ -1,5 +1,6 @@
 """List the images of each split of a data set in folders, with their classes from folders or label files."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -88,7 +89,7 @@ def _read_split(
     if not class_of:
         raise _make_no_class_error(record, folder / name, list(below_split.values()))
     if record.class_depth == 1 and (folder / name).is_dir() and name == record.train_split:
-        _refuse_empty_class_folder(folder / name, set(class_of.values()))
+        _refuse_empty_class_folder(record, folder / name, set(class_of.values()))
     return _SplitContent(class_of, False, [path for path in paths if path not in class_of], missing)
 
 
@@ -129,11 +130,18 @@ def _make_no_class_error(record: DatasetRecord, parent: Path, paths: Sequence[st
     return DataError(f"{seen}; the deepest image lies {format_count(deepest, 'folder')} below it")
 
 
-def _refuse_empty_class_folder(parent: Path, names: set[str]) -> None:
+def _refuse_empty_class_folder(record: DatasetRecord, parent: Path, names: set[str]) -> None:
     for name in image_folders.list_class_names(parent):
-        if name not in names:
+        if name not in names and not is_left_out(name, record.left_out):
+            endings = Counter(
+                file.suffix or "without an ending" for file in image_folders.list_all_files_below(parent / name)
+            )
+            held = list_some([f"{count} {ending}" for ending, count in endings.most_common()])
+            seen = f"{parent / name} has no image{f', but {held}' if held else ''}"
             expected = f"expected files that end in {', '.join(image_folders.IMAGE_SUFFIXES)}"
-            raise DataError(f"{parent / name} has no image; {expected}")
+            nested = [other for other in sorted(names) if image_folders.list_class_names(parent / other)]
+            remedy = f"name {parent / nested[0]} if its folders are the classes" if len(nested) == 1 else "move it away"
+            raise DataError(f'{seen}; {expected}; if it is no class, {remedy}, or write leave_out = ["{name}"]')
 
 
 def _describe_gaps(contents: Sequence[_SplitContent], known: ImageLabels | None) -> str:

@@ -57,6 +57,7 @@ from roarbench.datasets.undecoded_splits import (
     add_counts_of_table,
     read_parquet_class_names,
 )
+from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
 from roarbench.datasets.user_images import list_user_images
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
@@ -85,7 +86,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         has_image_files = any(map(image_folders.has_image_suffix, files))
         if not tables and not has_image_files:
-            _refuse_arrays(files)
+            refuse_folder_without_images(folder.resolve(), files, CSV_SUFFIXES)
         in_tables = any(map(_has_image_column, tables)) or tables and not has_image_files
         with warnings.catch_warnings():
             # Pillow warns of odd images; damaged images are refused, and other odd images are counted later
@@ -98,19 +99,13 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
             warn(line)
     else:
         if folder.is_file():
-            _refuse_arrays([folder])
+            refuse_unsupported_file(folder, image_folders.has_image_suffix(folder))
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
         seen = f"{record.train_images} {get_item_noun(record.tabular)}s to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
-
-
-def _refuse_arrays(files: Iterable[Path]) -> None:
-    if arrays := [file.name for file in files if file.suffix.lower() in (".npy", ".npz")]:
-        remedy = "in Python, rb.Suite.from_arrays takes arrays of images (docs/python.md)"
-        raise DataError(f"{arrays[0]} is a file of arrays; {remedy}, or save images as PNG in a folder per class")
 
 
 def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecord:
@@ -139,7 +134,7 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     record = replace(record, own=TABLE, folder=folder, label_column=label, columns=named, share=TEST_SHARE)
     values, labels = extract_features_and_labels(table, record, path)
     if repeated := describe_repeated_rows(values, labels, record):
-        warn(f"warning: {path.name}: {repeated}; delete repeated rows")
+        warn(f"warning: {path.name}: {repeated}")
     return add_counts_of_table(record, values, labels)
 
 

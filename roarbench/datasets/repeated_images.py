@@ -3,7 +3,6 @@
 Files of different sizes differ, so only files whose size occurs twice are read, and of these at first the last bytes.
 """
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
-from roarbench.common.text import get_item_noun
 from roarbench.datasets.catalogue import FOLDERS
 from roarbench.datasets.image_folders import FileGroup
 from roarbench.datasets.parquet_files import read_parquet_images
+from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
 from roarbench.datasets.select_images import Labels
 from roarbench.datasets.undecoded_splits import Groups
 from roarbench.datasets.user_images import UserImages
@@ -35,14 +34,6 @@ class SplitDigests(NamedTuple):
     labels: Labels
 
 
-def describe_shared_items(repeated: int, count: int, tabular: bool, example: str = "") -> str:
-    """Describe how many test items occur among the training items, too; `example` names one of them."""
-    noun, content = get_item_noun(tabular), "features" if tabular else "bytes"
-    shown = f", such as {example}" if example else ""
-    seen = f"{repeated} of {count} test {noun}s have the same {content} as a training {noun}{shown}"
-    return f"{seen}; delete repeated {noun}s"
-
-
 def describe_repeated_images(images: UserImages) -> Iterator[str]:
     """Yield a warning for images that are in both splits, in several classes, or many times in one split."""
     name = images.record.name
@@ -53,17 +44,12 @@ def describe_repeated_images(images: UserImages) -> Iterator[str]:
     splits = {split: SplitDigests(digests[split], raw.labels) for split, raw in images.splits.items()}
     if images.record.test_only:
         del splits[Split.TRAIN]
-    elif len(shared := find_shared(digests[Split.TRAIN], digests[Split.TEST])):
-        example = images.name_image(Split.TEST, int(shared[0]))
-        seen = describe_shared_items(len(shared), len(digests[Split.TEST]), False, example)
+    elif seen := describe_items_in_both_splits(
+        digests[Split.TRAIN], digests[Split.TEST], "image", "bytes", lambda place: images.name_image(Split.TEST, place)
+    ):
         yield f"warning: {name}: {seen}"
     yield from _describe_images_of_several_classes(images, splits)
     yield from _describe_images_that_occur_often(images, splits)
-
-
-def find_shared(train: Digests, test: Digests) -> NDArray[np.int64]:
-    """Return the positions of the test images that are also training images."""
-    return np.flatnonzero(np.isin(test, train))
 
 
 def _describe_images_of_several_classes(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
@@ -162,11 +148,6 @@ def _hash_file(path: Path, whole: bool) -> int:
         if not whole:
             file.seek(max(0, path.stat().st_size - _TAIL))
         return hash_bytes(file.read())
-
-
-def hash_bytes(content: bytes) -> int:
-    """Return a number of 63 random bits for a content; two of a million contents agree by chance once in 2e7 times."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big") | 2**63
 
 
 def _hash_rows(groups: Groups, column: str) -> Digests:

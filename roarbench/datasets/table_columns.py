@@ -20,6 +20,7 @@ from roarbench.common.text import fit_on_one_line, format_percent_number, list_s
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.datasets.image_folders import is_bare_split_name
 from roarbench.datasets.parquet_files import has_text_type
+from roarbench.datasets.repeats import describe_items_in_both_splits
 from roarbench.datasets.select_images import Labels, select_rows_of_split
 from roarbench.datasets.tabular import (
     MIN_ROWS_PER_CLASS,
@@ -250,6 +251,4 @@ def describe_repeated_rows(values: NDArray[np.float64], labels: Labels, record: 
     """Describe the test rows whose features, (n, d), equal those of a training row; empty if there are none."""
     numbers = np.unique(values, axis=0, return_inverse=True)[1].reshape(-1)
     train, test = (numbers[select_rows_of_split(record, split, labels)] for split in Split)
-    repeated = int(np.isin(test, train).sum())
-    seen = f"{repeated} of {len(test)} test rows have the same features as a training row"
-    return seen if repeated else ""
+    return describe_items_in_both_splits(train, test, "row", "features")

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Split
 from roarbench.datasets.catalogue import FOLDERS, DatasetRecord
-from roarbench.datasets.image_folders import FileGroup, read_image_files
+from roarbench.datasets.image_folders import FileGroup, group_files, read_image_files
 from roarbench.datasets.image_splits import list_images_and_class_names
 from roarbench.datasets.parquet_files import read_parquet_images
-from roarbench.datasets.select_images import Labels
+from roarbench.datasets.select_images import Labels, select_rows_of_split
 from roarbench.datasets.undecoded_splits import Groups, RawSplit, open_undecoded_splits, read_parquet_class_names
 
 # row groups of larger parquet splits are not all read, because that takes minutes
@@ -70,14 +70,17 @@ class UserImages:
 
 def list_user_images(record: DatasetRecord) -> UserImages:
     """List the images and class names of a user's record that has its counts; raise DataError if files are wrong."""
-    return UserImages(record, _list_names(record), open_undecoded_splits(record, None))
-
-
-def _list_names(record: DatasetRecord) -> tuple[str, ...]:
-    if record.own == FOLDERS and not record.numbered:
-        return tuple(list_images_and_class_names(record, Path(record.folder)).classes)
+    if record.own == FOLDERS and not record.numbered:  # one listing for images and names
+        folder = Path(record.folder)
+        listed = list_images_and_class_names(record, folder)
+        splits = {}
+        for split, (paths, labels) in listed.splits.items():
+            rows = select_rows_of_split(record, split, labels)
+            splits[split] = RawSplit(labels[rows], rows, group_files(folder, paths))
+        return UserImages(record, tuple(listed.classes), splits)
     names = () if record.numbered else read_parquet_class_names(record)[: record.classes]
-    return (*names, *map(str, range(len(names), record.classes)))
+    numbers = map(str, range(len(names), record.classes))
+    return UserImages(record, (*names, *numbers), open_undecoded_splits(record, None))
 
 
 def sample_images(labels: Labels, per_class: int, spread: bool = True) -> NDArray[np.int64]:

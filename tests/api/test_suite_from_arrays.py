@@ -304,3 +304,14 @@ def test_from_arrays_rejects_test_images_outside_training_range(tmp_path, capsys
 def test_from_arrays_rejects_unusable_images_labels_or_networks(tmp_path, given, words):
     with pytest.raises(roarbench.CallerError, match=words):
         make_array_suite(tmp_path, **given)
+
+
+def test_from_arrays_warns_of_test_images_that_are_training_images(tmp_path, inline, capsys):
+    make_array_suite(tmp_path)
+    assert "same pixels" not in capsys.readouterr().err
+    images, labels = TEST
+    images = np.concatenate([images[:4], TRAIN[0][3:5]])
+    make_array_suite(tmp_path, test=(images, labels))
+    said = " ".join(capsys.readouterr().err.split())
+    words = "2 of 6 test images have the same pixels as a training image, such as test image 4; delete repeated images"
+    assert f"warning: {words}" in said

@@ -1,0 +1,110 @@
+"""Messages for archives, arrays, databases and other files that hold images which roarbench does not read."""
+
+import io
+import tarfile
+from dataclasses import replace
+
+import pytest
+
+from roarbench.common.errors import DataError
+from roarbench.datasets.catalogue import FOLDERS, make_user_dataset_record
+from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.undecoded_splits import add_class_and_image_counts
+from tests.helpers.command_line import read_refusal
+from tests.helpers.image_files import write_pictures
+
+
+def read_message(path):
+    with pytest.raises(DataError) as raised:
+        infer_dataset(path, lambda line: None)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.zip", "is an archive; unpack it and name the folder that holds one folder per class"),
+        ("a.tar.gz", "is an archive; unpack it"),
+        ("a.tar", "is an archive; unpack it"),
+        ("a.npz", "is a file of arrays; in Python, rb.Suite.from_arrays takes arrays of images"),
+        ("a.h5", "is a file of arrays (HDF5 or alike); read it with h5py; in Python, rb.Suite.from_arrays"),
+        ("train_32x32.mat", "is a file of MATLAB's arrays; read it with scipy.io.loadmat"),
+        ("a.pkl", "is a pickle; in Python, rb.Suite.from_arrays takes"),
+        ("a.xlsx", "is a spreadsheet; save it as CSV and name the CSV file"),
+        ("a.tfrecord", "is a TFRecord file; save images as PNG in a folder per class"),
+        ("photo.PNG", "is a single image; name the folder that holds one folder of images per class"),
+        ("train-images-idx3-ubyte.gz", "is an IDX file, MNIST's format; read it with --data FOLDER"),
+        ("a.dcm", "is a medical image file; save images as PNG in a folder per class, with 8 or 16 bits"),
+    ],
+)
+def test_single_file_is_named_with_a_remedy(tmp_path, name, words):
+    message = read_message(touch(tmp_path, name) / name)
+    assert message.startswith(str(tmp_path / name)) and words in message
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("data_batch_1", "data_batch_2", "test_batch", "batches.meta", "readme.html"),
+            "CIFAR-10's Python version in ",
+        ),
+        (("train", "test", "meta", "file.txt~"), "test, as 1 more, is CIFAR-100's Python version"),
+        (
+            ("dataset_dict.json", "train/data-0.arrow", "train/state.json"),
+            "train/data-0.arrow is an Arrow file, as save",
+        ),
+        (("data.mdb", "lock.mdb"), "is an LMDB database; save images as PNG"),
+        (("x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002", "features.json"), "as 1 more, is a TF"),
+        (("train.zip", "test.zip", "train.csv"), "test.zip, as 1 more, is an archive; unpack"),
+        (
+            ("cat/1.heic", "cat/2.heic", "dog/1.heic"),
+            "cat/1.heic, as 2 more, is an image in a format that is not read; save",
+        ),
+        (("fer2013.csv", "README"), "has no image, but the table fer2013.csv; name the file itself: "),
+        (("a.weird", "b.weird", "LICENSE"), "has no image, but files of other kinds: 2 .weird, 1 without an ending; "),
+        (("@eaDir/1.png",), "has no file at all; name a folder that has one folder of images per class, or parquet"),
+    ],
+)
+def test_folder_without_images_is_described(tmp_path, names, words):
+    message = read_message(touch(tmp_path / "set", *names))
+    assert message.startswith(str(tmp_path / "set")) and words in message
+
+
+def test_webdataset_shard_is_told_from_other_archives(tmp_path):
+    for name, members in (("shard.tar", ("0.jpg", "0.cls")), ("photos.tar", ("cat/0.jpg", "dog/0.jpg"))):
+        with tarfile.open(tmp_path / name, "w") as archive:
+            for member in members:
+                archive.addfile(tarfile.TarInfo(member), io.BytesIO())
+    assert "shard.tar is a WebDataset shard (an archive); unpack its samples into a" in read_message(
+        tmp_path / "shard.tar"
+    )
+    assert "photos.tar is an archive; unpack it" in read_message(tmp_path / "photos.tar")
+
+
+def test_command_exits_with_2_and_one_line(call, tmp_path):
+    assert "is an archive; unpack it" in read_refusal(call, "new-suite", touch(tmp_path, "a.zip") / "a.zip")
+
+
+def test_class_folder_without_images_names_what_it_holds(tmp_path):
+    folder = touch(write_pictures(tmp_path / "set"), "meta/train.txt", "meta/test.txt", "meta/classes.json")
+    record = make_user_dataset_record("set", 3, 8)
+    record = replace(record, own=FOLDERS, folder=str(folder), train_split=".", test_split=".", share=0.3)
+    with pytest.raises(
+        DataError, match=r"set/meta has no image, but 2 \.txt, 1 \.json; expected files .*; if it is no"
+    ):
+        add_class_and_image_counts(record)
+    assert add_class_and_image_counts(replace(record, left_out=("meta",))).classes == 3
+    (folder / "images").mkdir()
+    for name in ("blue", "green", "red"):
+        (folder / name).rename(folder / "images" / name)
+    with pytest.raises(DataError, match="name .*set/images if its folders are the classes, or write leave_out"):
+        add_class_and_image_counts(record)
