@@ -64,7 +64,8 @@ class Reference(NamedTuple):
     """A network that a suite explains.
 
     Attributes:
-        model: The network in eval mode on the CPU; it takes normalised images and returns logits.
+        model: The network in eval mode on the CPU; it takes normalised images and returns logits. It can be copied,
+            pickled and saved whole by `torch.save(model, FILE)`.
         targets: int64 (n,), the network's predictions on the test images: the classes to explain.
         train_targets: The network's predictions on the training images; None if the suite explains no training images.
     """
@@ -340,9 +341,11 @@ def _load_reference(explained: "ReferenceModel") -> Reference:
     """Load an explained network with its stored predictions."""
     import torch
 
+    from roarbench.compute.external_networks import add_source_to_pickles
+
     predictions = {split: explained.store.load_predictions(split) for split in explained.ranked_splits}
     targets = {split: torch.from_numpy(predicted.targets) for split, predicted in predictions.items()}
-    return Reference(explained.load_trained(), targets[Split.TEST], targets.get(Split.TRAIN))
+    return Reference(add_source_to_pickles(explained.load_trained()), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
 def make_console(quiet: bool = False) -> "Console":

@@ -3,8 +3,10 @@
 import importlib
 import linecache
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +15,12 @@ from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.process_settings import convert_exit_to_error
 from roarbench.common.text import describe_error
 from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.saved_networks import SavedWithSource
 
 TORCHVISION, TIMM = "torchvision:", "timm:"  # prefixes of the names of networks
 _declared: list[torch.library.Library] = []  # a declaration is valid only as long as its Library object exists
+# files that were run, by the network that each built
+_definitions: WeakKeyDictionary[nn.Module, tuple[ModuleType, str]] = WeakKeyDictionary()
 T = TypeVar("T")
 TWO_CLASSES = ((-0.5,), (0.5,))  # weights of the layer of `add_second_logit`; training leaves them unchanged
 
@@ -125,6 +130,14 @@ def _make_network_from_source(name: str, source: str, classes: int, channels: in
     if not isinstance(network, torch.jit.ScriptModule):
         # unlike a wrapper, a hook does not change the names of the weights
         network.register_forward_hook(make_logits_hook(extract_logits), with_kwargs=True)
+        _definitions[network] = module, source
+    return network
+
+
+def add_source_to_pickles(network: nn.Module) -> nn.Module:
+    """Change a network from a Python file, in place, so that its pickles contain the file; return any network."""
+    if network in _definitions:
+        SavedWithSource.replace_class(network, *_definitions[network])
     return network
 
 
@@ -147,18 +160,25 @@ def make_logits_hook(adapt: Callable[[Any], Any]) -> Callable[..., Any]:
     A call with other arguments, such as `output_attentions=True`, returns the network's own output. If this output has
     the attribute `logits`, the adapted output has it, too, so a function may also read `model(images).logits`.
     """
+    return _LogitsHook(adapt)
 
-    def adapt_output(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> Any:
+
+@dataclass(frozen=True)
+class _LogitsHook:
+    """The hook of `make_logits_hook`, which a pickle can contain, unlike a function within a function."""
+
+    adapt: Callable[[Any], Any]
+
+    def __call__(self, module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> Any:
+        """Return the adapted output."""
         if len(arguments) != 1 or options:
             return output
-        logits = adapt(output)
+        logits = self.adapt(output)
         if isinstance(output, Tensor) or not isinstance(logits, Tensor):
             return logits
         shown: Any = logits.view_as(logits)  # another object: an attribute with the tensor itself would be a cycle
         shown.logits = logits
         return shown
-
-    return adapt_output
 
 
 class WrappedNetwork(nn.Sequential):

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from roarbench.common.errors import CallerError
 from roarbench.compute import torchvision_networks
 from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.external_networks import add_source_to_pickles
 from roarbench.compute.network_checks import compute_checked_logits
 from roarbench.compute.networks import build_network, count_network_cost, set_batch_norm_scales_to_one
 from roarbench.estimators.network_copies import fold_batchnorm
@@ -222,3 +223,49 @@ def test_networks_can_be_copied_pickled_and_saved_whole(name, tmp_path):
     for made in (*copies, other):
         assert [type(part) for part in made.modules()] == [type(part) for part in model.modules()]
         assert torch.equal(made(images), model(images))
+
+
+OWN_CLASSES = """
+from dataclasses import dataclass
+from torch import nn
+
+@dataclass
+class Config:
+    width: int = 4
+
+def doubled(x):
+    return 2 * x
+
+class Net(nn.Module):
+    def __init__(self, classes, config):
+        super().__init__()
+        self.config, self.change, self.head = config, doubled, nn.Linear(3 * 4 * 4, classes)
+
+    def forward(self, x):
+        return self.head(self.change(x.flatten(1)))
+
+def build(classes, channels, size):
+    return Net(classes, Config())
+
+def build_nested(classes, channels, size):
+    return nn.Sequential(Net(classes, Config()), nn.Identity())
+"""
+
+
+@pytest.mark.parametrize("function", ["build", "build_nested"])
+def test_networks_of_a_file_can_be_copied_pickled_and_saved_whole(function, tmp_path):
+    model = build_network(f"net.{function}@0", 2, 3, 4, torch.Generator().manual_seed(0), OWN_CLASSES).eval()
+    kind, images, path = type(model), torch.randn(2, 3, 4, 4), tmp_path / "network.pt"
+    assert add_source_to_pickles(model) is model and isinstance(model, kind) and type(model).__name__ == kind.__name__
+    torch.save(model, path)
+    copied = copy.deepcopy(model)
+    assert type(copied) is type(model) and copied.training == model.training
+    for made in (copied, pickle.loads(pickle.dumps(copied)), torch.load(path, weights_only=False)):
+        assert torch.equal(made(images), model(images)) and str(made) == str(model)
+        pickle.loads(pickle.dumps(made)).load_state_dict(model.state_dict())
+    with torch.no_grad():
+        next(copied.parameters()).zero_()
+    assert next(model.parameters()).any()
+    if function == "build":  # a process that never ran the file
+        program = "import sys, torch; print(torch.load(sys.argv[1], weights_only=False)(torch.ones(1, 3, 4, 4)).shape)"
+        assert "[1, 2]" in run_python(program, path)
