@@ -9,19 +9,24 @@ smooth its masks are: the mean number of removed neighbours of a removed feature
 has no free parameter.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from math import prod
+from itertools import accumulate
+from math import comb, prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Order, Unit
+from roarbench.compute.ranking import count_removed
 from roarbench.estimators.estimator import BLUR
 
 BINS = 8  # quantile bins of each removal magnitude
 _TURN = 7919  # distance between the starts of two images' tie orders, in features
 _VALUES = 256  # possible values of a uint8 magnitude
+FEW_FEATURES = 64  # with more, at most 64 strata hold several features each, so matched masks differ
+_SAMPLED = 200  # images from which the share of differing masks is computed
 Unsigned = NDArray[np.unsignedinteger[Any]]  # unsigned integers of the smallest sufficient dtype
 
 
@@ -35,7 +40,9 @@ def compute_removal_magnitudes_in_numpy(
     change = blurred = np.abs(pixels.astype(np.float32) - fill)
     for axis in (2, 3):
         blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    magnitudes = [change, blurred] if unit is Unit.SCALAR else [change.mean(1), blurred.mean(1)]
+    magnitudes = [change, blurred] if change.shape[2] > 1 else [change]  # the columns of a table have no neighbours
+    if unit is not Unit.SCALAR:
+        magnitudes = [magnitude.mean(1) for magnitude in magnitudes]
     return [magnitude.reshape(len(magnitude), -1).round().astype(np.uint8) for magnitude in magnitudes]
 
 
@@ -99,6 +106,46 @@ def _make_matched_mask(
     first_kept[divided] = np.sort(keys)[ends - sizes[divided] + removed_counts[divided]]
     removed[undecided] = keys < first_kept.take(cells[undecided])
     return removed
+
+
+def compute_differing_mask_share(strata: Unsigned, t: float) -> float:
+    """Compute the share of images whose matched mask differs from the own mask, for two independent random maps.
+
+    Equal masks give equal scores, so no matched gain at this level is above this share. An own mask is one of the
+    C(d, k) masks that remove k of d features. Its matched mask is one of those that divide the k features over the
+    strata in the same way, and each of these is equally probable. For one division, the own masks and the probability
+    of equality cancel; the share of equal masks is therefore the number of possible divisions, divided by C(d, k).
+
+    `strata` are (n, d), from `assign_strata`; `t` is the removal fraction, in [0, 1].
+    """
+    d = strata.shape[1]
+    removed = count_removed(t, d)
+    sizes_by_image = [tuple(sorted(np.unique(image, return_counts=True)[1].tolist())) for image in strata]
+    equal_shares = [
+        images * _count_divisions(sizes, removed) / comb(d, removed)
+        for sizes, images in Counter(sizes_by_image).items()
+    ]
+    return 1 - sum(equal_shares) / len(strata)
+
+
+def compute_mean_differing_mask_share(strata: Unsigned, levels: Sequence[float]) -> float:
+    """Compute the mean of `compute_differing_mask_share` over levels, at most 200 evenly spaced images.
+
+    More than `FEW_FEATURES` features give 1.0 without a computation.
+    """
+    if strata.shape[1] > FEW_FEATURES:
+        return 1.0
+    step = -(-len(strata) // _SAMPLED)
+    return sum(compute_differing_mask_share(strata[::step], t) for t in levels) / len(levels)
+
+
+def _count_divisions(sizes: Sequence[int], removed: int) -> int:
+    """Count the ways to divide `removed` features over strata of these sizes, by the product of polynomials."""
+    ways = [1] + [0] * removed
+    for size in sizes:
+        sums = [0, *accumulate(ways)]
+        ways = [sums[count + 1] - sums[max(0, count - size)] for count in range(removed + 1)]
+    return ways[removed]
 
 
 def draw_rotated_tie_orders(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:

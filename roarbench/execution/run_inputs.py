@@ -7,9 +7,10 @@ same amount.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from tempfile import TemporaryFile
 
 import numpy as np
@@ -39,8 +40,10 @@ from roarbench.compute.degraded_images import (
     StreamedImages,
 )
 from roarbench.compute.masks import (
+    FEW_FEATURES,
     Unsigned,
     assign_strata,
+    compute_mean_differing_mask_share,
     draw_rotated_tie_orders,
     make_matched_masks,
 )
@@ -261,6 +264,16 @@ def make_packed_other_image_masks(
         masks = make_matched_masks(own, codes, strata, cell.order, ties)
         packed[rows] = np.packbits(masks, axis=1)
     return packed
+
+
+def compute_share_of_differing_matched_masks(
+    images: ImageData, unit: Unit, fill: str, levels: Sequence[float]
+) -> float:
+    """Compute the mean share, over levels, of test images whose matched mask differs from the own mask."""
+    channels, height, width = images.test.pixels.shape[1:]
+    if prod(unit.grid((channels, height, width))) > FEW_FEATURES:
+        return 1.0
+    return compute_mean_differing_mask_share(_compute_pixel_change_strata(images, unit, fill), levels)
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.result_checks import NEAR_CHANCE, compute_largest_class_share
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
-from roarbench.common.enums import Split
+from roarbench.common.enums import MATCHED_IMAGE, Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.job_interface import Engine
 from roarbench.common.local_workers import LocalEngine
@@ -36,6 +36,7 @@ from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.rate_measurement import measure_or_assume_rates
+from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.workload import WorkCounts, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
@@ -47,6 +48,7 @@ from roarbench.plan.planned_runs import (
 )
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.resolution import refuse_equal_matched_masks, refuse_levels_without_effect
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.results import ResultsStore
@@ -134,6 +136,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
+    _refuse_measures_without_effect(suite, work.images)
     _refuse_user_network_near_chance(suite_results, work, console)
     missing_work = count_missing_work(suite_results, workspace)
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
@@ -160,6 +163,15 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     stored = collect_stored_results(suite, store, work.images)
     _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
+
+
+def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:
+    """Raise CallerError if a level, or matched gain, is 0 for every map because the images have few features."""
+    refuse_levels_without_effect(suite)
+    for block in suite.blocks:
+        if block.protocol.twin_kind == MATCHED_IMAGE:
+            share = compute_share_of_differing_matched_masks(images, block.unit, block.fill, block.levels)
+            refuse_equal_matched_masks(suite, block.unit, share)
 
 
 def _is_needed_for_roar(run: Run) -> bool:

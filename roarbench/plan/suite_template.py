@@ -7,13 +7,14 @@ from pathlib import Path
 
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
-from roarbench.common.text import fit_on_one_line
+from roarbench.common.text import fit_on_one_line, format_count
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH, DatasetRecord
 from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.resolution import can_matched_gain_differ, choose_levels
 from roarbench.plan.suites import SUITES, make_suite_name
 from roarbench.plan.toml_table import format_toml
 
@@ -46,7 +47,12 @@ def write_new_suite_file(
     if not record.folder.isprintable():
         seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
         raise CallerError(f"{seen}; rename the folder")
-    text = compose_suite_text(name, record, location)
+    matched = not record.tabular or can_matched_gain_differ(record, choose_levels(record.channels))
+    text = compose_suite_text(name, record, location, matched)
+    if not matched:
+        columns = format_count(record.channels, "column")
+        seen = f"with {columns}, matched masks are nearly always the own masks, so matched gain would be 0"
+        warn(f"{seen}: the suite has ROAR and own-network gain instead")
     if not record.tabular:
         warn(_describe_augmentation(record))
         if not path.exists():
@@ -62,9 +68,15 @@ def write_new_suite_file(
     return path
 
 
-def compose_suite_text(name: str, record: DatasetRecord, location: str) -> str:
-    """Return the text of a suite's file; `location` is the path of the images relative to that file."""
-    text = (_compose_table_suite if record.tabular else _compose_image_suite)(name, record, location)
+def compose_suite_text(name: str, record: DatasetRecord, location: str, matched: bool = True) -> str:
+    """Return the text of a suite's file; `location` is the path of the images relative to that file.
+
+    `matched` is whether the suite of a table has matched gain.
+    """
+    if record.tabular:
+        text = _compose_table_suite(name, record, location, matched)
+    else:
+        text = _compose_image_suite(name, record, location)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
@@ -188,11 +200,12 @@ def compose_recipe_lines(images: int, augmentation: Augmentation) -> dict[str, s
     }
 
 
-def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
+def _compose_table_suite(name: str, record: DatasetRecord, location: str, matched: bool) -> str:
     is_small = record.train_images <= _SMALL_TABLE
     seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
     estimators = _join_toml_values("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    protocols = _join_toml_values("matched" if matched else "own-network", "roar")
     features = "; every other column is a feature"
     if record.columns:
         comment = "the features; the columns that new-suite listed as left out are missing"
@@ -200,11 +213,11 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-protocols = ["matched", "roar"]  # the experiments, the most important one first (docs/protocols.md)
+protocols = [{protocols}]  # the experiments, the most important one first (docs/protocols.md)
 estimators = [{estimators}]
 # `roarbench estimators` lists all estimators; "controls" are rankings that estimators should beat; estimators that
 # need pixels are left out
-levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
+levels = {format_toml(choose_levels(record.channels))}  # fractions of a row's columns to remove
 seeds = {seeds}  # training runs per row and level; each uses the maps of another explained network
 references = {seeds}  # explained networks: many show how much networks differ
 

@@ -1,5 +1,7 @@
 """Strata of matched masks, removal magnitudes, and the smoothness of masks."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,15 @@ from numpy.testing import assert_array_equal
 
 from roarbench.common.enums import PAPER_LEVELS, Order, Unit
 from roarbench.compute.degrade import compute_removal_magnitudes
-from roarbench.compute.masks import assign_strata, compute_smoothness_vs_random, make_matched_masks
-from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
+from roarbench.compute.masks import (
+    assign_strata,
+    compute_differing_mask_share,
+    compute_mean_differing_mask_share,
+    compute_removal_magnitudes_in_numpy,
+    compute_smoothness_vs_random,
+    make_matched_masks,
+)
+from roarbench.compute.ranking import Layout, count_removed, find_removed_bits, read_bin_codes
 from roarbench.estimators.map_input import blur
 from tests.helpers.trainings import encoded
 
@@ -91,3 +100,49 @@ def test_smoothness_is_neighbour_pair_count_over_chance(images, shape, unit, exp
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
     found = compute_smoothness_vs_random(packed, shape, unit)
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-12))
+
+
+@pytest.mark.parametrize(
+    ("strata", "t"),
+    [
+        ([0, 1, 2, 3], 0.5),  # each feature alone: the matched mask is the own mask
+        ([0, 0, 0, 0], 0.5),  # one stratum: 1 of 6 masks is equal
+        ([0, 0, 1, 1], 0.5),  # own masks: 4 of 6 have one of each stratum, and are equal with probability 1/4
+        ([0, 0, 1, 2, 2, 2], 0.5),
+        ([5, 5, 5, 1, 1, 0, 0], 0.3),
+        ([0, 0, 1, 1, 2], 0.1),  # removes 0 of 5
+        ([0, 0, 1, 1, 2], 1.0),
+    ],
+)
+def test_differing_mask_share_equals_enumeration(strata, t):
+    """Every own mask, with every mask that has as many features in each stratum."""
+    d, removed = len(strata), count_removed(t, len(strata))
+    masks = [{*mask} for mask in combinations(range(d), removed)]
+
+    def divide(mask):
+        return sorted(strata[feature] for feature in mask)
+
+    equal = [1 / sum(divide(other) == divide(mask) for other in masks) for mask in masks]
+    expected = 1 - sum(equal) / len(masks)
+    assert compute_differing_mask_share(np.array([strata, strata], np.uint8), t) == pytest.approx(expected, abs=1e-12)
+
+
+def test_mean_differing_mask_share_agrees_with_masks_of_random_maps():
+    """Ten columns, 2,000 rows: own and matched masks of independent maps, made by the product's own kernel."""
+    rng, n, d = np.random.default_rng(0), 2000, 10
+    strata = assign_strata([rng.integers(0, 256, (n, d)).astype(np.uint8)])
+    shares = []
+    for t in (0.1, 0.5):
+        own, other, ties = (rng.permuted(np.tile(np.arange(d), (n, 1)), axis=1) for _ in range(3))
+        mask = own < count_removed(t, d)
+        matched = make_matched_masks(mask, other.astype(np.uint8), strata, Order.MORF, ties)
+        shares.append((mask != matched).any(1).mean())
+    found = compute_mean_differing_mask_share(strata, (0.1, 0.5))
+    assert found == pytest.approx(np.mean(shares), abs=4 * 0.5 / np.sqrt(2 * 200))  # 200 rows are used
+    assert compute_mean_differing_mask_share(np.zeros((1, 65), np.uint8), (0.5,)) == 1.0
+
+
+def test_magnitudes_of_table_have_no_blurred_copy():
+    pixels = np.array([[[[7]], [[20]]]], np.uint8)
+    (magnitude,) = compute_removal_magnitudes_in_numpy(pixels, np.float32([10, 10])[:, None, None], Unit.SCALAR)
+    assert magnitude.tolist() == [[3, 10]]

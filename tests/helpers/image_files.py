@@ -102,11 +102,14 @@ def write_suite(folder: Path, text: str = TEXT) -> Path:
     return path
 
 
-def write_table(path: Path) -> Path:
+def write_table(path: Path, columns: int = 4) -> Path:
     """Write 40 rows of two kinds that the first column tells apart."""
-    drawn = np.random.default_rng(0).normal(size=(40, 4)).round(3)
-    lines = [f"{a + 4 * (i % 2)},{b},{c},{d},{'ab'[i % 2]}" for i, (a, b, c, d) in enumerate(drawn.tolist())]
-    path.write_text("\n".join(["one,two,three,four,kind", *lines]) + "\n")
+    drawn = np.random.default_rng(0).normal(size=(40, columns)).round(3)
+    names = [*("one", "two", "three", "four")[:columns], *(f"c{number}" for number in range(5, columns + 1))]
+    lines = [
+        f"{a + 4 * (i % 2)},{','.join(map(str, rest))},{'ab'[i % 2]}" for i, (a, *rest) in enumerate(drawn.tolist())
+    ]
+    path.write_text("\n".join([",".join([*names, "kind"]), *lines]) + "\n")
     return path
 
 

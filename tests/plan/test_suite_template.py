@@ -35,11 +35,20 @@ def test_write_new_suite_file_reads_parquet_splits(working_folder):
 
 
 def test_write_new_suite_file_reads_table(working_folder):
-    suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "My Rows.csv")))
+    suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "My Rows.csv", 24)))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
+
+
+def test_table_of_few_columns_gets_no_matched_gain(working_folder):
+    """The matched mask of four columns is the own mask; 0.1 and 0.9 would remove none and all of them."""
+    said = []
+    suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "rows.csv"), said.append))
+    blocks = [(block.protocol.name, block.levels) for block in suite.blocks]
+    assert blocks == [("own-network", (0.25, 0.5, 0.75)), ("roar", (0.25, 0.5, 0.75))]
+    assert "with 4 columns, matched masks are nearly always the own masks, so matched gain would be 0: the" in said[-1]
 
 
 def write_broken_pictures(folder):

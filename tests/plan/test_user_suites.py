@@ -92,7 +92,9 @@ def test_describe_missing_controls_names_two_controls_of_table(table_suite_path)
     assert describe_missing_controls(read_suite(table_suite_path), MATCHED) == said
 
 
-@pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
+@pytest.mark.parametrize(
+    "write", [lambda at: write_table(at / "rows.csv", 24), lambda at: write_pictures(at / "photos")]
+)
 def test_new_suite_file_has_all_controls(write, working_folder):
     suite = read_suite(suite_template.write_new_suite_file(write(working_folder)))
     assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
