@@ -37,8 +37,9 @@ test: install-test
 		$(BIN)/python -m pytest -n 2 --dist worksteal; tested=$$?; \
 		wait $$checking; checked=$$?; cat $(VENV)/check.txt; exit $$((tested || checked))
 
-# faults and claims at length: at most half an hour
+# faults and claims at length: at most half an hour; imagecodecs is another decoder of the format corpus
 soak: install-test
+	$(BIN)/pip install -qq --no-compile -c constraints.txt imagecodecs==2026.3.6
 	$(BIN)/python -m pytest -n 2 -m soak -rP
 
 check: install-test

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_error, describe_type
 from roarbench.datasets.catalogue import make_user_dataset_record
-from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, is_high_depth_grey
-from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, crop_to_pixels, parse_mean_and_std
+from roarbench.datasets.decode_image import FEW_BITS, FEW_SHADES, decode_image, decode_picture, is_damage
+from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
+from roarbench.datasets.stored_format import UnusableValues
 from roarbench.plan.data_section import read_published_preprocessing
 
 IMAGE_SHAPE = "(n, c, h, w), or (n, columns, 1, 1) for a table"
@@ -209,18 +210,25 @@ class Preprocessing:
     def _prepare_photograph(self, photograph: Any) -> NDArray[np.uint8]:
         record = make_user_dataset_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
-        if not isinstance(photograph, str | Path | PIL.Image.Image):
-            raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
         if isinstance(photograph, PIL.Image.Image):
-            if is_high_depth_grey(photograph.mode):
-                raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; pass its file instead")
-            return crop_to_pixels(photograph, record)
-        try:
-            decoded = decode_image(Path(photograph).read_bytes(), record)
-        except OSError as error:
-            raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
-        if set(decoded.repairs) & set(DAMAGED):
-            raise CallerError(f"{photograph} is {', '.join(decoded.repairs)}; leave it out, or save it again")
+            subject = str(getattr(photograph, "filename", "")) or f"an image of mode {photograph.mode}"
+            try:
+                decoded = decode_picture(photograph, record)
+            except UnusableValues as error:
+                raise CallerError(str(error)) from None
+        elif isinstance(photograph, str | Path):
+            subject = str(photograph)
+            try:
+                decoded = decode_image(Path(photograph).read_bytes(), record)
+            except OSError as error:
+                raise CallerError(f"cannot read {photograph}: {error.strerror}; name an image file") from None
+        else:
+            raise CallerError(f"a photograph is {describe_type(photograph)}; expected a path or a Pillow image")
+        if any(map(is_damage, decoded.repairs)):
+            raise CallerError(f"{subject} is {', '.join(decoded.repairs)}; leave it out, or save it again")
         if 0 < decoded.bits <= FEW_BITS:
-            raise CallerError(f"{photograph} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
+            raise CallerError(f"{subject} uses {decoded.bits} of 16 bits per channel; save it with 8 bits")
+        if FEW_SHADES in decoded.repairs:
+            seen = f"{subject} uses a small part of 16 bits, of which 8 bits would keep few shades"
+            raise CallerError(f"{seen}; save it with 8 bits")
         return decoded.pixels

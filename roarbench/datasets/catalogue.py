@@ -66,6 +66,8 @@ class DatasetRecord:
     interpolation: str = ""
     mean: tuple[float, ...] = ()  # mean, std: a given network's normalisation in [0, 255]; empty for that of the images
     std: tuple[float, ...] = ()
+    # values of more than 8 bits, floats or negative numbers that become 0 and 255; empty: the upper 8 of `depth` bits
+    window: tuple[float, ...] = ()
     # level of the folders that name classes, below the splits' folders; WHOLE_PATH: the path of an image's folder
     class_depth: int = 1
     # files of labels, relative to `folder`; with `*` for any name. `path_column`, `label_column` and `split_column` are
@@ -76,13 +78,8 @@ class DatasetRecord:
     left_out: tuple[str, ...] = ()  # names or patterns of folders and files that are no images of the data set
 
     def __post_init__(self) -> None:
-        for name in (
-            "columns",
-            "mean",
-            "std",
-            "label_files",
-            "left_out",
-        ):  # a record from JSON has lists instead of tuples
+        # a record from JSON has lists instead of tuples
+        for name in ("columns", "mean", "std", "label_files", "left_out", "window"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property

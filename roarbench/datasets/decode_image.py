@@ -1,25 +1,37 @@
-"""Decode one stored image of any format to pixels, and report every repair that was necessary.
+"""Decode one stored image of any format to pixels, and report every repair that was necessary."""
 
-Of 16-bit values, Pillow keeps only the upper byte, which it finds by the byte order that the file states. If this
-module decodes the same file again in the other byte order, Pillow returns the lower bytes.
-"""
-
-import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageFile, ImageOps
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
 from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.high_depth import (
+    Values,
+    find_raw_mode,
+    find_used_range,
+    is_high_depth_grey,
+    open_lower_bytes,
+    read_deep_pnm,
+    read_high_depth_values,
+    reduce_to_eight_bits,
+    sample_without_spikes,
+)
 from roarbench.datasets.parquet_files import LFS_POINTER_START
 from roarbench.datasets.preprocessing import crop_to_pixels
+from roarbench.datasets.stored_format import (
+    UNSUPPORTED,
+    UnusableValues,
+    describe_unreadable_format,
+    refuse_unsupported_format,
+)
 
 # kinds of repair, as users read them after the number of images
 GREY, DEEP, CMYK, COLOUR, ONE_BIT = "grey", "of more than 8 bits", "CMYK", "colour", "of 1 bit"
@@ -27,27 +39,25 @@ OTHER = "palette or transparency"
 TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
 LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
 RANGE = "of floats or negative numbers"
-NARROW = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
 FLAT = "of one value after conversion to 8 bits"
+INVISIBLE = "of one colour, whose shapes are in the transparency alone"
 POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
-DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, NARROW, POINTERS)
+FEW_SHADES = "of more than 8 bits, of whose shades 8 bits keep fewer than 64 and fewer than half"
+SHALLOW = "of 8 bits beside a window"
+_DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, INVISIBLE, POINTERS)
 MAX_DAMAGED_SHARE = 0.001  # maximum share of damaged images in a split; a larger share means a bad copy
 UNREADABLE_PIXEL = 128  # pixel value of unreadable images
 FEW_BITS = 12  # 16-bit values that use at most 12 bits leave at most 16 shades
-Values = NDArray[Any]  # integers of any type
+MIN_SHADES = 64  # shades that an image keeps of its contrast; those of 6 bits, at which steps begin to be visible
+UNBOUNDED_BITS = 32  # bits of floats and negative numbers, which a window scales
 _DEPTHS = (8, 10, 12, 14, 16)  # bits per value of common cameras and files
-_COLOUR_MODE = re.compile(r"(RGB|RGBA|RGBX|CMYK);16([BLN])")  # Pillow's raw modes: channels, bits, byte order
-_OTHER_BYTE_ORDER = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
-# minimum of the largest upper byte in images whose lower bytes cannot be read; with less, images have too few shades
-_MIN_UPPER_BYTE = 16
-_BITS_TAG, _PLANES_TAG = 258, 284  # TIFF tags: bits per channel; planar configuration, 2 for separate planes
 
 
 class DecodedImage(NamedTuple):
     """A decoded image, cropped as its `DatasetRecord` says."""
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
-    repairs: tuple[str, ...]  # kinds of repair or damage, such as `GREY` and `NARROW`; empty for an ordinary image
+    repairs: tuple[str, ...]  # kinds of repair or damage, such as `GREY` and `RANGE`; empty for an ordinary image
     bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
@@ -56,36 +66,127 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
 
     Other colour spaces are converted. EXIF orientation is applied, as in Hugging Face `datasets` (an unreadable
     orientation is ignored). If a file has several pictures, the first picture is used. A truncated image is black below
-    its readable part. The result is uniformly grey if the image is unreadable or too large, or has floats or negative
-    numbers, whose range is unknown. Values of more than 8 bits are scaled to 8 bits by the record's `depth`.
+    its readable part. The result is uniformly grey if the image is unreadable, too large, or of an unsupported format,
+    or has floats or negative numbers and the record has no `window`. Values of more than 8 bits are scaled to 8 bits by
+    the record's `window` or `depth`.
     """
     kind = UNREADABLE
     for truncated in (False, True):
         try:
             with _allow_truncation(truncated), Image.open(BytesIO(content)) as image:
-                lower = read_lower_colour_bytes(image, content)
-                image.load()
-                plain, repairs = _turn_upright(image)
-                values = read_high_depth_values(plain, lower and _turn_upright(lower)[0])
-                repairs += _list_conversion_repairs(image.mode, record.channels) if values is None else (DEEP,)
-                bits = count_bits_of_largest_value(values)
-                if values is not None:
-                    plain = reduce_to_eight_bits(values, record.depth or 16)
-                    repairs += (FLAT,) if _is_uniform(np.asarray(plain)) and not _is_uniform(values) else ()
-                pixels = crop_to_pixels(plain, record)
-                repairs += _list_frame_repairs(image) + ((TRUNCATED,) if truncated else ())
-                return DecodedImage(pixels, repairs, bits)
+                decoded = _decode_opened_image(image, content, record)
+                return decoded._replace(repairs=decoded.repairs + (TRUNCATED,)) if truncated else decoded
         except MemoryError:
             raise
         except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-            kind = _describe_damage(error, content)
+            kind = describe_failure(error, content)
     return DecodedImage(np.full(record.shape, UNREADABLE_PIXEL, np.uint8), (kind,))
+
+
+def decode_picture(picture: Image.Image, record: DatasetRecord) -> DecodedImage:
+    """Decode a Pillow image to the pixels of its file; an image that was changed, or has no file, as it is.
+
+    Functions such as `convert` and `copy` return images without a file. Their pixels are taken as they are, without a
+    turn by EXIF, because nobody knows whether the caller has turned them already.
+
+    Raises:
+        UnusableValues: An image without a file has more than 8 bits.
+    """
+    content = _read_unchanged_file(picture)
+    try:
+        if content is not None and getattr(picture, "tile", None):  # not loaded yet
+            return _decode_opened_image(picture, content, record)
+        picture.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+        return DecodedImage(np.full(record.shape, UNREADABLE_PIXEL, np.uint8), (describe_failure(error, b""),))
+    if content is not None:
+        return decode_image(content, record)
+    if is_high_depth_grey(picture.mode):
+        raise UnusableValues(f"an image of mode {picture.mode} has more than 8 bits; pass its file instead")
+    plain, repairs = turn_upright(picture) if isinstance(picture, ImageFile.ImageFile) else (picture, ())
+    return DecodedImage(crop_to_pixels(plain, record), repairs)
+
+
+def _read_unchanged_file(picture: Image.Image) -> bytes | None:
+    """Return the content of the file that a picture was opened from; None without a file or after a change."""
+    if not isinstance(picture, ImageFile.ImageFile):
+        return None
+    try:
+        if picture.fp is not None and not picture.fp.closed:
+            position = picture.fp.tell()
+            picture.fp.seek(0)
+            content = picture.fp.read()
+            picture.fp.seek(position)
+        else:
+            content = Path(str(picture.filename)).read_bytes()
+        with Image.open(BytesIO(content)) as opened:
+            same = (opened.format, opened.size, opened.mode) == (picture.format, picture.size, picture.mode)
+            is_loaded = not picture.tile
+            unchanged = same and picture.tell() == 0 and (not is_loaded or opened.tobytes() == picture.tobytes())
+    except Exception:  # the file is gone, or is no longer an image
+        return None
+    return bytes(content) if unchanged else None
+
+
+def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetRecord) -> DecodedImage:
+    plain, values, repairs = _load_upright(image, content)
+    bits = 0
+    if values is None:
+        repairs += _list_conversion_repairs(image.mode, record.channels)
+        repairs += (SHALLOW,) if record.window else ()
+        repairs += (INVISIBLE,) if _is_visible_only_in_transparency(plain) else ()
+    else:
+        bits = 0 if record.window else count_bits_of_largest_value(values)
+        plain, scaling_repairs = _scale_to_eight_bits(values, record)
+        repairs += scaling_repairs
+    return DecodedImage(crop_to_pixels(plain, record), repairs + _list_frame_repairs(image), bits)
+
+
+def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Values | None, tuple[str, ...]]:
+    """Return an opened image, turned upright, its values if they are no bytes, and the repairs."""
+    refuse_unsupported_format(image, content)
+    values = read_deep_pnm(content, image)
+    if values is not None:
+        return image, values, ()
+    raw_mode, tags = find_raw_mode(image), getattr(image, "tag_v2", {})
+    lower = open_lower_bytes(image, content, raw_mode)
+    image.load()
+    plain, repairs = turn_upright(image)
+    return plain, read_high_depth_values(plain, lower and turn_upright(lower)[0], raw_mode, tags), repairs
+
+
+def _scale_to_eight_bits(values: Values, record: DatasetRecord) -> tuple[Image.Image, tuple[str, ...]]:
+    """Return an image of 8 bits and the repairs; raise UnusableValues if the values need a window."""
+    if not record.window and is_unbounded(values):
+        raise UnusableValues(RANGE)
+    depth = record.depth or 16
+    plain = reduce_to_eight_bits(values, depth, record.window)
+    if _is_uniform(np.asarray(plain)) and not _is_uniform(values):
+        return plain, (DEEP, FLAT)
+    return plain, (DEEP, FEW_SHADES) if loses_contrast(sample_without_spikes(values), depth, record.window) else (DEEP,)
+
+
+def is_unbounded(values: Values) -> bool:
+    """Return whether values are floats or negative numbers, of which nobody knows which one is white."""
+    return values.dtype.kind == "f" or values.dtype.kind == "i" and bool(values.min() < 0)
+
+
+def loses_contrast(sample: Values, depth: int, window: tuple[float, ...] = ()) -> bool:
+    """Return whether 8 bits keep fewer than 64, and less than half, of the shades in a sorted sample of an image."""
+    step = (window[1] - window[0]) / 255 if window else 2 ** (depth - 8)
+    used = find_used_range(sample)
+    kept = (used.high - used.low) / step + 1
+    return kept < MIN_SHADES and used.shades > 2 * kept
 
 
 class InspectedImage(NamedTuple):
     """Properties of an image before it is decoded."""
 
-    damage: str  # reason why the image cannot be decoded completely, from `DAMAGED`; empty for an undamaged image
+    damage: (
+        str  # reason why the image cannot be decoded completely, as `is_damage` knows it; empty for an undamaged image
+    )
     bits: int = 0  # bits that the largest value needs, if the image has more than 8 bits per channel; else 0
 
 
@@ -93,13 +194,27 @@ def inspect_image(content: bytes) -> InspectedImage:
     """Find out whether a stored image can be decoded completely, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
-            lower = read_lower_colour_bytes(image, content)
-            image.load()
-            return InspectedImage("", count_bits_of_largest_value(read_high_depth_values(image, lower)))
+            return InspectedImage("", count_bits_of_largest_value(_load_upright(image, content)[1]))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        return InspectedImage(_describe_damage(error, content))
+        return InspectedImage(describe_failure(error, content))
+
+
+def read_values(content: bytes) -> Values | None:
+    """Return the values of a stored image that are no bytes; None for images of 8 bits and for damaged images."""
+    try:
+        with Image.open(BytesIO(content)) as image:
+            return _load_upright(image, content)[1]
+    except MemoryError:
+        raise
+    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+        return None
+
+
+def is_damage(kind: str) -> bool:
+    """Return whether a kind of repair is a damage."""
+    return kind in _DAMAGED or kind.startswith(UNSUPPORTED)
 
 
 def refuse_many_damaged_images(
@@ -116,22 +231,36 @@ def refuse_many_damaged_images(
     """
     if len(names) > MAX_DAMAGED_SHARE * images:
         seen = f"{len(names)} of {images} images of {source} cannot be decoded completely"
-        why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
+        damages = {kind: count for kind, count in kinds.items() if is_damage(kind)}
+        why = ", ".join(f"{count} {kind}" for kind, count in damages.items())
+        if damages and all(kind.startswith(UNSUPPORTED) for kind in damages):
+            advice = "save them as PNG with 1 or 3 channels of 8 or 16 bits"
         raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
 
 
-def _describe_damage(error: Exception, content: bytes) -> str:
+def describe_failure(error: Exception, content: bytes) -> str:
+    """Return the kind of damage for an exception that Pillow or this package raised on a file."""
     if isinstance(error, Image.DecompressionBombError):
         return LARGE
     if isinstance(error, UnusableValues):
         return str(error)
     if content.startswith(LFS_POINTER_START):
         return POINTERS
+    if isinstance(error, UnidentifiedImageError):
+        return describe_unreadable_format(content) or UNREADABLE
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
 
 def _is_uniform(values: Values) -> bool:
     return bool((values == values[0, 0]).all())
+
+
+def _is_visible_only_in_transparency(image: Image.Image) -> bool:
+    if not image.has_transparency_data:
+        return False
+    extrema: Any = image.convert("RGBA").getextrema()
+    *colours, transparency = extrema
+    return all(low == high for low, high in colours) and transparency[0] != transparency[1]
 
 
 @contextmanager
@@ -144,7 +273,8 @@ def _allow_truncation(allowed: bool) -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def _turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+def turn_upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+    """Apply EXIF orientation; return the image and its repairs."""
     try:
         orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
     except Exception:  # damaged metadata does not affect the pixels
@@ -173,12 +303,13 @@ def _list_conversion_repairs(mode: str, channels: int) -> tuple[str, ...]:
 
 def describe_repairs(repairs: Mapping[str, int]) -> str:
     """Describe in one line how many images were repaired or are damaged, and the consequence for their pixels."""
+    unsupported = [kind for kind in repairs if kind.startswith(UNSUPPORTED)]
     groups = (
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
         ((TRUNCATED,), "the intact part is used, the rest is black"),
-        ((UNREADABLE, LARGE, RANGE, NARROW, POINTERS), "grey throughout"),
-        ((FLAT,), "kept as they are"),
+        ((UNREADABLE, LARGE, RANGE, POINTERS, *unsupported), "grey throughout"),
+        ((FLAT, INVISIBLE, FEW_SHADES), "kept as they are"),
     )
     lines = []
     for kinds, consequence in groups:
@@ -187,76 +318,11 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
     return "; ".join(lines)
 
 
-class UnusableValues(ValueError):
-    """Raised for values of unknown range or with too few bits; the message is the kind of damage."""
-
-
-def is_high_depth_grey(mode: str) -> bool:
-    """Return whether a Pillow mode is grey with more than 8 bits."""
-    return mode == "I" or mode.startswith("I;16")
-
-
-def read_lower_colour_bytes(image: Image.Image, content: bytes) -> Image.Image | None:
-    """Return the lower bytes of a colour image with 16 bits per channel; None for other images.
-
-    If Pillow can read only the upper bytes, the function returns an image of the upper bytes.
-
-    Args:
-        image: The image, opened but not loaded.
-        content: Content of the image's file.
-
-    Raises:
-        UnusableValues: Pillow reads too few bits of the values.
-    """
-    raw_mode, tags = _find_raw_mode(image), getattr(image, "tag_v2", {})
-    if tags.get(_PLANES_TAG) == 2 and max(tags.get(_BITS_TAG, (8,))) > 8:
-        raise UnusableValues(NARROW)
-    if ";16" not in raw_mode or is_high_depth_grey(image.mode):
-        return None
-    colour, lower = _COLOUR_MODE.fullmatch(raw_mode), Image.open(BytesIO(content))
-    if colour:
-        other = f"{colour[1]};16{_OTHER_BYTE_ORDER[colour[2]]}"
-        lower.tile = [tile._replace(args=_replace_raw_mode(tile.args, raw_mode, other)) for tile in lower.tile]
-    lower.load()
-    if not colour and np.asarray(lower)[..., :3].max() < _MIN_UPPER_BYTE:
-        raise UnusableValues(NARROW)
-    return lower
-
-
-def read_high_depth_values(image: Image.Image, lower: Image.Image | None) -> Values | None:
-    """Return the values of an image with more than 8 bits per channel, (h, w) or (h, w, c); None for other images.
-
-    A transparency channel is left out.
-
-    Args:
-        image: The loaded image.
-        lower: Result of `read_lower_colour_bytes`, in the same orientation as the image.
-
-    Raises:
-        UnusableValues: The values are floats or negative numbers.
-    """
-    if lower is not None:
-        values: Values = np.asarray(image).astype(np.uint16) << 8 | np.asarray(lower)
-        return values[..., :3] if image.mode.startswith("RGB") else values
-    if image.mode != "F" and not is_high_depth_grey(image.mode):
-        return None
-    values = np.asarray(image)
-    if image.mode == "F" or values.min() < 0:
-        raise UnusableValues(RANGE)
-    return values
-
-
-def reduce_to_eight_bits(values: Values, depth: int) -> Image.Image:
-    """Clip values to `depth` bits, and return their upper 8 bits."""
-    plain = (values.clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8)
-    if plain.shape[2:] == (4,):
-        return Image.frombytes("CMYK", plain.shape[1::-1], plain.tobytes())
-    return Image.fromarray(plain)
-
-
 def count_bits_of_largest_value(values: Values | None) -> int:
     """Return the number of bits that the largest value needs; 0 for an image of 8 bits, whose `values` are None."""
-    return 0 if values is None else int(values.max()).bit_length()
+    if values is None:
+        return 0
+    return UNBOUNDED_BITS if is_unbounded(values) else int(values.max()).bit_length()
 
 
 def round_up_depth(bits: int) -> int:
@@ -273,13 +339,3 @@ def check_depth(bits: int, depth: int, source: str) -> None:
     if bits and (bits > (depth or 16) or not depth and depth_needed <= FEW_BITS):
         seen = f"values of {source} use {bits} bits, but are read as {depth or 16} bits"
         raise DataError(f"{seen}; write depth = {depth_needed} under [data]")
-
-
-def _find_raw_mode(image: Image.Image) -> str:
-    """Return Pillow's name for the byte layout of an image's file; an empty string if there is no such name."""
-    args = next((tile.args for tile in getattr(image, "tile", [])), ())
-    return next((word for word in (args if isinstance(args, tuple) else (args,)) if isinstance(word, str)), "")
-
-
-def _replace_raw_mode(args: Any, old: str, new: str) -> Any:
-    return tuple(new if argument == old else argument for argument in args) if isinstance(args, tuple) else new

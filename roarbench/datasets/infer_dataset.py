@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
+from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
 from roarbench.common.text import format_count, get_item_noun, list_some
 from roarbench.datasets import image_folders, parquet_files
@@ -23,14 +24,16 @@ from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord,
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
 from roarbench.datasets.class_report import describe_images
 from roarbench.datasets.decode_image import (
+    describe_failure,
     inspect_image,
-    is_high_depth_grey,
     refuse_many_damaged_images,
     round_up_depth,
 )
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
+from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
 from roarbench.datasets.system_files import describe_left_out
 from roarbench.datasets.table_columns import (
     LABEL_COLUMN_NAMES,
@@ -55,10 +58,12 @@ from roarbench.datasets.tabular import (
 from roarbench.datasets.undecoded_splits import (
     add_class_and_image_counts,
     add_counts_of_table,
+    open_undecoded_splits,
     read_parquet_class_names,
 )
 from roarbench.datasets.unsupported_files import refuse_folder_without_images, refuse_unsupported_file
 from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.value_scale import choose_value_scale
 
 _IMAGE_COLUMN_NAMES = ("image", "img", "photo", "picture")  # common names
 _PATH_COLUMN_NAMES = ("path", "image_path", "file", "file_name", "filename", "filepath", "url", "image_url")
@@ -97,6 +102,8 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         record = add_class_and_image_counts(inferred)
         for line in describe_images(list_user_images(record)):
             warn(line)
+        if record.depth:
+            record = choose_value_scale(record, open_undecoded_splits(record, None)[Split.TRAIN], warn)
     else:
         if folder.is_file():
             refuse_unsupported_file(folder, image_folders.has_image_suffix(folder))
@@ -335,15 +342,21 @@ def _select_evenly_spaced_files(files: Sequence[Path], max_files: int) -> Iterat
 
 
 def _add_image_shape(record: DatasetRecord, contents: Iterable[bytes], warn: Callable[[str], object]) -> DatasetRecord:
-    sides, grey, oblong = [], [], 0
+    sides, grey, oblong, damages = [], [], 0, Counter[str]()
     for content in contents:
-        # damaged images are reported later, when they are decoded
-        with suppress(Exception), Image.open(BytesIO(content)) as image:
-            sides.append(min(image.size))
-            oblong += len({*image.size}) - 1
-            grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
+        try:  # a few damaged images are reported later, when they are decoded
+            with Image.open(BytesIO(content)) as image:
+                refuse_unsupported_format(image, content)
+                sides.append(min(image.size))
+                oblong += len({*image.size}) - 1
+                grey.append(image.mode in _GREY_MODES or is_high_depth_grey(image.mode))
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+            damages[describe_failure(error, content)] += 1
     if not sides:
-        raise DataError(f"none of the inspected images in {record.folder} can be read; expected image files")
+        seen = ", ".join(f"{count} {kind}" for kind, count in damages.items())
+        refused = any(kind.startswith(UNSUPPORTED) for kind in damages)
+        advice = "save them as PNG with 1 or 3 channels of 8 or 16 bits" if refused else "expected image files"
+        raise DataError(f"none of the inspected images in {record.folder} can be read ({seen}); {advice}")
     if oblong:
         seen = f"{oblong} of {format_count(len(sides), 'inspected image')} are not square"
         warn(f"{seen}: only their central squares are used; to keep whole images, make them square")

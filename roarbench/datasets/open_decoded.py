@@ -28,7 +28,7 @@ from roarbench.common.errors import StoreError
 from roarbench.common.files import refuse_altered_file
 from roarbench.datasets.catalogue import DatasetRecord
 
-FORMAT = 1  # increases with every change of the code that gives the same source other pixels or files
+FORMAT = 2  # increases with every change of the code that gives the same source other pixels or files
 MANIFEST = "manifest.json"
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE, which Python's mmap has from 3.13 on
 

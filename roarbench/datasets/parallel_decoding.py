@@ -14,7 +14,7 @@ import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +28,24 @@ from roarbench.common.files import convert_write_errors
 from roarbench.common.job_interface import Job
 from roarbench.common.local_workers import LocalEngine
 from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_many_damaged_images
+from roarbench.datasets.decode_image import (
+    DEEP,
+    FEW_SHADES,
+    FLAT,
+    MAX_DAMAGED_SHARE,
+    RANGE,
+    SHALLOW,
+    DecodedImage,
+    check_depth,
+    decode_image,
+    is_damage,
+    refuse_many_damaged_images,
+    round_up_depth,
+)
 from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import RowGroup, read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit, make_read_error
+from roarbench.datasets.value_scale import choose_value_scale, format_window
 
 PARTS_PER_WORKER = 32  # minimum number of parts per process, because a process takes seconds to start
 JOURNAL = "journal.jsonl"
@@ -113,10 +127,39 @@ def decode_splits(
             report_progress(DecodingProgress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
+    _refuse_lost_contrast(record, splits, sum(tallies.values(), _make_empty_tally(record)))
     check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)
     for split, raw in splits.items():
         _refuse_damaged_split(record, split, raw, tallies[split])
     return tallies
+
+
+def _make_empty_tally(record: DatasetRecord) -> DecodingTally:
+    return DecodingTally(0, np.zeros((record.channels, 256), np.int64))
+
+
+def _refuse_lost_contrast(record: DatasetRecord, splits: dict[Split, RawSplit], tally: DecodingTally) -> None:
+    """Raise DataError if values need a window that the record lacks, or if images of 8 bits lie beside a window."""
+    repairs, images = tally.repairs, f"{tally.images:,} images of {record.name}"
+    if record.window and repairs[SHALLOW]:
+        seen = f"{repairs[SHALLOW]:,} of {images} have 8 bits, and window = {format_window(record.window)} is for more"
+        raise DataError(f"{seen}; leave window out under [data], or convert all images to one depth")
+    is_unbounded = repairs[RANGE] > MAX_DAMAGED_SHARE * tally.images
+    lossy = repairs[FEW_SHADES] + repairs[FLAT]
+    if record.window or not is_unbounded and lossy <= repairs[DEEP] / 2:
+        return
+    needed = replace(record, depth=round_up_depth(tally.bits))
+    scaled = choose_value_scale(needed, splits.get(Split.TRAIN, splits[Split.TEST]), lambda line: None)
+    if is_unbounded:
+        seen, other = f"{repairs[RANGE]:,} of {images} have floats or negative numbers", ""
+    else:
+        seen = f"{lossy:,} of {images} would keep fewer than 64 shades of their contrast"
+        other = f", or window = [0, {2 ** (record.depth or 16) - 1}] to keep the full range"
+    if scaled.window:
+        key = f"window = {format_window(scaled.window)}"
+        raise DataError(f"{seen}; write {key} under [data], the values that become black and white{other}")
+    check_depth(tally.bits, record.depth, record.name)
+    raise DataError(f"{seen}; write depth = {scaled.depth} under [data]{other}")
 
 
 def _measure_free_bytes_or_refuse(folder: Path, record: DatasetRecord, size: int) -> int:
@@ -134,7 +177,7 @@ def _create_pixel_file(file: Path, raw: RawSplit, record: DatasetRecord) -> Deco
     with convert_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
-        return DecodingTally(0, np.zeros((record.channels, 256), np.int64))
+        return _make_empty_tally(record)
     # the file is not memory-mapped, because writing to a map on a full disk would kill the process
     with convert_write_errors(file), file.open("r+b") as opened:
         opened.write(raw.pixels.tobytes())
@@ -199,7 +242,7 @@ def _decode_parts(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[Row
 def decode_part(part: RowGroupPart) -> DecodingTally:
     """Decode a part, and write its pixels to disk; raise DataError if reading fails, and StoreError if writing does."""
     record = part.record
-    tally = DecodingTally(0, np.zeros((record.channels, 256), np.int64))
+    tally = _make_empty_tally(record)
     with warnings.catch_warnings(), convert_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow warns of odd images, which are counted as repairs
         file.seek(part.start * record.channels * record.size**2)
@@ -225,7 +268,7 @@ def _read_undecoded_images(part: RowGroupPart) -> Iterator[list[bytes]]:
 
 def _count_repairs_and_values(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> DecodingTally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
-    damaged = (first + position for position, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
+    damaged = (first + position for position, image in enumerate(decoded) if any(map(is_damage, image.repairs)))
     bits = max(image.bits for image in decoded)
     return DecodingTally(len(decoded), count_pixel_values(pixels), repairs, tuple(damaged), bits)
 

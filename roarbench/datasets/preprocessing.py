@@ -117,3 +117,10 @@ def check_resizing(resize: Any, size: Any, interpolation: str) -> None:
         raise CallerError(f"{seen}; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:
         raise CallerError(f"interpolation is '{interpolation}', expected {', '.join(INTERPOLATIONS)}")
+
+
+def check_window(window: Sequence[float]) -> None:
+    """Raise CallerError unless a window is empty, or has two finite numbers in ascending order."""
+    if window and not (len(window) == 2 and -math.inf < window[0] < window[1] < math.inf):
+        seen = f"window is [{', '.join(f'{number:g}' for number in window)}]"
+        raise CallerError(f"{seen}, expected the values that become black and white, such as [-1000, 1000]")

@@ -22,7 +22,7 @@ from roarbench.datasets.catalogue import (
     find_dataset,
     make_user_dataset_record,
 )
-from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, parse_mean_and_std
+from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, check_window, parse_mean_and_std
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts
 from roarbench.plan.suite_sections import HASH_DIGITS
 from roarbench.plan.toml_table import TomlTable
@@ -49,7 +49,7 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
         section.refuse_unread_keys()
         return known
     # the columns of a table are counted later, so the record starts with 1 channel of 1 pixel
-    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_depth_and_preprocessing(section)
+    record = make_user_dataset_record("", 1, 1) if kinds == ["table"] else _read_values_and_preprocessing(section)
     record = replace(record, name=section.read_text("name", name), about=section.read_text("about", OWN_IMAGES))
     readers = {"images": _read_images, "parquet": _read_parquet, "table": _read_table, "hub": _read_hub}
     record = readers[kinds[0]](section, base, record)
@@ -58,12 +58,17 @@ def read_data_section(section: TomlTable, base: Path, name: str) -> DatasetRecor
         return append_record_hash(record.name, add_class_and_image_counts(record) if record.own else record)
 
 
-def _read_depth_and_preprocessing(section: TomlTable) -> DatasetRecord:
+def _read_values_and_preprocessing(section: TomlTable) -> DatasetRecord:
     channels = section.read_integer("channels", 1, 3, 3)
     if channels == 2:
         raise section.make_error("channels is 2, expected 1 (grey) or 3 (colour)")
     depth = section.read_integer("depth", 8, 32) if "depth" in section else 0
-    return replace(read_preprocessing(section, channels), depth=depth)
+    window = section.read_numbers("window") if "window" in section else ()
+    if depth and window:
+        raise section.make_error("has depth and window; leave one of them out")
+    with section.add_location_to_errors():
+        check_window(window)
+    return replace(read_preprocessing(section, channels), depth=depth, window=window)
 
 
 def _read_splits_or_share(section: TomlTable, record: DatasetRecord, single_split_name: str) -> DatasetRecord:
@@ -261,12 +266,25 @@ def _read_torchvision_preprocessing(network: str, weights: str) -> Preprocessing
 def _read_timm_preprocessing(network: str) -> PreprocessingRecord:
     timm = import_module("roarbench.compute.external_networks").import_timm_and_check_network(network)
     config = timm.get_pretrained_cfg(network)
-    if config is None or config.crop_mode != "center":
-        seen = f"timm:{network} " + (f"crops by {config.crop_mode}" if config else "has no preprocessing")
-        raise CallerError(f"{seen}; write size, resize, interpolation, mean and std instead")
+    if config is None:
+        raise CallerError(
+            f"timm:{network} has no preprocessing; write size, resize, interpolation, mean and std instead"
+        )
+    if config.crop_mode != "center":
+        raise CallerError(_describe_other_crop(network, config))
     channels, _, size = config.input_size
     moments = parse_mean_and_std(config.mean, config.std, 1, channels, f"timm:{network}")
     return PreprocessingRecord(math.floor(size / config.crop_pct), size, config.interpolation, *moments)
+
+
+def _describe_other_crop(network: str, config: Any) -> str:
+    """Return what to write for a network whose images are squashed or get a border; squares need neither."""
+    ways = {"squash": "scales both sides to one length", "border": "pads the short side"}
+    seen = f"timm:{network} crops by {config.crop_mode}: it {ways.get(config.crop_mode, 'does not cut the centre')}"
+    size = config.input_size[1]
+    numbers = (f"{key} = {list(moments)}" for key, moments in (("mean", config.mean), ("std", config.std)))
+    keys = f'size = {size}, resize = {math.floor(size / config.crop_pct)}, interpolation = "{config.interpolation}"'
+    return f"{seen}, and roarbench cuts the centre; make photographs square, and write {keys}, {', '.join(numbers)}"
 
 
 def append_record_hash(name: str, record: DatasetRecord) -> DatasetRecord:

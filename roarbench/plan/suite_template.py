@@ -13,6 +13,7 @@ from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH, DatasetRecord
 from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
+from roarbench.datasets.value_scale import format_window
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.resolution import can_matched_gain_differ, choose_levels
 from roarbench.plan.suites import SUITES, make_suite_name
@@ -88,6 +89,9 @@ def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
     depth = f"\ndepth = {record.depth}  # {comment}" if record.depth else ""
+    if record.window:
+        comment = "values that become black and white: 1st and 99th percentile of training images; others are clipped"
+        depth = f"\nwindow = {format_window(record.window)}  # {comment}"
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"

@@ -19,7 +19,7 @@ from roarbench.common.enums import MapNumerics, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName, make_missing_suite_file_error
 from roarbench.common.identity import check_field_values, hash_value, make_json_record
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
-from roarbench.datasets.preprocessing import check_resizing, parse_mean_and_std
+from roarbench.datasets.preprocessing import check_resizing, check_window, parse_mean_and_std
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, PROTOCOLS, ROAR, Protocol
 from roarbench.plan.recipes import find_recipe
@@ -245,6 +245,7 @@ def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
         raise ValueError(f"the splits of '{record.name}' must be relative paths inside its folder")
     if record.resize:
         check_resizing(record.resize, record.size, record.interpolation)
+    check_window(record.window)
     if record.mean or record.std:
         parse_mean_and_std(record.mean, record.std, 255, record.channels, record.name)
     if append_record_hash(record.name.rpartition("-")[0], record).name != record.name:

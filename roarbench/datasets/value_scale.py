@@ -1,0 +1,77 @@
+"""Choose how values of more than 8 bits become 8 bits: by their depth, or by a window of training images' values."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets.catalogue import DatasetRecord
+from roarbench.datasets.decode_image import is_unbounded, loses_contrast, read_values
+from roarbench.datasets.high_depth import Values, find_used_range, sample_without_spikes
+from roarbench.datasets.image_folders import FileGroup, read_image_files
+from roarbench.datasets.parquet_files import read_parquet_images
+from roarbench.datasets.undecoded_splits import RawSplit
+
+_MAX_IMAGES = 512  # training images whose values are measured; 4096 values of each are used
+_DIGITS = 3  # of the width of a window, to which its ends are rounded
+
+
+class _SampledImage(NamedTuple):
+    """Sample of the values of an image of more than 8 bits."""
+
+    values: Values  # sorted, without spikes, (n,)
+    unbounded: bool  # are some values floats or negative?
+
+
+def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str], object]) -> DatasetRecord:
+    """Replace the record's depth by a window if the depth would destroy contrast, or values are floats or negative.
+
+    `record` has the depth that the largest value needs, and `raw` are the training images. `warn` is called with a line
+    if the window loses contrast, too.
+    """
+    images = _sample_images(record, raw)
+    few = sum(loses_contrast(image.values, record.depth) for image in images)
+    if not images or not any(image.unbounded for image in images) and few <= len(images) / 2:
+        return record
+    window = _measure_window(images)
+    if few := sum(loses_contrast(image.values, 8, window) for image in images):
+        seen = f"{few} of {len(images)} inspected images use a small part of the range of all, {format_window(window)}"
+        warn(f"warning: {seen}, and keep fewer than 64 of their shades; if contrast matters, rescale each image first")
+    return replace(record, depth=0, window=window)
+
+
+def format_window(window: tuple[float, ...]) -> str:
+    """Return a window as it is written in a suite's file, with whole numbers without a point."""
+    return f"[{', '.join(f'{number:.0f}' if number.is_integer() else f'{number!r}' for number in window)}]"
+
+
+def _measure_window(images: list[_SampledImage]) -> tuple[float, ...]:
+    """Return the 1st and the 99th percentile of the values of images, rounded outwards."""
+    used = find_used_range(np.sort(np.concatenate([image.values for image in images]), axis=None))
+    if used.low == used.high:
+        return used.low, used.low + 1
+    step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)
+    ends = math.floor(used.low / step) * step, math.ceil(used.high / step) * step
+    return tuple(float(f"{end:.12g}") for end in ends)
+
+
+def _sample_images(record: DatasetRecord, raw: RawSplit) -> list[_SampledImage]:
+    chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
+    contents = chain.from_iterable(_read_images(record, raw, chosen))
+    found = (values for values in map(read_values, contents) if values is not None)
+    return [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
+
+
+def _read_images(record: DatasetRecord, raw: RawSplit, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    first = 0
+    for group in raw.groups:
+        inside = rows[(first <= rows) & (rows < first + group.rows)] - first
+        first += group.rows
+        if isinstance(group, FileGroup):
+            yield from read_image_files(group, inside)
+        elif len(inside):
+            yield from read_parquet_images(group, record.image_column, inside)
