@@ -83,11 +83,16 @@ def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
 
     Raises DataError if a folder cannot be read, or a link leads to a missing file.
     """
-    for path in list_all_files_below(folder / inside):
-        if has_image_suffix(path) and not is_hidden_path(path.relative_to(folder)):
-            if not path.exists():
-                raise DataError(f"{path} is a link to a missing file; repair or remove the link")
-            yield path.relative_to(folder).as_posix()
+    for parent, names in _walk_folders(folder / inside, Counter()):
+        below = parent.relative_to(folder)
+        if is_hidden_path(below):
+            continue
+        prefix = "" if below == Path() else f"{below.as_posix()}/"  # strings, because a Path for each file takes long
+        for name in names:
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):  # noqa: PTH122
+                if not os.path.exists(f"{parent}/{name}"):  # noqa: PTH110
+                    raise DataError(f"{parent / name} is a link to a missing file; repair or remove the link")
+                yield prefix + name
 
 
 def has_image_suffix(file: Path) -> bool:
@@ -106,7 +111,12 @@ def list_all_files_below(folder: Path, left_out: Counter[str] | None = None) -> 
     Links to folders are followed, except links that lead back to a parent folder. Folders and files that systems make,
     such as `@eaDir`, are left out; `left_out` counts their names and the names of hidden folders and images.
     """
-    left_out = Counter() if left_out is None else left_out
+    for parent, names in _walk_folders(folder, Counter() if left_out is None else left_out):
+        yield from (parent / name for name in names)
+
+
+def _walk_folders(folder: Path, left_out: Counter[str]) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder with the names of its files, as `list_all_files_below` chooses them."""
     parents = {folder: (folder.resolve(), *folder.resolve().parents)}
     for parent, folders, files in os.walk(folder, onerror=_raise_unreadable_folder, followlinks=True):
         own_parents = parents.pop(Path(parent))
@@ -120,8 +130,7 @@ def list_all_files_below(folder: Path, left_out: Counter[str] | None = None) -> 
         for name in files:
             if is_system_file(name) or name.startswith(".") and has_image_suffix(Path(name)):
                 left_out[group_file_name(name)] += 1
-            if not is_system_file(name):
-                yield Path(parent) / name
+        yield Path(parent), [name for name in files if not is_system_file(name)]
 
 
 def _raise_unreadable_folder(error: OSError) -> None:

@@ -5,6 +5,7 @@ Files of different sizes differ, so only files whose size occurs twice are read,
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from roarbench.datasets.undecoded_splits import Groups
 from roarbench.datasets.user_images import UserImages
 
 MAX_COMPARED = 100_000  # files of equal size that are read; of more, those of randomly chosen sizes
+_FILES_PER_CALL = 64  # files that a thread reads at a time
 _TAIL = 2**16  # bytes at the end of a file that are compared first
 _MANY_TIMES = 5  # an image that occurs as often is reported
 _MAX_REPEATED_SHARE = 0.01  # a larger share of repeated images is reported
@@ -139,8 +141,14 @@ def _hash_selected(groups: Groups, positions: NDArray[np.int64], whole: bool) ->
         if position == following:
             paths.append(path)
             following = next(wanted, None)
+    starts = range(0, len(paths), _FILES_PER_CALL)
     with ThreadPoolExecutor() as pool:
-        return np.fromiter(pool.map(lambda path: _hash_file(path, whole), paths), np.uint64, len(paths))
+        parts = pool.map(lambda start: _hash_files_of_part(paths[start : start + _FILES_PER_CALL], whole), starts)
+        return np.fromiter(chain.from_iterable(parts), np.uint64, len(paths))
+
+
+def _hash_files_of_part(paths: list[Path], whole: bool) -> list[int]:
+    return [_hash_file(path, whole) for path in paths]
 
 
 def _hash_file(path: Path, whole: bool) -> int:
