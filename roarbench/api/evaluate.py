@@ -15,11 +15,14 @@ from rich.console import Console
 from torch import Tensor
 
 from roarbench.api.explainers import map_estimators_by_name, refuse_file_of_maps
-from roarbench.api.inputs import to_array
+from roarbench.api.inputs import to_array, warn_caller
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
+from roarbench.api.torch_patches import TorchFunctions
+from roarbench.api.torch_settings import read_settings, restore_settings, use_neutral_settings
+from roarbench.api.user_networks import restore_global_generators
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
@@ -67,6 +70,7 @@ def estimate(model, images, targets, generator):
 '''
 
 
+@use_neutral_settings
 def evaluate(
     suite: Suite | str,
     estimators: Mapping[str, Any] | Iterable[str] = (),
@@ -134,15 +138,21 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox.
 
-    Functions are tried one after another, because the adapters of submissions seed torch's global generator.
+    Functions are tried one after another, because the adapters of submissions seed torch's global generator. Whatever
+    a function changes in torch is undone; a run calls it in a process of its own.
     """
     generator = torch.Generator().manual_seed(0)
     model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
     images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
     part = ExplainedPart(model, images, torch.arange(_NOISE_IMAGES) % 2, torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
+    functions, settings = TorchFunctions.read([model]), read_settings()
     try:
-        with _TRYING:
-            _refuse_unrepeatable_maps(submission, part)
+        with _TRYING, restore_global_generators():
+            try:
+                _refuse_unrepeatable_maps(submission, part)
+            finally:
+                restore_settings(settings)
+                functions.restore()
     except Refusal as refusal:
         error = refusal.__context__  # raised by the function
         if isinstance(error, KeyboardInterrupt):
@@ -155,6 +165,9 @@ def _refuse_unrepeatable_maps(submission: Submission, part: ExplainedPart) -> No
     maps, repeated = (_compute_finite_maps(estimate, part) for _ in range(2))
     reordered = _compute_finite_maps(estimate, part.reverse_images(_NOISE_IMAGES - 1))
     refuse_unrepeatable_or_batch_dependent_maps(maps, repeated, repeated, reordered)
+    if bool((maps.flatten(1) == maps.flatten(1)[:, :1]).all()):
+        seen = f"every feature has the same importance in the maps of {_NOISE_IMAGES} noise images by {submission.name}"
+        warn_caller(f"{seen}; functions that draw random numbers, such as FeaturePermutation, get one image at a time")
 
 
 def _compute_finite_maps(estimate: EstimateFunction, part: ExplainedPart) -> Tensor:

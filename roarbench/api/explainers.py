@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import is_table, move_to_model
+from roarbench.api.call_guard import CallGuard
+from roarbench.api.inputs import is_table, move_to_model, warn_caller
 from roarbench.api.removal import compute_image_seeds, flatten_maps, to_map_tensor
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
-from roarbench.api.user_networks import expose_unwrapped_network, refuse_changes_of_network
+from roarbench.api.user_networks import expose_unwrapped_network
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.files import ARRAY_LOADERS
 from roarbench.common.process_settings import keep_freed_cpu_memory, release_freed_cpu_memory
@@ -29,6 +31,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.submissions.submission_calls import adapt_captum, adapt_function, adapt_quantus
+from roarbench.submissions.submission_validation import are_equal_up_to_rounding
 
 _EXPLAINED_PIXELS = 2**17  # pixels per batch of images to explain; larger batches are not faster on a CPU
 _EXPECTED = (
@@ -101,17 +104,29 @@ class Explainers:
     functions: Mapping[str, Explainer]  # the caller's functions and arrays
     mean: Tensor  # channel means of the images, (c, 1, 1)
     black: Tensor  # smallest value of each channel, (c, 1, 1)
+    arrays: frozenset[str] = frozenset()  # the names in `functions` that have finished maps
+    guard: CallGuard | None = None
 
     def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:
         """Make the maps of the caller's functions, and of built-in estimators that trace the network."""
         traced = {name: row for name, row in self.built_in.items() if row.traces_network}
         maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
-        for name, explainer in self.functions.items():
-            with expose_unwrapped_network(batch.model) as own:
-                parts = batch._replace(model=own).split_into_smaller_batches()
-                maps[name] = torch.cat([explainer(part) for part in parts])
+        for name in self.functions:
+            maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
         return maps
+
+    def _call_function(self, name: str, batch: ExplainedBatch) -> Tensor:
+        explainer = self.functions[name]
+        if self.guard is None or name in self.arrays:
+            with expose_unwrapped_network(batch.model) as own:
+                return explainer(batch._replace(model=own))
+        with self.guard.protect(name, batch.number, batch.images), expose_unwrapped_network(batch.model) as own:
+            return explainer(batch._replace(model=own))
+
+    def protect(self, networks: Sequence[nn.Module]) -> Self:
+        """Return these estimators, whose functions leave the networks and torch as they are now."""
+        return replace(self, guard=CallGuard(networks))
 
     def rank_features(self, batch: ExplainedBatch, finished: Maps) -> Iterator[RankedMaps]:
         """Yield each image's ranked features for one estimator after another; CallerError for unusable maps.
@@ -131,29 +146,59 @@ class Explainers:
             yield RankedMaps(ranked, compute_largest_tie_shares(ordered).tolist())
 
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch]) -> None:
-        """Make maps of a few images for every network, so that all failing estimators are reported at the start."""
+        """Make maps of a few images for every network, so that all failing estimators are reported at the start.
+
+        A warning names functions whose maps depend on the other images of a batch, or on earlier calls.
+        """
         for batch in batches:
             failures = []
             for name in self.names:
                 try:
-                    with refuse_changes_of_network(batch.model, name):
-                        self._try_estimator(name, batch)
+                    self._try_estimator(name, batch)
                 except (CallerError, RunError) as error:
                     failures.append(f"{name}: {error}")
             if failures:
                 raise CallerError(f"network {batch.number + 1} cannot be explained by {'; '.join(failures)}")
+        for name in (name for name in self.functions if name not in self.arrays):
+            fault = ""
+            with suppress(Exception):  # a function may refuse the other images, which nobody passed
+                fault = self._find_dependence_on_company(name, batches[0])
+            if fault:
+                warn_caller(f"an image's map by {name} {fault}")
+
+    def _find_dependence_on_company(self, name: str, batch: ExplainedBatch) -> str:
+        """Return whether a function's map of an image depends on the other images of a batch, or on earlier calls."""
+        if len(batch.images) < 2:
+            return ""
+        mirrored = 2 * self.mean.to(batch.images) - batch.images  # other images of the same range
+        maps = self._call_function(name, batch)
+        for row in range(2):
+            images = mirrored.clone()
+            images[row] = batch.images[row]
+            # the ids, and so the random numbers of the call, stay the same
+            others = self._call_function(name, batch._replace(images=images))
+            if are_equal_up_to_rounding(maps[row : row + 1], others[row : row + 1]):
+                continue
+            so = "so the row is not about maps of single images"
+            if are_equal_up_to_rounding(maps, self._call_function(name, batch)):
+                return f"depends on the other images of its batch, {so}; explain each image on its own"
+            return f"differs from call to call, {so}; draw all random numbers from `generator`, and keep no state"
+        return ""
 
     def _try_estimator(self, name: str, batch: ExplainedBatch) -> None:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}
         functions = {name: self.functions[name]} if name in self.functions else {}
         alone = replace(self, names=(name,), built_in=built_in, functions=functions)
         try:
-            list(alone.rank_features(batch, alone.make_maps_in_calling_thread(batch)))
+            (ranked,) = alone.rank_features(batch, alone.make_maps_in_calling_thread(batch))
         except RuntimeError as error:  # from torch
             if have_logits_gradient(batch.model, batch.images):
                 raise
             seen = "the network's logits have no gradient, because its forward uses no_grad, detach or NumPy"
             raise CallerError(f"{seen}; use an estimator without gradients, such as 'occlusion'") from error
+        if functions and name not in self.arrays and math.prod(batch.images.shape[1:]) > 1 and min(ranked.tied) == 1:
+            seen = f"every feature has the same importance in the maps of all {len(batch.images)} images tried"
+            raise CallerError(f"{seen}; check what the function reads from the network, such as empty attentions")
 
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
         """Return maps by estimator id; estimators that trace get the network without `_NetworkOfCentredImages`."""
@@ -201,7 +246,7 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
     if taken := [name for name in controls if str(by_name.get(name, name)) != name]:
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
     by_name = {name: name for name in controls} | dict(by_name)
-    built_in, functions = {}, {}
+    built_in, functions, arrays = {}, {}, []
     for name, estimator in by_name.items():
         if not isinstance(name, str):
             raise CallerError(f"the name of an estimator is {name!r}, expected a string")
@@ -217,8 +262,10 @@ def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Se
             functions[name] = _wrap_function(name, estimator)
         else:
             functions[name] = _wrap_arrays(name, estimator, images, networks)
+            arrays.append(name)
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
-    return Explainers(tuple(by_name), built_in, functions, mean[:, None, None], black[:, None, None])
+    means, blacks = mean[:, None, None], black[:, None, None]
+    return Explainers(tuple(by_name), built_in, functions, means, blacks, frozenset(arrays))
 
 
 def refuse_file_of_maps(name: str, estimator: Any) -> None:

@@ -23,6 +23,7 @@ from roarbench.api.inputs import (
     to_tensor,
     warn_caller,
 )
+from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
 from roarbench.common.text import format_count
@@ -228,6 +229,7 @@ def make_image_filler(pixels: Tensor, fill: Any) -> FillFunction:
     return fill_images
 
 
+@use_neutral_settings
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
     """Rank the features of each image, most important first, with ties in random order per image.
 
@@ -251,6 +253,7 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     return ranked.copy()
 
 
+@use_neutral_settings
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
     """Replace the fraction t of each image's features that a map ranks first, or last.
 
@@ -268,6 +271,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
     return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill_value(pixels, fill))
 
 
+@use_neutral_settings
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
     """Replace removed features by one of the fills of suites.
 
@@ -291,6 +295,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     return replace_features(pixels, mask.bool(), by, value, seeds)
 
 
+@use_neutral_settings
 def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
     """Make masks that follow another image's map and remove as many features of each stratum as the image's own mask.
 
@@ -317,6 +322,7 @@ def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "mor
     return torch.from_numpy(masks).view(pixels.shape)
 
 
+@use_neutral_settings
 def mix_maps(maps: Any, others: Any, share: float, seed: int = 0) -> Tensor:
     """Replace a known fraction of each map by the same squares of another image's map, made by the same estimator.
 

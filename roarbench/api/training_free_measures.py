@@ -31,6 +31,7 @@ from roarbench.api.score_maps import (
     warn_of_tied_features,
 )
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
+from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.api.user_networks import (
     borrow_networks,
     check_and_wrap_network,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 
 
+@use_neutral_settings
 def check(
     model: nn.Module,
     images: Any,
@@ -98,6 +100,7 @@ def check(
     explainers = read_explainers(estimators, pixels, len(models), controls)
     with borrow_networks(models):
         networks, threads, logits = _wrap_and_run_networks(models, pixels)
+        explainers = explainers.protect(networks)
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
@@ -125,6 +128,7 @@ def check(
     return CheckTable(gains, column_levels, *settings)
 
 
+@use_neutral_settings
 def own_network_gain(
     networks: Sequence[nn.Module],
     images: Any,
@@ -165,6 +169,7 @@ def own_network_gain(
     removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels)
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
+        explainers = explainers.protect(wrapped)
         warn_of_single_class(logits, is_table(pixels))
         warn_of_unfit_siblings(models, logits, is_table(pixels))
         agreed, targets = mark_agreed_images(logits, is_table(pixels)), logits[0].argmax(1)
@@ -262,6 +267,7 @@ class Curve:
         return frame
 
 
+@use_neutral_settings
 def perturbation_curve(
     model: nn.Module,
     images: Any,

@@ -15,11 +15,13 @@ from torch.nn.parameter import is_lazy
 
 from roarbench.analysis.result_checks import compute_largest_class_share, describe_chance, is_at_chance
 from roarbench.api.inputs import move_to_model, warn_caller
+from roarbench.api.torch_patches import list_foreign_functions
 from roarbench.common.errors import CallerError
 from roarbench.common.text import describe_type, get_item_noun, list_some
 from roarbench.compute.external_networks import (
     WrappedNetwork,
     add_second_logit,
+    extract_logits,
     make_logits_hook,
     wrap_to_return_logits,
 )
@@ -88,28 +90,36 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
 def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     """Use networks in eval mode, in exact float32 and without compiled code; restore the caller's state at the end.
 
-    The restored state is the mode of every module, each parameter's `grad` and `requires_grad` (a caller's function may
-    set both), and the states of the global random generators. CallerError for objects that are not networks.
+    The networks hold the same objects with the same contents again (`NetworkState`), whatever `eval`, their forward
+    passes or a caller's function did to them. The states of the global random generators are restored, too.
+    CallerError for objects that are not networks.
     """
     for model in models:
         if not isinstance(model, nn.Module):
             raise CallerError(f"the network is {describe_type(model)}, expected a torch.nn.Module")
-    modes = _read_modes(models)
-    parameters = [parameter for model in models for parameter in model.parameters() if not is_lazy(parameter)]
-    gradient_state = [(parameter, parameter.requires_grad, parameter.grad) for parameter in parameters]
+    states = list(map(NetworkState.read, models))
+    if patched := list_foreign_functions(models):
+        seen = f"{list_some(patched)} had been replaced by another package before this call"
+        warn_caller(f"{seen}, so all rows are computed with the replacement; undo it, or start Python anew")
     with restore_global_generators():
         try:
             for model in models:
                 if hasattr(model, "training"):  # a frozen TorchScript module has no modes
                     model.eval()
-            for parameter in parameters:
-                parameter.grad = None  # `backward` would add to a gradient in place
+                for parameter in model.parameters():
+                    parameter.grad = None  # `backward` would add to a gradient in place
             with use_exact_eager_mode():
                 yield
         finally:
-            _restore_modes(modes)
-            for parameter, requires_grad, gradient in gradient_state:
-                parameter.requires_grad_(requires_grad).grad = gradient
+            for state in states:
+                state.restore()
+
+
+def find_own_network(network: nn.Module) -> nn.Module:
+    """Return the caller's own module within the result of `check_and_wrap_network`."""
+    while isinstance(network, WrappedNetwork):
+        network = network.inner
+    return network
 
 
 @contextmanager
@@ -118,9 +128,7 @@ def expose_unwrapped_network(network: nn.Module) -> Iterator[nn.Module]:
 
     Meanwhile the module returns a logit per class if it is called with images alone (`make_logits_hook`).
     """
-    own = network
-    while isinstance(own, WrappedNetwork):
-        own = own.inner
+    own = find_own_network(network)
     # a script module takes no hooks
     if not isinstance(network, WrappedNetwork) or isinstance(own, torch.jit.ScriptModule):
         yield network
@@ -146,16 +154,44 @@ def restore_global_generators() -> Iterator[None]:
 
 
 @contextmanager
-def refuse_changes_of_network(model: nn.Module, name: str) -> Iterator[None]:
-    """Undo changes of the network at the end, and raise CallerError if the function `name` made any."""
-    state = NetworkState.read(model)
+def refuse_changes_of_network(
+    model: nn.Module, name: str, images: Tensor, state: NetworkState | None = None
+) -> Iterator[None]:
+    """Undo changes of the network at the end, and raise CallerError if the function `name` changed what it computes.
+
+    Changes after which logits and gradients of these images are the same are undone without an error: libraries add
+    hooks that only record, such as those of transformers for `output_attentions`, or store their parameters anew.
+    `state` is the state at the start of the block, if known.
+    """
+    state, effective = state or NetworkState.read(model), False
     try:
         yield
+        if state.is_changed() and not state.is_kept_by(model):
+            changed = _compute_logits_and_gradients(model, images)
+            state.restore()
+            effective = not _are_same(changed, _compute_logits_and_gradients(model, images))
     finally:
-        if changed := not state.is_kept_by(model):
-            state.restore(model)
-    if changed:
+        state.restore()
+    if effective:
         raise CallerError(f"{name} modified the model {ADVICE}")
+
+
+def _compute_logits_and_gradients(model: nn.Module, images: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Compute logits (n, classes) and gradients (n, c, h, w) in the network's present mode; None if this fails."""
+    inputs = images.clone().requires_grad_()
+    with restore_global_generators(), suppress(Exception):  # a changed network may raise anything
+        logits = extract_logits(model(inputs))
+        gradients = None
+        with suppress(RuntimeError):  # from torch: the logits have no gradient
+            (gradients,) = torch.autograd.grad(logits.logsumexp(1).sum(), inputs)
+        return logits.detach(), gradients
+    return None, None
+
+
+def _are_same(one: tuple[Tensor | None, Tensor | None], other: tuple[Tensor | None, Tensor | None]) -> bool:
+    return one[0] is not None and all(
+        a is b or (a is not None and b is not None and torch.equal(a, b)) for a, b in zip(one, other, strict=True)
+    )
 
 
 @contextmanager
@@ -180,12 +216,14 @@ def empty_tensors_of_forward(model: nn.Module, images: Tensor) -> Iterator[None]
     """
     with restore_attributes(model):
         before = {(module, name): tensors for _, module, name, tensors in _list_plain_tensors(model)}
+        stored = []
         with suppress(Exception), borrow_networks([model]), torch.no_grad():
             model(images.clone())
-        for _, module, name, tensors in list(_list_plain_tensors(model)):
-            if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
-                value = vars(module)[name]
-                vars(module)[name] = None if isinstance(value, Tensor) else type(value)()
+            for _, module, name, tensors in _list_plain_tensors(model):
+                if [*map(id, tensors)] != [*map(id, before.get((module, name), []))]:
+                    stored.append((module, name, type(vars(module)[name])))
+        for module, name, kind in stored:
+            vars(module)[name] = None if issubclass(kind, Tensor) else kind()
         yield
 
 
@@ -204,15 +242,6 @@ def _list_plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str,
             tensors = [item for item in items if isinstance(item, Tensor)]
             if tensors and name not in of_every_module:
                 yield f"{prefix}.{name}".lstrip("."), module, name, tensors
-
-
-def _read_modes(models: Sequence[nn.Module]) -> list[tuple[nn.Module, bool]]:
-    return [(module, module.training) for model in models for module in model.modules() if hasattr(module, "training")]
-
-
-def _restore_modes(modes: list[tuple[nn.Module, bool]]) -> None:
-    for module, training in modes:
-        module.training = training
 
 
 def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], classes: int, tabular: bool) -> str:

@@ -1,23 +1,38 @@
-"""Find out whether a function changed the network that it explained, and undo the change; runs in the sandbox, too."""
+"""Find out whether a function changed the network that it explained, and undo the change; runs in the sandbox, too.
 
+The copy of a state follows the modules, containers, tensors and plain objects (such as a configuration) that a network
+holds, so that `restore` brings back the same objects with the same values. Functions, classes and their closures are
+the caller's own and are not followed.
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterator
 from contextlib import suppress
+from types import ModuleType
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 ADVICE = "(weights, mode, hooks, methods or modules); undo this at the end, or work on copy.deepcopy(model)"
 _COMPARED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_modules")
-_RESTORED = (*_COMPARED, "_parameters", "_buffers")
+_MISSING = object()
+_DICTS = (dict, OrderedDict, defaultdict)
+_SEQUENCES = (list, deque)
+_DEEPEST = 3  # nested plain objects, such as the parts of a configuration; a trainer may lead to whole data sets
+# packages whose objects have state outside Python, or belong to the whole process
+_NOT_FOLLOWED = {"torch", "numpy", "threading", "weakref", "logging", "_thread", "functools", "enum", "re"}
 
 
 class _Module(NamedTuple):
-    """One module of a network, with the contents of its dictionaries."""
+    """Properties of one module that a function must not change."""
 
     module: nn.Module
     kind: type
     attributes: dict[str, Any]  # `training`, and objects that replace methods of the class, such as `forward`
-    dictionaries: dict[str, dict[str, Any]]  # by the names of `_RESTORED`
+    dictionaries: dict[str, dict[str, Any]]  # by the names of `_COMPARED`
 
     @classmethod
     def read(cls, module: nn.Module) -> Self:
@@ -25,42 +40,113 @@ class _Module(NamedTuple):
         attributes = {name: value for name, value in held.items() if callable(getattr(kind, name, None))}
         if hasattr(module, "training"):  # a frozen TorchScript module has no modes
             attributes["training"] = module.training
-        return cls(module, kind, attributes, {name: dict(held[name].items()) for name in _RESTORED if name in held})
+        return cls(module, kind, attributes, {name: dict(held[name].items()) for name in _COMPARED if name in held})
 
     def equals(self, other: "_Module") -> bool:
-        pairs = [(self.dictionaries[name], other.dictionaries[name]) for name in _COMPARED if name in self.dictionaries]
+        pairs = [(self.dictionaries[name], other.dictionaries[name]) for name in self.dictionaries]
         same = all(_hold_same_objects(*pair) for pair in [(self.attributes, other.attributes), *pairs])
         return same and self.module is other.module and self.kind is other.kind
 
-    def restore(self) -> None:
-        now = self.read(self.module)
-        if now.kind is not self.kind:
+    def has_class_and_mode(self) -> bool:
+        training = getattr(self.module, "training", _MISSING)
+        return type(self.module) is self.kind and training is self.attributes.get("training", _MISSING)
+
+    def restore_class_and_mode(self) -> None:
+        if type(self.module) is not self.kind:
             self.module.__class__ = self.kind
-        for name, contents in self.dictionaries.items():
-            if not _hold_same_objects(contents, now.dictionaries[name]):
-                vars(self.module)[name].clear()
-                vars(self.module)[name].update(contents)
-        for name in now.attributes.keys() - self.attributes.keys():
-            del vars(self.module)[name]
-        for name, value in self.attributes.items():
-            if now.attributes.get(name) is not value:
-                setattr(self.module, name, value)
+        if not self.has_class_and_mode() and "training" in self.attributes:
+            self.module.training = self.attributes["training"]  # TorchScript keeps the mode outside the dictionary
+
+
+class _Container(NamedTuple):
+    """A dict (also that of an object's attributes), list, set or NumPy array, with a shallow copy."""
+
+    live: Any
+    copy: Any
+
+    def is_kept(self) -> bool:
+        if isinstance(self.live, np.ndarray):
+            return bool(self.live.shape == self.copy.shape and self.live.tobytes() == self.copy.tobytes())
+        if isinstance(self.live, dict):
+            return _hold_same_objects(self.live, self.copy)
+        same_length = len(self.live) == len(self.copy)
+        if isinstance(self.live, set):
+            return same_length and self.live == self.copy
+        return same_length and all(one is other for one, other in zip(self.live, self.copy, strict=True))
+
+    def restore(self) -> None:
+        if isinstance(self.live, np.ndarray):
+            self.live[...] = self.copy
+            return
+        self.live.clear()
+        (self.live.extend if isinstance(self.live, _SEQUENCES) else self.live.update)(self.copy)
+
+
+class _TensorState(NamedTuple):
+    """A tensor that a network holds, with a copy of its numbers."""
+
+    tensor: Tensor
+    memory: Tensor  # shares the tensor's memory
+    copy: Tensor | None  # None for a tensor without numbers, or of a kind that cannot be copied
+    requires_grad: bool
+    grad: Tensor | None
+
+    @classmethod
+    def read(cls, tensor: Tensor) -> Self:
+        copy = None
+        if not is_lazy(tensor) and not tensor.is_meta:
+            with suppress(Exception):  # subclasses of tensors, such as quantised weights, may lack `clone`
+                copy = tensor.detach().clone()
+        grad = tensor.grad if tensor.is_leaf else None
+        return cls(tensor, tensor.data if copy is not None else tensor, copy, tensor.requires_grad, grad)
+
+    def is_kept(self) -> bool:
+        tensor = self.tensor
+        same = tensor.requires_grad is self.requires_grad and (not tensor.is_leaf or tensor.grad is self.grad)
+        return same and (self.copy is None or (self._has_own_memory() and _are_identical(tensor, self.copy)))
+
+    def _has_own_memory(self) -> bool:
+        plain = type(self.tensor) in (Tensor, nn.Parameter) and self.tensor.layout is torch.strided
+        return not plain or self.tensor.data_ptr() == self.memory.data_ptr()
+
+    def restore(self) -> None:
+        tensor = self.tensor
+        if tensor.is_leaf:
+            if tensor.requires_grad is not self.requires_grad:
+                tensor.requires_grad_(self.requires_grad)
+            if tensor.grad is not self.grad:
+                tensor.grad = None  # a gradient of another shape or dtype could not be assigned to changed numbers
+        if self.copy is not None:
+            with torch.inference_mode(tensor.is_inference()), torch.no_grad():
+                if not (_have_same_form(tensor, self.copy) and self._has_own_memory()):
+                    tensor.data = self.memory
+                if not _are_identical(tensor, self.copy):
+                    tensor.copy_(self.copy)  # in place, because copies of the network may share these weights
+        if tensor.is_leaf and tensor.grad is not self.grad:
+            tensor.grad = self.grad
 
 
 class NetworkState(NamedTuple):
-    """Properties of a network that an estimator must not change."""
+    """Everything that a network holds, and properties of it that an estimator must not change."""
 
     weights: dict[str, Tensor]  # copies of the tensors of the state dict
     modules: list[_Module]
+    containers: list[_Container]
+    tensors: list[_TensorState]
 
     @classmethod
     def read(cls, model: nn.Module) -> Self:
         """Copy the present state of a network."""
-        weights = {key: tensor.detach().clone() for key, tensor in _read_live_weights(model).items()}
-        return cls(weights, list(map(_Module.read, model.modules())))
+        found = list(_list_held_objects(model))
+        containers = [_Container(item, item.copy()) for item in found if not isinstance(item, Tensor)]
+        tensors = [_TensorState.read(item) for item in found if isinstance(item, Tensor)]
+        copies = {id(state.tensor): state.copy for state in tensors if state.copy is not None}
+        live = _read_live_weights(model)
+        weights = {key: copies.get(id(tensor), tensor) for key, tensor in live.items()}
+        return cls(weights, list(map(_Module.read, model.modules())), containers, tensors)
 
     def is_kept_by(self, model: nn.Module) -> bool:
-        """Return whether the network still has this state."""
+        """Return whether the network still has the weights, modes, hooks, methods and modules of this state."""
         weights, modules = _read_live_weights(model), list(map(_Module.read, model.modules()))
         return (
             len(modules) == len(self.modules)
@@ -69,23 +155,62 @@ class NetworkState(NamedTuple):
             and all(_are_identical(weights[key], self.weights[key]) for key in weights)
         )
 
-    def restore(self, model: nn.Module) -> None:
-        """Give the network this state again, as far as possible."""
+    def is_changed(self) -> bool:
+        """Return whether restoring this state would change anything."""
+        kept = all(module.has_class_and_mode() for module in self.modules)
+        kept = kept and all(container.is_kept() for container in self.containers)
+        return not (kept and all(tensor.is_kept() for tensor in self.tensors))
+
+    def restore(self) -> None:
+        """Give the network this state again: the same objects, with the same contents and numbers."""
         for module in self.modules:
-            module.restore()
-        with torch.no_grad():
-            for key, tensor in _read_live_weights(model).items():
-                weights = self.weights.get(key)
-                if weights is None:
-                    continue
-                if all(getattr(tensor, name) == getattr(weights, name) for name in ("shape", "dtype", "device")):
-                    tensor.copy_(weights)  # in place, because copies of the network may share these weights
-                else:
-                    tensor.data = weights
+            module.restore_class_and_mode()
+        for container in self.containers:
+            if not container.is_kept():
+                container.restore()
+        for tensor in self.tensors:
+            if not tensor.is_kept():
+                tensor.restore()
 
 
-def _hold_same_objects(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
+def _list_held_objects(model: nn.Module) -> Iterator[Any]:
+    """Yield each mutable container, attribute dict, array and tensor that a network holds."""
+    waiting: list[tuple[Any, int]] = [(model, 0)]
+    seen: dict[int, Any] = {}  # the objects themselves are kept, so that no id is used twice
+    while waiting:
+        item, depth = waiting.pop()
+        kind = type(item)
+        if kind in (str, int, float, bool, type(None)) or id(item) in seen:
+            continue
+        seen[id(item)] = item
+        if isinstance(item, torch.jit.ScriptModule):
+            waiting += [(tensor, 0) for tensor in (*item.parameters(), *item.buffers())]
+        elif isinstance(item, Tensor) or kind is np.ndarray:
+            if depth == 0:
+                yield item
+        elif kind in _DICTS:
+            yield item
+            waiting += [(value, depth) for value in item.values()]
+        elif kind in _SEQUENCES or kind is set:
+            yield item
+            waiting += [(value, depth) for value in item]
+        elif isinstance(item, tuple):
+            waiting += [(value, depth) for value in item]
+        elif isinstance(item, nn.Module) or (depth < _DEEPEST and _is_plain_object(item)):
+            below = depth if isinstance(item, nn.Module) else depth + 1
+            yield vars(item)
+            waiting += [(value, below) for value in vars(item).values()]
+
+
+def _is_plain_object(item: Any) -> bool:
+    """Return whether an object keeps its state in its attributes, as a configuration does."""
+    kind = type(item)
+    plain = not isinstance(item, type | ModuleType) and type(getattr(item, "__dict__", None)) is dict
+    return plain and (kind.__module__ or "").partition(".")[0] not in _NOT_FOLLOWED and not callable(item)
+
+
+def _hold_same_objects(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    return len(one) == len(other) and all(other.get(key, _MISSING) is value for key, value in one.items())
 
 
 def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -93,9 +218,13 @@ def _read_live_weights(model: nn.Module) -> dict[str, Tensor]:
     return {key: value for key, value in model.state_dict(keep_vars=True).items() if isinstance(value, Tensor)}
 
 
+def _have_same_form(one: Tensor, other: Tensor) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in ("shape", "dtype", "device", "layout"))
+
+
 def _are_identical(one: Tensor, other: Tensor) -> bool:
     alike = one.layout is torch.strided and one.dtype is other.dtype and one.device == other.device
-    if alike and torch.equal(one, other):
+    if one is other or (alike and torch.equal(one, other)):
         return True  # the usual case, which `assert_close` would make slow
     with suppress(AssertionError):  # unlike `torch.equal`, `assert_close` compares sparse tensors, and NaN as equal
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)

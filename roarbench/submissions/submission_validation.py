@@ -114,7 +114,7 @@ def validate_submission(
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
     fresh = repeated if same else _run_sandbox(submission, case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered)
-    if _are_equal_up_to_rounding(maps, other_model):
+    if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
     summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
@@ -196,14 +196,14 @@ def refuse_unrepeatable_or_batch_dependent_maps(
             "two fresh runs gave different maps; draw all random numbers from `generator`, and do not use the clock"
         )
         raise Refusal(SubmissionFault.NOT_REPEATABLE, message)
-    if not (_are_equal_up_to_rounding(first, repeated) and _are_equal_up_to_rounding(first, reordered.flip(0))):
+    if not (are_equal_up_to_rounding(first, repeated) and are_equal_up_to_rounding(first, reordered.flip(0))):
         message = (
             "an image's map depends on its batch or on earlier calls; explain each image on its own and keep no state"
         )
         raise Refusal(SubmissionFault.BATCH_DEPENDENT, message)
 
 
-def _are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
+def are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
     """Return whether all maps are equal up to rounding."""
     a, b = one.double().flatten(1), other.double().flatten(1)
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
@@ -212,9 +212,9 @@ def _are_equal_up_to_rounding(one: Tensor, other: Tensor) -> bool:
 def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[ValidationFinding]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with weights and targets."""
     findings = []
-    if _are_equal_up_to_rounding(first, other_model):
+    if are_equal_up_to_rounding(first, other_model):
         findings.append(ValidationFinding.NETWORK)
-    if _are_equal_up_to_rounding(first, other_target):
+    if are_equal_up_to_rounding(first, other_target):
         findings.append(ValidationFinding.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
         findings.append(ValidationFinding.CONSTANT)

@@ -188,32 +188,88 @@ def patch_forward(model):
     model[0].forward = torch.zeros_like
 
 
+def count_calls(model):
+    model.calls, model.tables["seen"] = 1, [1]
+    model.register_forward_pre_hook(lambda module, inputs: None)
+    model.config.output_attentions = model.config.parts[0].eager = True
+
+
+def store_parameters_anew(model):
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            setattr(module, name, nn.Parameter(parameter.detach().clone()))
+
+
+def read_everything(model):
+    """Return ids and values of what a network holds, by module, found by a walk of its own."""
+    state = {}
+    for path, module in model.named_modules():
+        state |= {(path, "kind"): type(module), (path, "training"): module.training}
+        state |= {(path, name): id(value) for name, value in vars(module).items() if name != "training"}
+        for table in ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
+            state |= {(path, table, key): id(value) for key, value in getattr(module, table).items()}
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        state[name] = (tensor.data_ptr() if tensor.layout is torch.strided else 0), repr(tensor), id(tensor.grad)
+    config = vars(model).get("config")
+    return state, repr(config), repr(vars(model).get("tables"))
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        count_calls,
+        store_parameters_anew,
         lambda model: model.train(),
+        lambda model: model.append(nn.Identity()),
+        lambda model: nn.utils.parametrizations.weight_norm(model[0]),
+        lambda model: model.requires_grad_(False),
+        lambda model: model(IMAGES).sum().backward(),
+        lambda model: model.double().float(),
+        lambda model: model[-1].sparse.mul_(0),  # `torch.equal` does not support sparse tensors
+        lambda model: model.tables["layers"].clear(),
+        lambda model: model.tables["array"].fill(7),
+    ],
+)
+def test_changes_without_effect_on_outputs_are_undone(networks, change):
+    """transformers adds hooks that only record, zennit 1.0.0 replaces parameters, networks keep caches."""
+    model = copy.deepcopy(networks[0]).eval()
+    model[-1].register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
+    model.config = SimpleNamespace(output_attentions=False, parts=[SimpleNamespace(eager=False)])
+    model.tables = {"layers": [model[0]], "array": np.zeros(3), "names": {"a", "b"}}
+    next(model.parameters()).grad = torch.ones_like(next(model.parameters()))
+    before, optimiser = read_everything(model), torch.optim.SGD(model.parameters(), 1)
+    with refuse_changes_of_network(model, "mine", IMAGES):
+        change(model)
+        assert read_everything(model) != before
+    assert read_everything(model) == before
+    optimiser.zero_grad()
+    nn.functional.cross_entropy(model(IMAGES), torch.from_numpy(LABELS)).backward()
+    assert all(each.grad is not None for each in optimiser.param_groups[0]["params"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         lambda model: next(model.parameters()).data.add_(1),
         lambda model: model.half(),
         lambda model: model.to("meta"),
         replace_parameter,
         lambda model: model[1].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0,)),
-        lambda model: model.register_forward_pre_hook(lambda module, inputs: None),
+        lambda model: model.register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,)),
         lambda model: model[0].register_forward_hook(lambda module, inputs, output: output * 0),
         patch_forward,
         lambda model: model.set_submodule("1", nn.Tanh()),
-        lambda model: model.append(nn.Identity()),
-        lambda model: nn.utils.parametrizations.weight_norm(model[0]),
-        lambda model: model[-1].sparse.mul_(0),  # `torch.equal` does not support sparse tensors
+        lambda model: model.append(nn.Softmax(1)),
     ],
 )
 def test_changes_of_network_are_refused_and_undone(networks, change):
     model = copy.deepcopy(networks[0]).eval()
     model[-1].register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
-    with refuse_changes_of_network(model, "mine"):
+    with refuse_changes_of_network(model, "mine", IMAGES):
         logits = model(IMAGES)
     before, layers = {name: value.clone() for name, value in model.state_dict().items()}, list(model)
     words = r"^mine modified the model \(weights, mode, hooks, methods or modules\); undo this at the end, or work"
-    with pytest.raises(rb.CallerError, match=words), refuse_changes_of_network(model, "mine"):
+    with pytest.raises(rb.CallerError, match=words), refuse_changes_of_network(model, "mine", IMAGES):
         change(model)
     torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0, equal_nan=True)
     assert list(model) == layers and torch.equal(model(IMAGES), logits)
@@ -244,7 +300,7 @@ def test_functions_that_leave_a_hook_are_refused(networks, call):
 
 def test_changes_of_network_are_undone_after_exception():
     model = nn.Linear(2, 2)
-    with pytest.raises(ZeroDivisionError), refuse_changes_of_network(model, "mine"):
+    with pytest.raises(ZeroDivisionError), refuse_changes_of_network(model, "mine", IMAGES):
         model.register_forward_hook(lambda module, inputs, output: output * 0)
         print(1 / 0)
     assert not model._forward_hooks
@@ -255,6 +311,6 @@ def test_changes_of_network_are_undone_after_exception():
 def test_script_modules_count_as_unchanged(freeze):
     model = freeze(torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()))
     state = NetworkState.read(model)
-    with refuse_changes_of_network(model, "mine"):
+    with refuse_changes_of_network(model, "mine", IMAGES):
         model(torch.ones(1, 2))
     assert state.is_kept_by(model)

@@ -1,0 +1,226 @@
+"""torch's settings for the whole process or thread: compute under neutral settings, and restore those found before.
+
+Gradients are on, inference mode, autocast and anomaly detection off, the default dtype float32 and the default device
+the CPU. Settings that change results by rounding alone (threads, deterministic algorithms) stay as the caller set them.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import torch
+from torch.nn.modules import module as global_hooks
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils import _python_dispatch as dispatch
+from torch.utils._device import DeviceContext
+
+from roarbench.common.errors import CallerError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_AUTOCAST_DEVICES = [name for name in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(name)]
+_AS_FOUND = object()
+_HOOKS = [
+    name for name in vars(global_hooks) if name.startswith("_global_") and isinstance(vars(global_hooks)[name], dict)
+]
+_left_guards: list[Any] = []  # a guard that ended would bring back the inference mode that a function left on
+
+
+class _Setting(NamedTuple):
+    title: str  # follows "changed" in an error
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    neutral: Any = _AS_FOUND
+
+
+def _read_autocast() -> tuple[Any, ...]:
+    return tuple((name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in _AUTOCAST_DEVICES)
+
+
+def _write_autocast(states: tuple[Any, ...]) -> None:
+    for name, enabled, dtype in states:
+        torch.set_autocast_enabled(name, enabled)
+        torch.set_autocast_dtype(name, dtype)
+    torch.clear_autocast_cache()
+
+
+def _write_inference_mode(enabled: bool) -> None:
+    guard = torch.inference_mode(enabled)
+    guard.__enter__()
+    _left_guards.append(guard)
+
+
+def _read_function_modes() -> tuple[Any, ...]:
+    return tuple(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]
+
+
+def _write_function_modes(modes: tuple[Any, ...]) -> None:
+    for _ in _read_function_modes():
+        _pop_mode()  # type: ignore[no-untyped-call]
+    for mode in modes:
+        _push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def _read_dispatch_modes() -> tuple[Any, ...]:
+    return tuple(dispatch._get_current_dispatch_mode_stack())
+
+
+def _write_dispatch_modes(modes: tuple[Any, ...]) -> None:
+    for _ in _read_dispatch_modes():
+        dispatch._pop_mode()
+    for mode in modes:
+        dispatch._push_mode(mode)
+
+
+def _flushes_denormals() -> bool:
+    return not bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu") * 1)
+
+
+def _read_backends() -> tuple[Any, ...]:
+    values = []
+    for owner, name in _list_backend_flags():
+        try:
+            values.append(getattr(owner, name))
+        except RuntimeError:  # torch refuses to read the older settings if the program has set newer ones
+            values.append(None)
+    return tuple(values)
+
+
+def _write_backends(values: tuple[Any, ...]) -> None:
+    for (owner, name), value in zip(_list_backend_flags(), values, strict=True):
+        with suppress(RuntimeError):
+            if value is not None and getattr(owner, name) != value:
+                setattr(owner, name, value)
+
+
+def _list_backend_flags() -> list[tuple[Any, str]]:
+    backends: Any = torch.backends
+    flags = [(backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")]
+    matmul = ("allow_tf32", "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction")
+    flags += [(backends.cuda.matmul, name) for name in matmul]
+    parts = (
+        backends.cudnn.conv,
+        backends.cudnn.rnn,
+        backends.cuda.matmul,
+        backends.mkldnn.conv,
+        backends.mkldnn.matmul,
+    )
+    return flags + [(part, "fp32_precision") for part in parts] + [(backends.mkldnn, "enabled")]
+
+
+def _read_attention_kernels() -> tuple[bool, ...]:
+    cuda: Any = torch.backends.cuda
+    kernels = (cuda.flash_sdp_enabled, cuda.mem_efficient_sdp_enabled, cuda.math_sdp_enabled, cuda.cudnn_sdp_enabled)
+    return tuple(kernel() for kernel in kernels)
+
+
+def _write_attention_kernels(enabled: tuple[bool, ...]) -> None:
+    cuda: Any = torch.backends.cuda
+    kernels = (cuda.enable_flash_sdp, cuda.enable_mem_efficient_sdp, cuda.enable_math_sdp, cuda.enable_cudnn_sdp)
+    for enable, value in zip(kernels, enabled, strict=True):
+        enable(value)
+
+
+def _read_deterministic() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _write_deterministic(state: tuple[bool, bool]) -> None:
+    enabled, warn_only = state
+    imported = "torch._inductor.config" in sys.modules  # the public function imports this compiler, which takes seconds
+    write = torch.use_deterministic_algorithms if imported else torch._C._set_deterministic_algorithms
+    write(enabled, warn_only=warn_only)
+
+
+def _read_global_hooks() -> dict[str, dict[Any, Any]]:
+    return {name: dict(vars(global_hooks)[name]) for name in _HOOKS}
+
+
+def _write_global_hooks(contents: dict[str, dict[Any, Any]]) -> None:
+    for name, hooks in contents.items():
+        vars(global_hooks)[name].clear()
+        vars(global_hooks)[name].update(hooks)
+
+
+_SETTINGS = (
+    # modes come first, because they may change what the other functions return
+    _Setting(
+        "the modes of torch functions, such as the default device", _read_function_modes, _write_function_modes, ()
+    ),
+    _Setting("the dispatch modes", _read_dispatch_modes, _write_dispatch_modes),
+    _Setting("inference mode", torch.is_inference_mode_enabled, _write_inference_mode),
+    _Setting("gradients (grad mode)", torch.is_grad_enabled, torch.set_grad_enabled, True),
+    _Setting("autocast", _read_autocast, _write_autocast),
+    _Setting("the default dtype", torch.get_default_dtype, torch.set_default_dtype, torch.float32),
+    _Setting(
+        "anomaly detection",
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda state: torch.set_anomaly_enabled(*state),
+        (False, True),
+    ),
+    _Setting("deterministic algorithms", _read_deterministic, _write_deterministic),
+    _Setting("the number of threads", torch.get_num_threads, torch.set_num_threads),
+    _Setting("the handling of denormal numbers", _flushes_denormals, torch.set_flush_denormal, False),
+    _Setting("precision and kernels (torch.backends)", _read_backends, _write_backends),
+    _Setting("the kernels of attention", _read_attention_kernels, _write_attention_kernels),
+    _Setting("the hooks of all modules (torch.nn.modules.module)", _read_global_hooks, _write_global_hooks),
+)
+
+
+def read_settings() -> list[Any]:
+    """Read the settings of this thread and process."""
+    return [setting.read() for setting in _SETTINGS]
+
+
+def restore_settings(before: list[Any]) -> list[str]:
+    """Write the settings that differ from `before`, the result of `read_settings`; return their names."""
+    changed = []
+    for setting, value in zip(_SETTINGS, before, strict=True):
+        if setting.read() != value:
+            setting.write(value)
+            changed.append(setting.title)
+    return changed
+
+
+@contextmanager
+def _use_neutral_settings() -> Iterator[None]:
+    _refuse_transforms()
+    with torch.inference_mode(False):  # at its end, this restores the caller's grad mode, too
+        before = read_settings()
+        try:
+            for setting in _SETTINGS:
+                if setting.neutral is not _AS_FOUND and setting.read() != setting.neutral:
+                    setting.write(setting.neutral)
+            if any(enabled for _, enabled, _ in _read_autocast()):
+                _write_autocast(tuple((name, False, dtype) for name, _, dtype in _read_autocast()))
+            yield
+        finally:
+            restore_settings(before)
+
+
+def use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate a public function: it computes under neutral settings of torch and restores the caller's at the end.
+
+    The decorated function raises CallerError inside transforms of torch that change what every operation does.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **options: _P.kwargs) -> _R:
+        with _use_neutral_settings():
+            return function(*args, **options)
+
+    return call
+
+
+def _refuse_transforms() -> None:
+    """Raise CallerError where each operation of torch is transformed, traced or replaced."""
+    modes = [mode for mode in _read_function_modes() if not isinstance(mode, DeviceContext)]
+    seen = ", ".join(type(mode).__name__ for mode in (*modes, *_read_dispatch_modes()))
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        seen = "a transform of torch.func (vmap, grad …)"
+    elif torch._C._is_tracing() or torch.compiler.is_compiling():
+        seen = "a tracer or compiler of torch"
+    if seen:
+        raise CallerError(f"{seen} is active, which changes what torch computes; call roarbench outside of it")

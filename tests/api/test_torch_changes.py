@@ -1,0 +1,271 @@
+"""Functions that change torch for the whole process are refused and undone; modes of the caller have no effect."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import FeaturePermutation, InputXGradient, NoiseTunnel, Saliency
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.modules import module as modules
+from torch.overrides import TorchFunctionMode
+
+import roarbench as rb
+from roarbench.api.torch_patches import TorchFunctions, list_foreign_functions
+
+IMAGES = torch.randn(24, 2, 6, 6, generator=torch.Generator().manual_seed(1))
+LABELS = np.arange(24) % 2
+pytestmark = pytest.mark.filterwarnings("ignore:.* not significantly above chance")
+
+
+class Net(nn.Module):
+    """A network with a class, a function and a table of its own module."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.head = nn.LayerNorm([2, 6, 6]), nn.Linear(72, 2)
+
+    def forward(self, images):
+        return 5 * self.head(ACTIVATIONS["gelu"](scale(self.norm(images))).flatten(1))
+
+
+def scale(images):
+    return F.gelu(2 * images)
+
+
+ACTIVATIONS = {"gelu": torch.tanh}
+
+
+@pytest.fixture
+def networks():
+    torch.manual_seed(0)
+    return [Net().eval() for _ in range(3)]
+
+
+def compute_gradient(model, images, targets):
+    images = images.clone().requires_grad_()
+    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0] * images
+
+
+def half(*args, **options):
+    return torch.zeros(24, 72)
+
+
+def replace(owner, name):
+    """Return a function that explains images, and replaces a function for the whole process."""
+
+    def mine(model, images, targets):
+        setattr(owner, name, half) if not isinstance(owner, dict) else owner.update({name: half})
+        return images
+
+    return mine
+
+
+REPLACED = {
+    "class": (nn.LayerNorm, "forward", "torch.nn.modules.normalization.LayerNorm.forward"),
+    "call": (nn.Module, "__call__", "torch.nn.modules.module.Module.__call__"),
+    "function": (F, "gelu", "torch.nn.functional.gelu"),
+    "builtin": (torch, "softmax", "torch.softmax"),
+    "method": (torch.Tensor, "softmax", "torch.Tensor.softmax"),  # hides the method of the parent class
+    "subclass": (nn.LayerNorm, "__call__", "torch.nn.modules.normalization.LayerNorm.__call__"),
+    "own class": (Net, "forward", "Net.forward"),
+    "own function": (None, "scale", f"{__name__}.scale"),
+    "own table": (ACTIVATIONS, "gelu", "ACTIVATIONS['gelu']"),
+}
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_replaced_functions_are_put_back_and_refused(networks, case):
+    owner, name, title = REPLACED[case]
+    owner = owner or sys.modules[__name__]
+    before = dict(owner) if isinstance(owner, dict) else dict(vars(owner))
+    with pytest.raises(rb.CallerError, match="mine replaced .*; put the originals back") as error:
+        rb.own_network_gain(networks, IMAGES, {"grad": "grad", "mine": replace(owner, name)})
+    assert title in str(error.value) and "\n" not in str(error.value)
+    assert (dict(owner) if isinstance(owner, dict) else dict(vars(owner))) == before
+
+
+def test_function_that_puts_its_patch_back_changes_no_other_row(networks):
+    def mine(model, images, targets):
+        forward = nn.LayerNorm.forward
+        nn.LayerNorm.forward = lambda self, images: images
+        try:
+            return compute_gradient(model, images, targets)
+        finally:
+            nn.LayerNorm.forward = forward
+
+    alone = rb.own_network_gain(networks, IMAGES, ["grad", "input-x-grad"]).to_dataframe()
+    beside = rb.own_network_gain(networks, IMAGES, {"mine": mine, "grad": "grad", "input-x-grad": "input-x-grad"})
+    gains = beside.to_dataframe().set_index("estimator")["gain"]
+    assert alone.set_index("estimator")["gain"].to_dict().items() <= gains.to_dict().items()
+
+
+def test_torch_itself_replaces_no_function(networks):
+    """Libraries and torch's compiler wrap functions lazily, which is no fault of an explainer."""
+    assert list_foreign_functions(networks) == []
+    before = TorchFunctions.read(networks)
+    torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+    Saliency(networks[0]).attribute(IMAGES.clone().requires_grad_(), target=1)
+    assert before.list_replaced() == []
+    nn.Module.added_by_a_library = half
+    try:
+        assert before.list_replaced() == [] and list_foreign_functions(networks) == []
+    finally:
+        del nn.Module.added_by_a_library
+
+
+def test_functions_replaced_before_the_call_cause_a_warning(networks, monkeypatch):
+    code = compile("def forward(self, images):\n    return images", "/elsewhere/site-packages/lxt/rules.py", "exec")
+    space = {}
+    exec(code, space)
+    monkeypatch.setattr(nn.LayerNorm, "forward", space["forward"])
+    with pytest.warns(UserWarning, match=r"LayerNorm.forward had been replaced by another package before this call"):
+        rb.perturbation_curve(networks[0], IMAGES, LABELS, IMAGES, levels=(0.5,))
+
+
+SETTINGS = {
+    "gradients": lambda: torch.set_grad_enabled(False),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16).__enter__(),
+    "the default dtype": lambda: torch.set_default_dtype(torch.float64),
+    "the default device": lambda: torch.set_default_device("meta"),
+    "anomaly detection": lambda: torch.autograd.set_detect_anomaly(True),
+    "deterministic algorithms": lambda: torch._C._set_deterministic_algorithms(
+        True
+    ),  # the public function imports a compiler
+    "the number of threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "denormal numbers": lambda: torch.set_flush_denormal(True),
+    "precision and kernels": lambda: torch.set_float32_matmul_precision("medium"),
+    "the kernels of attention": lambda: torch.backends.cuda.enable_flash_sdp(False),
+    "the hooks of all modules": lambda: modules.register_module_forward_hook(lambda *rest: None),
+}
+
+
+def read_torch():
+    """Return settings, each read in its own way."""
+    return {
+        "grad": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "default": (torch.get_default_dtype(), torch.ones(1).device, torch.empty(1).dtype),
+        "anomaly": torch.is_anomaly_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "denormal": float(torch.tensor(1e-310, dtype=torch.float64, device="cpu") * 1),
+        "matmul": torch.get_float32_matmul_precision(),
+        "attention": torch.backends.cuda.flash_sdp_enabled(),
+        "hooks": len(modules._global_forward_hooks),
+    }
+
+
+@pytest.mark.parametrize("title", SETTINGS)
+def test_settings_that_a_function_leaves_are_restored_and_refused(networks, title):
+    def mine(model, images, targets):
+        SETTINGS[title]()
+        return images
+
+    before = read_torch()
+    with pytest.raises(rb.CallerError, match=f"mine changed .*{title}.* of torch; change settings in a `with` block"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    assert read_torch() == before
+
+
+CALLER = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "anomaly": torch.autograd.detect_anomaly,
+    "device": lambda: torch.device("meta"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+@pytest.mark.parametrize("mode", CALLER)
+def test_modes_of_the_caller_change_no_result(networks, mode):
+    def call():
+        estimators = {"ixg": "input-x-grad", "captum": InputXGradient, "mine": compute_gradient}
+        table = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], fills=("mean",))
+        curve = rb.perturbation_curve(networks[0], IMAGES, LABELS, IMAGES, levels=(0.5,))
+        own = rb.own_network_gain(networks, IMAGES, estimators)
+        removed = rb.remove(IMAGES, IMAGES, 0.3).tolist()
+        return repr((table.to_dataframe().to_dict(), curve, own.to_dataframe().to_dict(), removed))
+
+    expected = call()
+    with CALLER[mode]():
+        before = read_torch()
+        assert call() == expected
+        assert str(read_torch()) == str(before)
+
+
+def test_default_dtype_of_the_caller_changes_no_result(networks):
+    expected = repr(rb.own_network_gain(networks, IMAGES, {"mine": compute_gradient}))
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert repr(rb.own_network_gain(networks, IMAGES, {"mine": compute_gradient})) == expected
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+class Doubling(TorchFunctionMode):
+    def __torch_function__(self, function, kinds, args=(), options=None):
+        return function(*args, **(options or {}))
+
+
+def test_modes_that_replace_operations_are_refused(networks):
+    with Doubling(), pytest.raises(rb.CallerError, match="Doubling is active, which changes what torch computes"):
+        rb.own_network_gain(networks, IMAGES, ["grad"])
+
+
+def test_transforms_of_torch_func_are_refused(networks):
+    def call(x):
+        rb.own_network_gain(networks, IMAGES, ["grad"])
+        return x
+
+    with pytest.raises(rb.CallerError, match="a transform of torch.func .* is active, which"):
+        torch.func.vmap(call)(torch.ones(2))
+
+
+def subtract_batch_mean(model, images, targets):
+    return images - images.mean(0)
+
+
+def use_batch_statistics(model, images, targets):
+    return F.batch_norm(compute_gradient(model, images, targets), None, None, training=True)
+
+
+def call_captum(model):
+    return FeaturePermutation(model)
+
+
+def noise_tunnel(model):
+    return NoiseTunnel(Saliency(model))
+
+
+def draw_unseeded(model, images, targets):
+    return images + torch.from_numpy(np.random.default_rng().normal(size=images.shape))
+
+
+@pytest.mark.filterwarnings("ignore:more than 50% of the features")
+@pytest.mark.parametrize("mine", [subtract_batch_mean, use_batch_statistics, FeaturePermutation, call_captum])
+def test_maps_that_depend_on_other_images_cause_a_warning(networks, mine):
+    with pytest.warns(UserWarning, match="an image's map by mine depends on the other images of its batch"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+
+
+def test_maps_that_cannot_be_repeated_cause_a_warning(networks):
+    with pytest.warns(UserWarning, match="an image's map by mine differs from call to call"):
+        rb.own_network_gain(networks, IMAGES, {"mine": draw_unseeded})
+
+
+@pytest.mark.parametrize("mine", [compute_gradient, noise_tunnel, lambda m, x, t: x + torch.rand(x.shape)])
+def test_maps_of_single_images_cause_no_warning(networks, mine):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+
+
+def test_maps_without_any_order_are_refused(networks):
+    """For example an attention rollout over no attentions."""
+    with pytest.raises(rb.CallerError, match="every feature has the same importance in the maps of all 2 images tried"):
+        rb.own_network_gain(networks, IMAGES, {"mine": lambda model, images, targets: torch.zeros(images.shape)})
