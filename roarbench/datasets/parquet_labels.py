@@ -94,6 +94,8 @@ def unify_labels(
         return NumberedLabels({split: np.empty(0, np.int64) for split in Split}, ())
     _refuse_numbers_beside_names(parts, source, column)
     classes = next((part.names for part in parts if part.names), ())
+    if outputs:
+        _refuse_names_of_other_numbers(classes, source)
     if all(part.values.dtype.kind == "i" and part.names == classes for part in parts):
         return NumberedLabels({split: _join(part.values for part in by_split[split]) for split in Split}, classes)
     if outputs:
@@ -134,7 +136,8 @@ def _refuse_numbers_beside_names(parts: Sequence[FileLabels], source: str, colum
         raise DataError(f"{source}: the label column {seen}; use the same type in all files")
     if bare and named:
         seen = f"names the classes of its numbers ({list_some(named[0].names)}), {bare[0].file.name} does not"
-        remedy = "write all files with the same ClassLabel, or all with names as strings"
+        # cast_column keeps the numbers and changes the names, also of numbers that already have names
+        remedy = "write all files with names, as strings or as a ClassLabel (datasets: align_labels_with_mapping)"
         raise DataError(f"{source}: the label column '{column}' of {named[0].file.name} {seen}; {remedy}")
 
 
@@ -145,6 +148,18 @@ def _refuse_names_beside_network_outputs(parts: Sequence[FileLabels], source: st
     first, other = parts[0], next(part for part in parts if part.names != parts[0].names)
     seen = f"class numbers have other names in {first.file.name} ({list_some(first.names)}) than in {other.file.name}"
     raise DataError(f"{source}: {seen} ({list_some(other.names)}); write all files in the order of the outputs")
+
+
+def _refuse_names_of_other_numbers(names: Sequence[str], source: str) -> None:
+    """Raise DataError if classes are named by other numbers than their own, as by `class_encode_column` of `datasets`.
+
+    That function sorts numbers as text: 10 becomes class 1, and 2 becomes class 2.
+    """
+    if all(name.isdecimal() for name in names):
+        for number, name in enumerate(names):
+            if int(name) != number:
+                seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
+                raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")
 
 
 def _refuse_untrained_classes(used: Mapping[Split, set[str]], source: str) -> None:

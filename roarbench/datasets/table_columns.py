@@ -187,9 +187,10 @@ def find_label_column(table: pa.Table, path: Path) -> str:
     found = next((name for name in usual or candidates if _can_be_class_column(table, name, path)), None)
     if found:
         return found
-    if usual:
-        assign_class_numbers(keep_classes_as_text(table, usual[0], path), usual[0], path)  # raises the reason
-        return usual[0]
+    with_gaps = [name for name in texts if len(texts) == 1 and keep_classes_as_text(table, name, path)[name].null_count]
+    for name in usual or with_gaps:
+        assign_class_numbers(keep_classes_as_text(table, name, path), name, path)  # raises the reason
+        return name
     seen = f"{path.name}: no column has a usual name of a class column ({', '.join(LABEL_COLUMN_NAMES)})"
     remedy = f"rename the class column to '{LABEL_COLUMN_NAMES[0]}', or see docs/own-data.md"
     raise DataError(f"{seen}, and the last column holds no classes; {remedy}")

@@ -207,7 +207,11 @@ def assign_class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.i
         seen = f"the label column '{name}' holds {column.type}"
         raise DataError(f"{path.name}: {seen}; expected a class for each row, as a whole number or as text")
     if column.null_count:
-        raise DataError(f"{path.name}: the label column '{name}' is empty in {column.null_count} of {len(column)} rows")
+        seen = f"the label column '{name}' is empty in {column.null_count} of {len(column)} rows"
+        remedy = (
+            "if a class is named NA or None, read it in pandas with keep_default_na=False, which else drops the name"
+        )
+        raise DataError(f"{path.name}: {seen}; name the class of each row; {remedy}")
     values = np.asarray(column.to_pylist())
     classes, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
     is_text_file = path.name.lower().endswith(CSV_SUFFIXES)

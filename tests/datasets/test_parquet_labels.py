@@ -110,6 +110,21 @@ def test_network_outputs_are_never_renumbered(tmp_path):
         unify_labels(parts, "set", "label", outputs=2)
 
 
+@pytest.mark.parametrize(("names", "refused"), [(["0", "1", "2"], ""), (["0", "10", "2"], "10"), (["a", "1", "b"], "")])
+def test_network_outputs_named_by_other_numbers_are_refused(tmp_path, names, refused):
+    """`class_encode_column` of datasets 5.2 sorts the numbers 0, 2 and 10 as text: 10 becomes class 1."""
+    write_labels(tmp_path / "a.parquet", [0, 1, 2], names)
+    parts = dict.fromkeys(Split, [read_file_labels(tmp_path / "a.parquet", "label")])
+    assert unify_labels(parts, "set", "label").labels[Split.TEST].tolist() == [0, 1, 2]
+    if refused:
+        with pytest.raises(
+            DataError, match=f"the label 1 has the ClassLabel name '{refused}', so it is not the number"
+        ):
+            unify_labels(parts, "set", "label", outputs=11)
+    else:
+        assert unify_labels(parts, "set", "label", outputs=11).labels[Split.TEST].tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [

@@ -68,6 +68,16 @@ def test_empty_class_of_csv_file_is_missing(tmp_path, labels):
         infer(write_csv(tmp_path / "rows.csv", labels))
 
 
+@pytest.mark.parametrize("name", ["label", "country"])
+def test_class_that_pandas_read_as_missing_is_explained(tmp_path, name):
+    """`read_csv` of pandas 3.1 makes the class NA a missing value, which `to_parquet` and `to_csv` keep."""
+    table = {"a": NUMBERS, "b": NUMBERS, name: pa.array([None, "DE"] * 4), "z": NUMBERS}
+    pq.write_table(pa.table(table), tmp_path / "rows.parquet")
+    said = f"the label column '{name}' is empty in 4 of 8 rows; name the class of each row; .*keep_default_na=False"
+    with pytest.raises(DataError, match=said):
+        infer(tmp_path / "rows.parquet")
+
+
 DAY = datetime.date(2025, 1, 1)
 USED = {
     "decimal": pa.array([Decimal(int(number * 100)) / 100 for number in NUMBERS], pa.decimal128(9, 2)),
