@@ -294,6 +294,12 @@ class _Pickler(pickle._Pickler):
         )
         return self.numbers.setdefault(id(part), len(self.numbers)), content
 
+    def reducer_override(self, part: Any) -> Any:
+        """Sort sets, because the order of strings in a set, such as names of buffers, differs between processes."""
+        if type(part) in (set, frozenset) and len(part) > 1 and {*map(type, part)} != {int}:
+            return type(part), (sorted(part, key=repr),)
+        return NotImplemented
+
     def memoize(self, part: Any) -> None:
         if not isinstance(part, str | tuple):
             super().memoize(part)  # type: ignore[misc]

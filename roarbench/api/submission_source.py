@@ -243,6 +243,9 @@ class WrittenStatements:
         elif type(value) is dict:
             pairs = (f"{_check_literal(key, name)!r}: {self._write_value(item, name)}" for key, item in value.items())
             return f"{{{', '.join(pairs)}}}"
+        elif type(value) is set and {*map(type, value)} - {int}:  # the order of strings differs between processes
+            _check_literal(value, name)
+            return f"{{{', '.join(sorted(map(repr, value)))}}}"
         else:
             return repr(_check_literal(value, name))
         arguments = ", ".join(f"{key}={self._write_value(part, name)}" for key, part in parts.items())

@@ -289,6 +289,25 @@ def test_unusable_builders_are_refused(builder, words):
 STREAM = sys.stderr
 
 
+class WithNames(nn.Module):
+    def __init__(self, names):
+        super().__init__()
+        self.names = names
+
+    def forward(self, x):
+        return x
+
+
+def test_structure_file_does_not_depend_on_order_of_sets():
+    pairs = (((0, 0), (number, 0)) for number in range(1, 99))
+    one, other = next(pair for pair in pairs if list({*pair}) != list({*pair[::-1]}))
+    files = [write_network_structure(make_convnet(WithNames({*pair})), IMAGES) for pair in ((one, other), (other, one))]
+    assert files[0] == files[1]
+    names = {}
+    exec(files[0][0], names)
+    assert names["network"](2, 3, 8)[1].names == {one, other}
+
+
 def test_structure_file_of_trained_network_is_as_in_earlier_versions():
     model = make_convnet(nn.BatchNorm2d(4))
     assert write_network_structure(model, IMAGES) == write_network_structure(model)

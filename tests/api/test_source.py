@@ -204,3 +204,14 @@ def test_lambdas_on_one_line_are_told_apart(number, times):
     names = {}
     exec(make_submission("mine", FUNCTIONS[number]).source, names)
     assert names["explained_by"](None, 5, None) == 5 * times
+
+
+PAIRS = (((0, 0), (number, 0)) for number in range(1, 99))
+FIRST, SECOND = next(pair for pair in PAIRS if list({*pair}) != list({*pair[::-1]}))
+
+
+def test_sets_are_written_in_one_order():
+    sources = []
+    for names in ({FIRST, SECOND}, {SECOND, FIRST}):
+        sources.append(make_submission("mine", lambda model, x, t: x * len(names)).source)  # noqa: B023
+    assert sources[0] == sources[1] and b"(0, 0)" in sources[0]
