@@ -11,12 +11,11 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.external_networks import import_torchvision_models
 from roarbench.compute.networks import build_network
 
-SIZES = {"inception_v3": 96, "maxvit_t": 64}  # others get images of 64 pixels, too
+SIZES = {"inception_v3": 96, "maxvit_t": 224}  # others get images of 64 pixels, too
 SETTINGS = {
     "vit_b_32": {"image_size": 64},
     "googlenet": {"aux_logits": False, "init_weights": True},
     "inception_v3": {"aux_logits": False, "init_weights": True},
-    "maxvit_t": {"input_size": (64, 64), "partition_size": 2},
 }
 WITH_OWN_PARAMETERS = {"convnext_tiny", "maxvit_t", "swin_t", "swin_v2_t", "vit_b_32"}
 NAMES = (  # one of each family, the small ones
