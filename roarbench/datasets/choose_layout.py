@@ -123,7 +123,8 @@ def _are_same_classes(folders: Mapping[str, str], labels: Mapping[str, str], pat
 
 def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> _Choice:
     """Choose the label files that name the classes, and the splits; raise DataError if there is no clear choice."""
-    usual = [each for each in search.plans if each.usual] or list(search.plans)
+    plans = [each for each in search.plans if len(set(each.labels.values())) > 1]
+    usual = [each for each in plans if each.usual] or plans
     if not usual:
         raise _make_no_class_error(plan, search, root, paths)
     best = max(usual, key=lambda each: len(each.labels))

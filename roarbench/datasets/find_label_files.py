@@ -179,7 +179,7 @@ def _make_plan(
     wanted = LabelColumns(path_column, label, split) if table.named else LabelColumns()
     content, wanted = _read_with_folder_if_needed(root, paths, patterns, wanted)
     names = set(content.labels.values())
-    if len(names) < 2 or len(names) > 1 + len(content.labels) // 2:
+    if not names or len(names) > 1 + len(content.labels) // 2:  # ids differ in every row
         return None
     usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
     return LabelPlan(tuple(patterns), wanted, content, usual, values)

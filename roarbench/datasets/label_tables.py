@@ -127,15 +127,15 @@ def _split_rows(text: str, path: Path, names_image: Callable[[str], bool]) -> li
     for separator in "\t;,":
         if separator in lines[0]:
             return [[cell.strip() for cell in line.split(separator)] for line in lines]
-    return _split_words(lines)
+    return _split_words(lines, names_image)
 
 
-def _split_words(lines: list[str]) -> list[list[str]]:
-    """Split lines at spaces; a path that ends in an image suffix and a last value may contain spaces."""
+def _split_words(lines: list[str], names_image: Callable[[str], bool]) -> list[list[str]]:
+    """Split lines at spaces; the path of an image in front and a last value may contain spaces."""
     rows = []
     for line in lines:
         path = _PATH_WITH_SUFFIX.fullmatch(line)
-        rows.append([path[1], *path[2].split()] if path else line.split())
+        rows.append([path[1], *path[2].split()] if path and names_image(path[1]) else line.split())
     if len({len(row) for row in rows}) > 1 and min(map(len, rows)) > 1:
         return [[row[0], " ".join(row[1:])] for row in rows]
     return rows

@@ -1,0 +1,208 @@
+"""Label files: which label each image gets from files of many forms, and files that are refused."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from roarbench.common.enums import Split
+from roarbench.common.errors import CallerError, DataError
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.infer_dataset import infer_dataset
+from roarbench.datasets.label_files import LabelColumns, read_image_labels
+from roarbench.plan.suites import read_suite
+from tests.helpers.image_files import TEXT, png, write_pictures
+
+PATHS = ["a/1.png", "a/2.png", "b/3.jpg", "b/4.jpg"]
+
+
+def read_labels(folder, content, name="labels.csv", paths=PATHS, **columns):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(content.encode())
+    return read_image_labels(folder, [name], LabelColumns(**columns), paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("labels.csv", "path,label\na/1.png,007\na/2.png,7\nb/3.jpg,NA\nb/4.jpg,null\n"),
+        ("labels.csv", "\ufefffile_name;label\r\n1.png;007\r\n2.png;7\r\n3.jpg;NA\r\n4.jpg;null\r\n"),
+        ("labels.csv", '"x","image id","Label"\n1,"1","007"\n2,"2","7"\n3,"3"," NA"\n4,"4","null"\n'),
+        ("labels.csv", "1.png,007\n2.png,7\n3.jpg,NA\n4.jpg,null\n"),
+        ("labels.tsv", "label\timg\n007\t1\n7\t2\nNA\t3\nnull\t4\n"),
+        ("labels.txt", "# image label\n./a/1.png 007\n/a/2.png 7\nb/3.jpg NA\nb/4.jpg null\n"),
+        ("labels.txt", "a/1 007\na/2 7\nb/3 NA\nb/4 null"),
+        ("labels.txt", "1.png\t007\t5\n2.png\t7\t5\n3.jpg\tNA\t5\n4.jpg\tnull\t5\n"),
+        ("labels.txt", "7 007 a/1.png 007\n7 7 a/2.png 7\n7 7 b/3.jpg NA\n7 7 b/4.jpg null\n"),
+        (
+            "labels.jsonl",
+            "\n".join(
+                json.dumps({"file_name": file, "label": label})
+                for file, label in zip(PATHS, ("007", 7, "NA", "null"), strict=True)
+            ),
+        ),
+        ("labels.csv", "path,label\n/home/me/set/a/1.png,007\nset\\a\\2.png,7\nset/b/3.jpg,NA\nset/b/4.jpg,null\n"),
+        ("labels.csv", "path,label\n1.jpeg,007\n2.jpeg,7\n3.png,NA\n4.png,null\n"),
+    ],
+)
+def test_labels_are_text_of_each_image(tmp_path, name, content):
+    found = read_labels(tmp_path, content, name)
+    assert found.labels == dict(zip(PATHS, ("007", "7", "NA", "null"), strict=True))
+    assert not found.missing and not found.several
+
+
+def test_names_are_looked_up_beside_label_file_first(tmp_path):
+    paths = ["train/1.png", "test/1.png"]
+    for split in ("train", "test"):
+        found = read_labels(tmp_path, f"1.png,{split}\n", f"{split}/metadata.csv", paths)
+        assert found.labels == {f"{split}/1.png": split}
+
+
+def test_pattern_of_columns_names_images(tmp_path):
+    content = "patient,slide,label\n004,7,x\n4,17,y\n"
+    paths = ["p004/s_7.png", "p004/s_17.png", "p4/s_7.png", "p4/s_17.png"]
+    found = read_labels(tmp_path, content, paths=paths, path="p{patient}/s_{slide}")
+    assert found.labels == {"p004/s_7.png": "x", "p4/s_17.png": "y"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("path,label\n1,x\na/1.png,y\n", "labels.csv gives a/1.png the labels 'x' and 'y'; an image may have one"),
+        ("path,label\n1,x\n2,y,z\n", "row 3 has 3 values, but there are 2 columns; put values that contain"),
+        ("path,size,width\n1,3,4\n2,3,4\n", "columns 'path', 'size', 'width'; none is clearly that of the labels"),
+        ("path,label\n8,x\n9,y\n", "columns 'path', 'label', but none names an image in .*; write path_column"),
+        ("", "labels.csv is empty; expected a row for each image"),
+    ],
+)
+def test_unclear_label_files_are_refused(tmp_path, content, words):
+    with pytest.raises(DataError, match=words) as refusal:
+        read_labels(tmp_path, content)
+    assert "\n" not in str(refusal.value)
+
+
+def test_names_that_mean_two_images_are_refused(tmp_path):
+    content = "id,label\n1,x\n"
+    with pytest.raises(DataError, match="labels.csv names '1', which may be a/1.png, b/1.png; write the folder"):
+        read_labels(tmp_path, content, paths=["a/1.png", "b/1.png"])
+    assert read_labels(tmp_path, content, paths=["a/1.png", "b/1.png"], path="b/{id}").labels == {"b/1.png": "x"}
+    assert read_labels(tmp_path, "id,label\n1.jpg,x\n", paths=["a/1.png", "b/1.jpg"]).labels == {"b/1.jpg": "x"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "several"),
+    [
+        (["x|y", "x", "y", "z"], ["x|y"]),
+        (["x|y", "z", "z", "z"], ["x|y"]),
+        (["x, y", "y,z", "x", "y", "z"], ["x, y", "y,z"]),
+        (["x y", "y z", "x", "y", "z"], ["x y", "y z"]),
+        (["hot dog", "hot", "dog", "cat"], []),  # one name of several words is a class
+        (["apple pie", "ice cream", "apple", "cat"], []),
+    ],
+)
+def test_images_with_several_labels_are_left_out(tmp_path, labels, several):
+    rows = "".join(f'{number},"{label}"\n' for number, label in enumerate(labels))
+    found = read_labels(tmp_path, f"id,label\n{rows}", paths=[f"{number}.png" for number in range(len(labels))])
+    assert sorted(found.several.values()) == sorted(several)
+    assert sorted(found.labels.values()) == sorted(label for label in labels if label not in several)
+
+
+def write_labelled_pictures(folder, labels):
+    """Write a picture and a row of labels.csv for each label."""
+    (folder / "all").mkdir(parents=True)
+    for number in range(len(labels)):
+        (folder / "all" / f"{number:02}.png").write_bytes(png(np.full((9, 9, 3), 8 * number, np.uint8)))
+    rows = "".join(f"{number:02},{label}\n" for number, label in enumerate(labels))
+    (folder / "labels.csv").write_text(f"id,label\n{rows}")
+    return folder
+
+
+LABELLED = TEXT.replace('images = "pictures"', 'images = "pictures"\nlabels = "labels.csv"')
+
+
+def test_changed_label_changes_fingerprint_but_not_suite(tmp_path):
+    (tmp_path / "set.toml").write_text(LABELLED)
+    write_labelled_pictures(tmp_path / "pictures", ["x", "y"] * 8)
+    suite = read_suite(tmp_path / "set.toml")
+    first = decode_dataset(suite.dataset_record, tmp_path / "store")
+    assert decode_dataset(suite.dataset_record, tmp_path / "store").folder == first.folder
+    file = tmp_path / "pictures" / "labels.csv"
+    stat = file.stat()
+    file.write_text(file.read_text().replace("00,x", "00,Y").replace("01,y", "01,x").replace("00,Y", "00,y"))
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # size and time are as before
+    assert read_suite(tmp_path / "set.toml").versioned == suite.versioned
+    second = decode_dataset(suite.dataset_record, tmp_path / "store")
+    assert second.fingerprint != first.fingerprint
+    assert sorted([*second.train.labels, *second.test.labels]) == [0] * 8 + [1] * 8
+
+
+def test_whole_numbers_in_label_files_are_ordered_as_numbers(tmp_path):
+    (tmp_path / "set.toml").write_text(LABELLED)
+    write_labelled_pictures(tmp_path / "pictures", [str(number) for number in range(11)] * 2)
+    record = read_suite(tmp_path / "set.toml").dataset_record
+    assert list_images_and_class_names(record, tmp_path / "pictures").classes == [str(n) for n in range(11)]
+    (tmp_path / "set.toml").write_text(LABELLED.replace("size = 8", "size = 8\nclasses = 20"))
+    numbered = read_suite(tmp_path / "set.toml").dataset_record
+    listed = list_images_and_class_names(numbered, tmp_path / "pictures")
+    assert np.unique(listed.splits[Split.TRAIN][1]).tolist() == list(range(11))
+    (tmp_path / "set.toml").write_text(LABELLED.replace("size = 8", "size = 8\nclasses = 9"))
+    with pytest.raises(CallerError, match="has the label '10', but classes is 9; name each label by the number"):
+        read_suite(tmp_path / "set.toml")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            'labels = "none.csv"',
+            r"labels: no file .*none\.csv; write the path of a CSV, TSV, TXT or JSONL file",
+        ),
+        ('labels = "../labels.csv"', "expected a path relative to the folder of images and inside it; write in images"),
+        ('labels = "notes.xlsx"', r"the label file notes\.xlsx ends in '\.xlsx', expected \.csv, .*; write its labels"),
+        ('label_column = "x"', 'has label_column, but no labels; write labels = "FILE" too'),
+        ("class_depth = 3", "none 3 folders or more below it, as class_depth says; the deepest image lies 1 folder"),
+        ('class_depth = "first"', "class_depth is .first., expected a whole number from 1 to 9"),
+        ('labels = "labels.csv"\nsplit_column = "part"', "expected the split_column 'part'"),
+    ],
+)
+def test_wrong_keys_of_labels_are_refused_with_remedy(tmp_path, line, words):
+    write_labelled_pictures(tmp_path / "pictures", ["x", "y"] * 8)
+    (tmp_path / "pictures" / "notes.xlsx").write_bytes(b"x")
+    (tmp_path / "set.toml").write_text(TEXT.replace('images = "pictures"', f'images = "pictures"\n{line}'))
+    with pytest.raises(CallerError, match=words) as refusal:
+        read_suite(tmp_path / "set.toml")
+    assert "\n" not in str(refusal.value)
+
+
+def test_image_in_both_lists_of_splits_is_refused(tmp_path):
+    write_pictures(tmp_path / "pictures")
+    for name, files in (("train.txt", ("red/00", "blue/00", "green/00")), ("test.txt", ("red/01", "red/00"))):
+        (tmp_path / "pictures" / name).write_text("\n".join(files))
+    text = TEXT.replace("test_share = 0.25", 'train = "train.txt"\ntest = "test.txt"')
+    (tmp_path / "set.toml").write_text(text)
+    with pytest.raises(CallerError, match=r"'train.txt' and 'test.txt' both hold red/00\.png; an image"):
+        read_suite(tmp_path / "set.toml")
+
+
+def test_split_folders_inside_class_folders_are_named_by_pattern(tmp_path):
+    for split, count in (("train", 3), ("test", 2)):
+        for name in ("ant", "bee"):
+            write_pictures(tmp_path / "made" / split / name, count)
+            (tmp_path / "pictures" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "made" / split / name / "red").rename(tmp_path / "pictures" / name / split)
+    with pytest.raises(DataError, match="each hold the folders 'train' and 'test'; write train = "):
+        infer_dataset(tmp_path / "pictures", print)
+    text = TEXT.replace("test_share = 0.25", 'train = "*/train"\ntest = "*/test"')
+    (tmp_path / "set.toml").write_text(text)
+    record = read_suite(tmp_path / "set.toml").dataset_record
+    assert (record.classes, record.train_images, record.test_images) == (2, 6, 4)
+
+
+def test_record_without_new_keys_keeps_its_hash(tmp_path):
+    """The hashes were recorded before `class_depth`, `labels` and `leave_out` existed."""
+    (tmp_path / "set.toml").write_text(TEXT)
+    write_pictures(tmp_path / "pictures")
+    suite = read_suite(tmp_path / "set.toml")
+    assert (suite.dataset_record.name, suite.versioned) == ("pictures-80881bd0", "pictures@79f8023a")
