@@ -58,3 +58,17 @@ def test_new_suite_finds_labels_of_authors_or_says_what_to_write(working_folder,
         said = [str(refusal)]
         assert "\n" not in said[0]
     assert [line for line in said if re.search(layout.chosen, line)]
+
+
+def format_row(layout: Layout) -> str:
+    """Return the row of a data set in the table of docs/own-data.md."""
+    found = "yes" if layout.chosen is True else "proposes or refuses"
+    code = " ".join(f"`{line}`" for line in layout.written.splitlines()) or "needs folders or a CSV file of your own"
+    return f"| {layout.name} | {code} | {found} |"
+
+
+def test_page_lists_what_to_write_for_each_layout():
+    page = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text("utf-8")
+    table = page.partition("## What to write for known data sets")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert rows == [format_row(layout) for layout in sorted(LAYOUTS, key=lambda each: each.name.lower())]
