@@ -139,14 +139,22 @@ def _find_splits(tree: _Tree, base: str, names: Sequence[str]) -> FolderPlan:
         train, test = labelled[0]
         if skipped := [name for name in unlabelled if pairs.index((train, name)) < pairs.index((train, test))]:
             said.append(f"warning: '{skipped[0]}' has no class folders of '{train}'; '{test}' is used for testing")
-        others = [n for n in names if n not in (train, test) and (is_train_name(n) or is_test_name(n))]
-        if others:
-            said.append(f"not used: the images in {list_some([repr(name) for name in others])}")
+        said += _describe_unused(names, train, test)
         return FolderPlan(base, inner[train], inner[test], unlabelled, said=tuple(said))
-    for name in filter(is_train_name, names):
-        if tree.list_folders(inside := tree.find_innermost(_join(base, name))):
-            return FolderPlan(base, inside[len(base) + 1 if base else 0 :], "", unlabelled)
+    holding = [name for name in names if tree.list_folders(_join(base, name))]
+    for name in filter(is_train_name, holding):
+        # `train_station` beside `test_bench`, both with folders of their own, is a class and no split
+        if is_bare_split_name(name) or unlabelled or len(holding) == 1:
+            inside = tree.find_innermost(_join(base, name))[len(base) + 1 if base else 0 :]
+            others = [] if unlabelled else _describe_unused(names, name)
+            return FolderPlan(base, inside, "", unlabelled, said=tuple(others))
     return FolderPlan(base, unlabelled=unlabelled)
+
+
+def _describe_unused(names: Sequence[str], *used: str) -> list[str]:
+    """Return a line about the folders beside the splits whose images are not used."""
+    others = [f"'{name}'" for name in names if name not in used]
+    return [f"not used: the images in {list_some(others)}"] if others else []
 
 
 def _have_common_folders(tree: _Tree, first: str, second: str) -> bool:

@@ -158,6 +158,12 @@ def _combine_tables(folder: Path, tables: list[LabelTable], wanted: LabelColumns
     missing: dict[str, None] = {}
     by_id: dict[str, str] = {}
     columns = [_find_columns(table, wanted, index) for table in tables]
+    ids = {row[0] for table, found in zip(tables, columns, strict=True) if found.path == "2" for row in table.rows}
+    columns = [
+        # the id 1 is not the image `1.png` if another file gives the path of each id
+        found._replace(path="") if found.path == "1" and {row[0] for row in table.rows} <= ids else found
+        for table, found in zip(tables, columns, strict=True)
+    ]
     if not any(found.path for found in columns):
         seen = f"{describe_columns(tables[0])}, but none names an image in {folder}"
         raise DataError(f'{seen}; write path_column = "COLUMN"')
@@ -207,7 +213,11 @@ def find_path_column(table: LabelTable, wanted: str, index: ImageIndex) -> str:
     inspected = table.rows[:: -(-len(table.rows) // _INSPECTED) or 1]
     hits = {name: sum(index.has(row[place]) for row in inspected) for place, name in enumerate(table.columns)}
     usual = [name for name in table.columns if table.named and simplify_column_name(name) in PATH_NAMES and hits[name]]
-    best = max(hits, key=lambda name: hits[name], default="")
+    paths = {
+        name: sum("/" in row[place] or has_image_suffix(Path(row[place])) for row in inspected)
+        for place, name in enumerate(table.columns)
+    }
+    best = max(hits, key=lambda name: (bool(hits[name]) * paths[name], hits[name]), default="")
     return usual[0] if usual else best if best and hits[best] else ""
 
 

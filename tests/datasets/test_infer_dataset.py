@@ -1,5 +1,6 @@
 """Inference of a data set from folders and files: splits, labels and columns of many names and types."""
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -79,6 +80,21 @@ def test_infer_dataset_finds_split_folders(tmp_path, train, test, found):
     record, _ = infer_with_messages(tmp_path / "set")
     assert (record.train_split, record.test_split) == found
     assert (record.classes, record.train_images, record.test_images) == (3, 9, 6)
+
+
+def test_infer_dataset_takes_no_class_for_split_and_names_unused_folders(tmp_path):
+    for name in ("train_station", "test_bench"):
+        (tmp_path / "places" / name).mkdir(parents=True)
+        write_pictures(tmp_path / "made", 4)
+        (tmp_path / "made" / "red").rename(tmp_path / "places" / name / "steam")
+        shutil.rmtree(tmp_path / "made")
+    record, _ = infer_with_messages(tmp_path / "places")
+    assert (record.train_split, record.classes, record.train_images + record.test_images) == (".", 2, 8)
+    for name in ("train", "test", "extra"):
+        write_pictures(tmp_path / "set" / name, 4)
+    record, said = infer_with_messages(tmp_path / "set")
+    assert (record.train_split, record.test_split) == ("train", "test")
+    assert "not used: the images in 'extra'" in said
 
 
 def test_infer_dataset_replaces_unlabelled_test_folder(tmp_path):

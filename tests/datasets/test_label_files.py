@@ -60,6 +60,28 @@ def test_names_are_looked_up_beside_label_file_first(tmp_path):
         assert found.labels == {f"{split}/1.png": split}
 
 
+def test_files_are_joined_by_id_or_by_name(tmp_path):
+    """CUB-200-2011 joins three files by an id; CelebA joins attributes and splits by the image's name."""
+    (tmp_path / "image_class_labels.txt").write_text("1 7\n2 8\n3 7\n4 8\n5 9\n")
+    (tmp_path / "train_test_split.txt").write_text("1 1\n2 1\n3 0\n4 0\n5 0\n")
+    (tmp_path / "images.txt").write_text("1 a/2.png\n2 a/1.png\n3 b/3.jpg\n4 b/4.jpg\n5 b/gone.jpg\n")
+    files = ["image_class_labels.txt", "train_test_split.txt", "images.txt"]
+    found = read_image_labels(tmp_path, files, LabelColumns(split="train_test_split.txt"), PATHS)
+    labelled = [(found.labels[path], found.splits[path]) for path in PATHS]
+    assert labelled == [("8", "1"), ("7", "1"), ("7", "0"), ("8", "0")]
+    assert found.missing == ("b/gone.jpg", "5")
+    (tmp_path / "attributes.csv").write_text("image_id,Male,Smiling\n1,1,-1\n2,1,1\n3,-1,1\n4,1,1\n")
+    (tmp_path / "splits.csv").write_text("image_id,partition\n4,2\n3,2\n2,0\n1,0\n")
+    wanted = LabelColumns(label="Smiling", split="partition")
+    found = read_image_labels(tmp_path, ["attributes.csv", "splits.csv"], wanted, PATHS)
+    assert [(found.labels[path], found.splits[path]) for path in PATHS] == [
+        ("-1", "0"),
+        ("1", "0"),
+        ("1", "2"),
+        ("1", "2"),
+    ]
+
+
 def test_pattern_of_columns_names_images(tmp_path):
     content = "patient,slide,label\n004,7,x\n4,17,y\n"
     paths = ["p004/s_7.png", "p004/s_17.png", "p4/s_7.png", "p4/s_17.png"]
