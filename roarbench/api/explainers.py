@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from roarbench.api.inputs import is_table, move_to_model, warn_caller
 from roarbench.api.removal import compute_image_seeds, flatten_maps, to_map_tensor
 from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
 from roarbench.api.user_networks import expose_unwrapped_network
-from roarbench.common.errors import CallerError, RunError
+from roarbench.common.device_settings import is_out_of_memory
+from roarbench.common.errors import CallerError, RoarbenchError, RunError
 from roarbench.common.files import ARRAY_LOADERS
-from roarbench.common.process_settings import keep_freed_cpu_memory, release_freed_cpu_memory
-from roarbench.common.text import describe_type, format_count
+from roarbench.common.process_settings import convert_exit_to_error, keep_freed_cpu_memory, release_freed_cpu_memory
+from roarbench.common.text import describe_error, describe_type, format_count, list_some
 from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
 from roarbench.compute.ranking import draw_tie_order, rank
@@ -85,6 +86,26 @@ def make_batch_per_network(
     return batches
 
 
+@contextmanager
+def explain_failure(names: Sequence[str], batch: ExplainedBatch) -> Iterator[None]:
+    """Raise CallerError, with the original as its cause, for an exception of an estimator, a library or the network."""
+    try:
+        with convert_exit_to_error():
+            yield
+    except RoarbenchError:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        if not have_logits_gradient(batch.model, batch.images):
+            seen = "the network's logits have no gradient, because its forward uses no_grad, detach or NumPy"
+            raise CallerError(f"{seen}; use an estimator without gradients, such as 'occlusion'") from error
+        subject, remedy = list_some(names), f"correct it, or leave {list_some(names)} out"
+        if "torch.utils.checkpoint" in str(error) or "CheckpointError" in type(error).__name__:
+            remedy = "the network recomputes activations; switch its gradient checkpointing off for evaluation"
+        raise CallerError(f"{subject} raised {describe_error(error)}; {remedy}") from error
+
+
 class RankedMaps(NamedTuple):
     """One estimator's rankings of a batch."""
 
@@ -110,10 +131,12 @@ class Explainers:
     def make_maps_in_calling_thread(self, batch: ExplainedBatch) -> Maps:
         """Make the maps of the caller's functions, and of built-in estimators that trace the network."""
         traced = {name: row for name, row in self.built_in.items() if row.traces_network}
-        maps_by_id = self._make_maps(traced.values(), batch)
+        with explain_failure(list(traced), batch):
+            maps_by_id = self._make_maps(traced.values(), batch)
         maps = {name: maps_by_id[row.id] for name, row in traced.items()}
         for name in self.functions:
-            maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
+            with explain_failure([name], batch):
+                maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
         return maps
 
     def _call_function(self, name: str, batch: ExplainedBatch) -> Tensor:
@@ -135,7 +158,8 @@ class Explainers:
         method makes the maps of all other estimators.
         """
         unfinished = {name: row for name, row in self.built_in.items() if name not in finished}
-        maps_by_id = self._make_maps(unfinished.values(), batch)
+        with explain_failure(list(unfinished), batch):
+            maps_by_id = self._make_maps(unfinished.values(), batch)
         release_freed_cpu_memory()  # other threads may need the memory of the passes
         ties = draw_tie_order(batch.ids.numpy(), math.prod(batch.images.shape[1:]))
         for name in self.names:
@@ -151,14 +175,16 @@ class Explainers:
         A warning names functions whose maps depend on the other images of a batch, or on earlier calls.
         """
         for batch in batches:
-            failures = []
+            failures, causes = [], []
             for name in self.names:
                 try:
                     self._try_estimator(name, batch)
                 except (CallerError, RunError) as error:
                     failures.append(f"{name}: {error}")
+                    causes.append(error.__cause__ or error)
             if failures:
-                raise CallerError(f"network {batch.number + 1} cannot be explained by {'; '.join(failures)}")
+                seen = f"network {batch.number + 1} cannot be explained by {'; '.join(failures)}"
+                raise CallerError(seen) from causes[0]
         for name in (name for name in self.functions if name not in self.arrays):
             fault = ""
             with suppress(Exception):  # a function may refuse the other images, which nobody passed
@@ -189,13 +215,7 @@ class Explainers:
         built_in = {name: self.built_in[name]} if name in self.built_in else {}
         functions = {name: self.functions[name]} if name in self.functions else {}
         alone = replace(self, names=(name,), built_in=built_in, functions=functions)
-        try:
-            (ranked,) = alone.rank_features(batch, alone.make_maps_in_calling_thread(batch))
-        except RuntimeError as error:  # from torch
-            if have_logits_gradient(batch.model, batch.images):
-                raise
-            seen = "the network's logits have no gradient, because its forward uses no_grad, detach or NumPy"
-            raise CallerError(f"{seen}; use an estimator without gradients, such as 'occlusion'") from error
+        (ranked,) = alone.rank_features(batch, alone.make_maps_in_calling_thread(batch))
         if functions and name not in self.arrays and math.prod(batch.images.shape[1:]) > 1 and min(ranked.tied) == 1:
             seen = f"every feature has the same importance in the maps of all {len(batch.images)} images tried"
             raise CallerError(f"{seen}; check what the function reads from the network, such as empty attentions")
@@ -203,8 +223,10 @@ class Explainers:
     def _make_maps(self, estimators: Iterable[Estimator], explained: ExplainedBatch) -> Maps:
         """Return maps by estimator id; estimators that trace get the network without `_NetworkOfCentredImages`."""
         rows = list({row.id: row for row in estimators}.values())
+        if not rows:
+            return {}
         mean = self.mean.to(explained.images)
-        model, black = _NetworkOfCentredImages(explained.model, mean).eval(), self.black - self.mean
+        model, black = _NetworkOfCentredImages(explained.model, mean), self.black - self.mean
         batch = Batch(explained.images, explained.targets, explained.ids)
         centred = batch._replace(images=explained.images - mean)
         traced = [row for row in rows if row.traces_network]
@@ -230,6 +252,7 @@ class _NetworkOfCentredImages(nn.Module):
 
     def __init__(self, model: nn.Module, mean: Tensor) -> None:
         super().__init__()
+        self.training = False  # `eval` would switch the network, too, which a program of torch.export refuses
         self.model, self.mean = model, mean
 
     def forward(self, images: Tensor) -> Tensor:

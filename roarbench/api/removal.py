@@ -290,7 +290,8 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     n, c, h, w = pixels.shape
     if mask.shape not in ((n, c, h, w), (n, 1, h, w)) or not bool(((mask == 0) | (mask == 1)).all()):
         seen = f"the mask has shape {tuple(mask.shape)} and type {mask.dtype}".replace("torch.", "")
-        raise CallerError(f"{seen}; expected bool {(n, c, h, w)} or {(n, 1, h, w)}, True where removed")
+        wanted = " or ".join(map(str, dict.fromkeys([(n, c, h, w), (n, 1, h, w)])))
+        raise CallerError(f"{seen}; expected bool {wanted}, True where removed")
     value, seeds = read_fill_value(pixels, mean), compute_image_seeds(pixels)
     return replace_features(pixels, mask.bool(), by, value, seeds)
 

@@ -21,10 +21,11 @@ from roarbench.api.explainers import (
 )
 from roarbench.api.inputs import move_to_model
 from roarbench.api.removal import FillFunction, RemovalSettings, mark_removed, warn_of_ties
-from roarbench.common.device_settings import choose_fastest_float32_layout
+from roarbench.common.device_settings import choose_fastest_float32_layout, is_out_of_memory
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
-from roarbench.common.process_settings import release_freed_cpu_memory
+from roarbench.common.process_settings import convert_exit_to_error, release_freed_cpu_memory
+from roarbench.common.text import describe_error, format_count
 from roarbench.compute.degrade import degrade
 from roarbench.compute.external_networks import extract_logits
 from roarbench.compute.prediction import choose_scoring_batch_size
@@ -53,7 +54,19 @@ def compute_logits(model: nn.Module, images: Tensor) -> Tensor:
     with torch.inference_mode():
         batches = (move_to_model(model, images[rows]) for rows in _split_for_scoring(images, model))
         fast = (batch.contiguous(memory_format=choose_fastest_float32_layout(batch.device)) for batch in batches)
-        return torch.cat([extract_logits(model(batch)).cpu().float() for batch in fast])
+        return torch.cat([_compute_batch_logits(model, batch).cpu().float() for batch in fast])
+
+
+def _compute_batch_logits(model: nn.Module, batch: Tensor) -> Tensor:
+    try:
+        with convert_exit_to_error():
+            logits: Tensor = extract_logits(model(batch))
+    except Exception as error:  # the user's network may raise anything, for example for batches of another size
+        if is_out_of_memory(error):
+            raise
+        seen = f"{type(model).__name__} raised {describe_error(error)} for {format_count(len(batch), 'image')}"
+        raise CallerError(f"{seen}; its forward must take any number of images") from error
+    return logits
 
 
 def predict_degraded_images(model: nn.Module, images: Tensor) -> Tensor:

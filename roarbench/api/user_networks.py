@@ -17,7 +17,7 @@ from roarbench.analysis.result_checks import compute_largest_class_share, descri
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.api.torch_patches import list_foreign_functions
 from roarbench.common.errors import CallerError
-from roarbench.common.text import describe_type, get_item_noun, list_some
+from roarbench.common.text import describe_error, describe_type, get_item_noun, list_some
 from roarbench.compute.external_networks import (
     WrappedNetwork,
     add_second_logit,
@@ -80,10 +80,38 @@ def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]
     if any(map(is_lazy, model.parameters())):
         raise CallerError(f"{name} has a lazy layer without weights; call it once, then load its weights")
     other_types = {str(tensor.dtype).removeprefix("torch.") for tensor in weights} - {"float32"}
+    if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
+        say(f"{name} has weights made under torch.inference_mode, which torch cannot explain; an ordinary copy is used")
+        return _copy_without_inference_tensors(model).float()
     if not other_types:
         return model
     say(f"{name} has weights in {', '.join(sorted(other_types))}; a copy in float32 is used")
     return deepcopy(model).float()
+
+
+def _copy_without_inference_tensors(model: nn.Module) -> nn.Module:
+    """Copy a network; the copy's weights have a gradient, unlike those that were made under `torch.inference_mode`."""
+    copied = deepcopy(model)
+    for module in copied.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            setattr(module, name, nn.Parameter(weight.detach().clone()))
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, buffer.clone())
+    return copied
+
+
+def switch_to_eval_mode(model: nn.Module) -> None:
+    """Switch a network to eval mode; CallerError if its own `train` raises."""
+    if not hasattr(model, "training"):  # a frozen TorchScript module has no modes
+        return
+    try:
+        model.eval()
+    except NotImplementedError:  # a program of torch.export has the mode in which it was exported
+        for module in model.modules():
+            module.training = False
+    except Exception as error:  # the user's network may raise anything
+        seen = f"{type(model).__name__}.eval() raised {describe_error(error)}"
+        raise CallerError(f"{seen}; correct its method train") from error
 
 
 @contextmanager
@@ -104,8 +132,7 @@ def borrow_networks(models: Sequence[Any]) -> Iterator[None]:
     with restore_global_generators():
         try:
             for model in models:
-                if hasattr(model, "training"):  # a frozen TorchScript module has no modes
-                    model.eval()
+                switch_to_eval_mode(model)
                 for parameter in model.parameters():
                     parameter.grad = None  # `backward` would add to a gradient in place
             with use_exact_eager_mode():

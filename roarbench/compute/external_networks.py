@@ -187,7 +187,9 @@ class WrappedNetwork(nn.Sequential):
     def __init__(self, before: Sequence[nn.Module], network: nn.Module, after: Sequence[nn.Module]) -> None:
         super().__init__(*before, network, *after)
         self.position = len(before)
-        self.eval()
+        self.training = False  # the network is in eval mode already, and a program of torch.export refuses `eval`
+        for layer in (*before, *after):
+            layer.eval()
 
     @property
     def inner(self) -> nn.Module:

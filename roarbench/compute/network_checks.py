@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 
 from roarbench.common.device_settings import is_out_of_memory
 from roarbench.common.errors import CallerError
 from roarbench.common.process_settings import convert_exit_to_error
-from roarbench.common.text import describe_error, describe_type
+from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import TWO_CLASSES, extract_logits
 
 _NETWORK = "the network"
@@ -35,6 +36,8 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not _are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
+        if kept := _list_tensors_changed_by_call(model, images):
+            remedy = f"its forward keeps {list_some(kept)} for the next call: reset this memory at the start of forward"
         raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
     if not _are_logits_equal(logits, alone):
@@ -69,7 +72,7 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
         if is_out_of_memory(error):
             raise
         seen = describe_error(error)
-        remedy = _advise_on_refused_shape(tuple(images.shape))
+        remedy = _advise_on_refused_shape(model, tuple(images.shape))
         raise CallerError(f"{name} does not accept images of shape {shape} ({seen}){remedy}") from error
     n = len(images)
     if not isinstance(logits, Tensor):
@@ -85,7 +88,9 @@ def compute_checked_logits(model: nn.Module, images: Tensor, name: str = _NETWOR
     raise CallerError(f"{name} returned {seen} for images of shape {shape}; {wanted}")
 
 
-def _advise_on_refused_shape(shape: tuple[int, ...]) -> str:
+def _advise_on_refused_shape(model: nn.Module, shape: tuple[int, ...]) -> str:
+    if isinstance(model, GraphModule) and "_guards_fn" in dict(model.named_children()):  # from torch.export
+        return '; export it for any number of images: dynamic_shapes=({0: torch.export.Dim("n")},)'
     if shape[2:] == (1, 1):  # rows of a table
         return "; a network of (n, columns) becomes nn.Sequential(nn.Flatten(), network)"
     channels_last = len(shape) == 4 and shape[3] in _CHANNELS and shape[1] not in _CHANNELS
@@ -94,9 +99,29 @@ def _advise_on_refused_shape(shape: tuple[int, ...]) -> str:
 
 @torch.enable_grad()
 def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
-    """Return whether torch can compute the gradient of a network's logits with respect to the images."""
-    has_gradient: bool = extract_logits(model(images.clone().requires_grad_())).requires_grad
-    return has_gradient
+    """Return whether a network's logits have a gradient with respect to the images.
+
+    The result is True, too, if the network's forward or backward pass fails: then the gradient is not the cause.
+    """
+    inputs = images.clone().requires_grad_()
+    try:
+        logits = extract_logits(model(inputs))
+        return logits.requires_grad and torch.autograd.grad(logits.sum(), inputs, allow_unused=True)[0] is not None
+    except Exception:  # the user's network may raise anything
+        return True
+
+
+def _list_tensors_changed_by_call(model: nn.Module, images: Tensor) -> list[str]:
+    """Return the paths of attributes that a forward pass replaces by other tensors, or by tensors of other values."""
+    before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
+    model(images.clone())
+    now = dict(_list_attributes(model))
+    same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
+    return [path for path in now if path not in same]
+
+
+def _are_same(tensor: Tensor, values: Tensor, now: Tensor) -> bool:
+    return tensor is now and torch.equal(values, now)
 
 
 def _are_logits_equal(logits: Tensor, other_logits: Tensor) -> bool:
@@ -148,9 +173,14 @@ def _look_like_sigmoid_outputs(logits: Tensor) -> bool:
 
 def _list_tensors_outside_state(model: nn.Module) -> list[str]:
     in_state = model.state_dict().keys()
-    names = []
-    for path, module in model.named_modules():
-        attributes = vars(module) | dict(module._buffers)
-        tensors = (f"{path}.{name}".lstrip(".") for name, value in attributes.items() if isinstance(value, Tensor))
-        names += [name for name in tensors if name not in in_state]
-    return names
+    return [path for path, _ in _list_attributes(model) if path not in in_state]
+
+
+def _list_attributes(model: nn.Module) -> list[tuple[str, Tensor]]:
+    """List the paths and values of buffers and other attributes that are tensors, without parameters."""
+    return [
+        (f"{path}.{name}".lstrip("."), value)
+        for path, module in model.named_modules()
+        for name, value in (vars(module) | dict(module._buffers)).items()
+        if isinstance(value, Tensor)
+    ]

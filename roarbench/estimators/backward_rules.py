@@ -133,19 +133,63 @@ def _is_swish(name: str, parents: Sequence[Node]) -> bool:
 class Rescaled(TorchFunctionMode):
     """A mode in which the derivative of a nonlinear operation is the slope between baseline and image (rescale rule).
 
-    The second half of each batch must contain the baselines of the images in the first half. The mode handles
-    functions, modules and tensor methods, in place or not, even if a module is used several times. Operations without a
-    rule, and scripted networks, use their ordinary derivative.
+    The second half of a batch of `count` inputs must contain the baselines of the images in the first half. The mode
+    handles functions, modules and tensor methods, in place or not, even if a module is used several times. Operations
+    without a rule, scripted networks, and tensors whose first axis does not go through the batch (weights, or
+    activations with another axis first), use their ordinary derivative.
     """
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         """Call a function of torch, or its version with the rescale rule if there is one."""
         keywords = dict(options or {})
-        if arguments and call in _ELEMENTWISE:
+        if call not in _ELEMENTWISE and call not in _POOLS:
+            return call(*arguments, **keywords)
+        if not arguments and "input" in keywords:
+            arguments = (keywords.pop("input"),)
+        if not arguments or not self._is_batch(arguments[0]):
+            return call(*arguments, **keywords)
+        if call in _ELEMENTWISE:
             return _Elementwise.apply(arguments[0], call, arguments[1:], keywords)  # type: ignore[no-untyped-call]
-        if arguments and call in _POOLS and not keywords.get("return_indices"):
+        if not keywords.get("return_indices") and arguments[0].ndim == 4:
             return _MaxPool.apply(arguments[0], arguments[1:], keywords)  # type: ignore[no-untyped-call]
         return call(*arguments, **keywords)
+
+    def _is_batch(self, x: Any) -> bool:
+        has_gradient = isinstance(x, Tensor) and x.requires_grad and x.is_floating_point()
+        return has_gradient and x.ndim > 0 and len(x) > 0 and len(x) % self._count == 0
+
+
+class _RecordedShapes(TorchFunctionMode):
+    """A mode that records the name and the input's shape of each call to which `Rescaled` may apply its rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, tuple[int, ...]]] = []
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        if arguments and isinstance(arguments[0], Tensor) and (call in _ELEMENTWISE or call in _POOLS):
+            self.calls.append((call.__name__.strip("_"), tuple(arguments[0].shape)))
+        return call(*arguments, **(options or {}))
+
+
+def find_call_without_batch_first(model: Callable[[Tensor], Tensor], images: Tensor) -> tuple[str, tuple[int, ...]]:
+    """Return name and input shape of the first nonlinear operation whose input has the images along a later axis.
+
+    The shape is that of two images. Without such an operation, the name is empty.
+    """
+    shapes = []
+    for count in (1, 2):
+        with torch.no_grad(), _RecordedShapes() as recorded:
+            model(images[:1].repeat(count, 1, 1, 1))
+        shapes.append(recorded.calls)
+    for (_, single), (name, double) in zip(*shapes, strict=False):
+        if single != double and single[:1] == double[:1]:
+            return name, double
+    return "", ()
 
 
 class _Elementwise(torch.autograd.Function):

@@ -25,7 +25,7 @@ class Bf16Network(nn.Module):
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.train(model.training)
+        self.training = model.training
         self.model = model
 
     def forward(self, images: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class SplitStem(nn.Module):
     def __init__(self, stem: nn.Module, rest: nn.Module) -> None:
         super().__init__()
         self.stem, self.rest = stem, rest
-        self.eval()
+        self.training = False  # both are in eval mode; a program of torch.export refuses `eval`
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits, (n, classes)."""

@@ -139,7 +139,7 @@ def compute_base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return compute_logit_gradients(model, images, targets, rules, report_logits)
-    split = model if isinstance(model, SplitStem) else SplitStem(nn.Identity(), model)
+    split = model if isinstance(model, SplitStem) else SplitStem(nn.Identity().eval(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = split.stem(inputs)

@@ -8,6 +8,7 @@ common prefix. A checkpoint may define the normalisation of images (`datasets.pr
 import argparse
 import importlib
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from roarbench.common.errors import CallerError
 from roarbench.common.files import compute_sha256
-from roarbench.common.text import describe_error, list_some
+from roarbench.common.text import describe_error, format_count, list_some
 from roarbench.compute.external_networks import TIMM, TORCHVISION, import_timm_and_check_network
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
@@ -34,6 +35,7 @@ _URL = "https://download.pytorch.org/models/"
 # torchvision's mean and standard deviation, for pixels in [0, 255]
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
 _SAVE_ADVICE = "save weights with torch.save(model.state_dict(), FILE)"
+_SHARD = re.compile(r"-\d{5}-of-\d{5}\.")  # names of files that together hold one network
 _NORMALISATION_KEYS = ("mean", "std", "range")
 # names of training counters: that of batch norm, which old files lack, and that of averaged weights
 _COUNTERS = ("num_batches_tracked", "n_averaged")
@@ -181,8 +183,11 @@ def _check_weights_fit(state: Mapping[str, Tensor], model: nn.Module, path: Path
     faults += [f"{name} {misfit}" for name, misfit in misfits.items() if misfit]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-        advice = "use weights of that network"
-        if "@" not in network:  # names of users' own networks contain `@`
+        # transformers, for example, renames weights when it saves a network
+        advice = f"use weights of that network, with the names of its state dict: {_SAVE_ADVICE}"
+        if _SHARD.search(path.name):
+            advice = f"the file has a part of a network; load all with its library, and {_SAVE_ADVICE}"
+        elif "@" not in network:  # names of users' own networks contain `@`
             advice = f"use weights of {network}, or specify your own network in a suite's file (docs/own-data.md)"
         raise CallerError(f"{path} does not fit the suite's network, {network}: {min(faults)}{more}; {advice}")
 
@@ -208,12 +213,27 @@ class WeightFile(NamedTuple):
 
 def read_weights(path: Path) -> WeightFile:
     """Read a file of weights without running any code in it; raise CallerError if the file has no weights."""
+    if path.suffix == ".json" or path.is_dir():
+        raise CallerError(_explain_folder_or_index(path))
     try:
         return _read_safetensors(path) if _is_safetensors(path) else _read_torch_checkpoint(path)
     except CallerError:
         raise
     except Exception as error:  # both libraries raise many exception types on damaged files
         raise CallerError(_explain_unreadable(path, error)) from error
+
+
+def _explain_folder_or_index(path: Path) -> str:
+    """Explain that a folder, or the index of a network that is stored in several files, is not a file of weights."""
+    if path.is_dir():
+        return f"{path} is a folder; name a file of weights in it"
+    shards = list[str]()
+    with suppress(Exception):
+        shards = sorted(set(json.loads(path.read_text())["weight_map"].values()))
+    if not shards:
+        return f"{path} is a JSON file without weights; {_SAVE_ADVICE}"
+    seen = f"{path} lists the {format_count(len(shards), 'file')} of a network's weights ({list_some(shards)})"
+    return f"{seen}; load the network with its library, and {_SAVE_ADVICE}"
 
 
 def is_weight_not_counter(name: str) -> bool:

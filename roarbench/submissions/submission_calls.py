@@ -202,7 +202,8 @@ def _check_type_and_shape_of_maps(importance: Any, images: Tensor) -> Tensor:
     if importance.shape == (n, 1, h, w) and c > 1:  # captum's form: one number per pixel, with the channel axis
         importance = importance[:, 0]
     if tuple(importance.shape) not in ((n, c, h, w), (n, h, w)):
-        wanted = f"{(n, c, h, w)}, {(n, 1, h, w)} or {(n, h, w)}"
+        *others, last = map(str, dict.fromkeys([(n, c, h, w), (n, 1, h, w), (n, h, w)]))
+        wanted = f"{', '.join(others)} or {last}"
         seen = f"the map has shape {tuple(importance.shape)}"
         raise Refusal(SubmissionFault.OUTPUT_SHAPE, f"{seen}, expected {wanted}")
     if importance.layout != torch.strided or importance.device != images.device:

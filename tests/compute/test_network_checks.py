@@ -29,6 +29,17 @@ def make_network(*around):
     return Net(*around).eval()
 
 
+class WithMemory(Net):
+    """A network that adds to a potential in every call, as spiking networks do."""
+
+    potential = None
+
+    def forward(self, x):
+        now = super().forward(x)
+        self.potential = now if self.potential is None or len(self.potential) != len(now) else self.potential + now
+        return self.potential
+
+
 NO_STATISTICS = nn.Sequential(nn.BatchNorm2d(3, track_running_stats=False), make_network()).eval()
 MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_stats=False)).eval()
 
@@ -41,6 +52,7 @@ MIXED_LOGITS = nn.Sequential(make_network(), nn.BatchNorm1d(5, track_running_sta
             "modifies its input images in place.*; begin its forward with x = x",
         ),
         (make_network(lambda x: x + torch.randn_like(x)), "different logits for the same images when called again"),
+        (WithMemory().eval(), "called again; its forward keeps potential for the next call: reset this memory at the"),
         (make_network(lambda x: x - x.mean(0, keepdim=True)), "an image different logits alone than in a batch"),
         (NO_STATISTICS, "an image different logits alone than in a batch"),
         (MIXED_LOGITS, r"does not accept images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),

@@ -158,7 +158,7 @@ def test_lrp_rejects_unsupported_networks(model, words, batch):
 )
 def test_deeplift_max_pool_rule_matches_hand_computed_multipliers(x, start, multipliers):
     both = torch.tensor([x, start], dtype=torch.float64).view(2, 1, 1, 3).requires_grad_()
-    with Rescaled():
+    with Rescaled(len(both)):
         out = nn.MaxPool2d((1, 2), stride=1)(both)
     (found,) = torch.autograd.grad(out.sum(), both)
     torch.testing.assert_close(found[0].flatten(), torch.tensor(multipliers, dtype=torch.float64))

@@ -89,6 +89,42 @@ def test_load_given_weights_rejects_files_without_state_dict(tmp_path, write, ca
     assert (said, capsys.readouterr().out) == ([], "")
 
 
+INDEX = """{"metadata": {}, "weight_map": {"a.weight": "model-00001-of-00002.safetensors",
+"a.bias": "model-00001-of-00002.safetensors", "b.weight": "model-00002-of-00002.safetensors"}}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("model.safetensors.index.json", INDEX, r"lists the 2 files of a network's weights \(model-00001-of-00002"),
+        ("pytorch_model.bin.index.json", INDEX, "lists the 2 files"),
+        ("config.json", "{}", "is a JSON file without weights; save weights with torch.save"),
+        ("folder", None, "is a folder; name a file of weights in it"),
+    ],
+)
+def test_load_given_weights_names_indices_and_folders(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.mkdir() if content is None else path.write_text(content)
+    with pytest.raises(CallerError, match=words):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("model.pt", r"use weights of that network, with the names of its state dict: save weights with torch.save\("),
+        ("model-00001-of-00002.pt", "the file has a part of a network; load all with its library, and save weights"),
+    ],
+)
+def test_load_given_weights_advises_on_other_names_and_parts_of_networks(tmp_path, file, words):
+    """transformers 5 writes other names into a file than the network's state dict has."""
+    torch.save(
+        {f"vit.{name}": weights for name, weights in network().state_dict().items() if "bias" in name}, tmp_path / file
+    )
+    with pytest.raises(CallerError, match=words):
+        load(tmp_path / file, name="mine.make@0123")
+
+
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
 @pytest.mark.parametrize("carried", [None, Normalisation(MEAN, STD)])
 def test_load_given_weights_returns_stored_normalisation(tmp_path, weights, name, carried):

@@ -25,18 +25,23 @@ def deeplift(map_input: MapInput) -> Tensor:
     images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
         inputs = torch.cat([images, start]).detach().requires_grad_()
-        with backward_rules.Rescaled():
+        with backward_rules.Rescaled(len(inputs)):
             logits = map_input.model(inputs).gather(1, targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     contributions = multipliers[: len(images)] * (images - start)
     logit, base = logits.detach().view(2, -1)
     error = (contributions.sum((1, 2, 3)) - (logit - base)).abs().sum()
     if error > _SUM_TOLERANCE * contributions.abs().sum() + _LOGIT_TOLERANCE * logits.abs().sum():
-        raise RunError(
-            "deeplift's contributions do not add up, because it lacks a rule for an operation of the network; "
-            "leave deeplift out"
-        )
+        raise RunError(f"deeplift's contributions do not add up, because {_explain_missing_rule(map_input)}")
     return contributions
+
+
+def _explain_missing_rule(map_input: MapInput) -> str:
+    name, shape = backward_rules.find_call_without_batch_first(map_input.model, map_input.images)
+    if not name:
+        return "it lacks a rule for an operation of the network; leave deeplift out"
+    seen = f"the network calls {name} on a tensor whose first axis is not the images, {shape} for two images"
+    return f"{seen}; put the images first (batch_first=True), or leave deeplift out"
 
 
 def lrp(map_input: MapInput) -> Tensor:
