@@ -87,6 +87,34 @@ def test_replaced_functions_are_put_back_and_refused(networks, case):
     assert (dict(owner) if isinstance(owner, dict) else dict(vars(owner))) == before
 
 
+def test_replaced_operators_are_refused(networks):
+    """No attribute of Python shows such a replacement."""
+    library = torch.library.Library("aten", "IMPL")
+
+    def mine(model, images, targets):
+        library.impl("gelu", lambda x, **options: x * 0, "CPU", allow_override=True)
+        return images
+
+    try:
+        with warnings.catch_warnings(), pytest.raises(rb.CallerError, match="the network returns other logits for"):
+            warnings.simplefilter("ignore")  # of torch
+            rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    finally:
+        library._destroy()
+
+
+def test_changes_of_other_networks_are_refused_and_undone(networks):
+    before = [network.head.weight.clone() for network in networks]
+
+    def mine(model, images, targets):
+        networks[2].head.weight.data += 1
+        return images
+
+    with pytest.raises(rb.CallerError, match="mine modified a network that it does not explain"):
+        rb.own_network_gain(networks, IMAGES, {"mine": mine})
+    assert all(torch.equal(network.head.weight, weight) for network, weight in zip(networks, before, strict=True))
+
+
 def test_function_that_puts_its_patch_back_changes_no_other_row(networks):
     def mine(model, images, targets):
         forward = nn.LayerNorm.forward
