@@ -36,6 +36,7 @@ from roarbench.common.text import (
     list_some,
     typeset_minus_and_percent_signs,
 )
+from roarbench.compute.masks import BINS
 from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import Protocol
@@ -80,7 +81,7 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
     doubts = (_explain_no_scored_images(table), _describe_nonzero_controls(table), _describe_missing_controls(table))
-    return list(filter(None, (*doubts, *_describe_inconsistent_rows(table))))
+    return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_inconsistent_rows(table))))
 
 
 def note_if_self_reported(table: SuiteTable) -> str:
@@ -97,6 +98,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
     levels = {name: levels for name, levels in table.levels_not_above_mask_only.items() if name in table.names}
     left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
+        describe_equal_matched_masks(table),
         _describe_nonzero_controls(table),
         _describe_intervals(table),
         _describe_missing_controls(table),
@@ -129,6 +131,18 @@ def _explain_no_scored_images(table: SuiteTable) -> str:
     points = list_planned_runs(replace(results.suite, blocks=tuple(blocks)))
     done = sum(point in results.results for point in points)
     return f"{done:,} of {len(points):,} runs are done; no row has a result yet."
+
+
+def describe_equal_matched_masks(table: SuiteTable) -> str:
+    """Describe why all matched gains of few columns are about 0; empty for other tables.
+
+    `run` refuses such suites, but a store may have their results from before. With at most as many columns as bins,
+    each column is a stratum of its own, unless values are equal.
+    """
+    data = table.suite_results.suite.dataset_record
+    if not (table.board.protocol.compares_with_other_image and data.tabular and data.channels <= BINS):
+        return ""
+    return f"With {data.channels} columns, matched masks are nearly always the own masks: gains are 0 for every map."
 
 
 def _describe_nonzero_controls(table: SuiteTable) -> str:
