@@ -11,15 +11,15 @@ from roarbench.common.errors import CallerError
 from roarbench.compute.external_networks import import_torchvision_models
 from roarbench.compute.networks import build_network
 
-SIZES = {"inception_v3": 96, "maxvit_t": 224}  # others get images of 64 pixels, too
+SIZES = {"inception_v3": 96}  # others get images of 64 pixels, too
 SETTINGS = {
     "vit_b_32": {"image_size": 64},
     "googlenet": {"aux_logits": False, "init_weights": True},
     "inception_v3": {"aux_logits": False, "init_weights": True},
 }
-WITH_OWN_PARAMETERS = {"convnext_tiny", "maxvit_t", "swin_t", "swin_v2_t", "vit_b_32"}
+WITH_OWN_PARAMETERS = {"convnext_tiny", "swin_t", "swin_v2_t", "vit_b_32"}
 NAMES = (  # one of each family, the small ones
-    *("convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "maxvit_t", "mnasnet0_5"),
+    *("convnext_tiny", "densenet121", "efficientnet_b0", "googlenet", "inception_v3", "mnasnet0_5"),
     *("mobilenet_v2", "mobilenet_v3_small", "regnet_y_400mf", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_0"),
     *("swin_t", "swin_v2_t", "vit_b_32"),
 )
