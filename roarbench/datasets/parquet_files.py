@@ -109,7 +109,9 @@ def read_schema(file: Path) -> pa.Schema:
 
 
 def read_column(file: Path, name: str) -> pa.ChunkedArray:
-    """Return a column of a parquet file."""
+    """Return a column of a parquet file; raise DataError if the file lacks the column."""
+    if name not in (names := read_schema(file).names):
+        raise DataError(f"{file} has the columns {list_some(names)}; expected '{name}', as in the first file")
     with _add_file_name_to_errors(file):
         return pq.read_table(file, columns=[name], use_threads=False)[name]
 

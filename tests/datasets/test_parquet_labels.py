@@ -215,3 +215,15 @@ def test_arrays_of_datasets_are_refused_by_their_type(tmp_path):
     made.to_parquet(tmp_path / "train.parquet")
     with pytest.raises(DataError, match=r"column 'image' holds arrays of pixels \(Array3D\); expected the bytes"):
         infer_dataset(tmp_path, print)
+
+
+@pytest.mark.parametrize("file", ["train-00001-of-00002", "test"])
+@pytest.mark.parametrize(("names", "lacking"), [(["image", "Label"], "label"), (["img", "label"], "image")])
+def test_files_that_lack_a_column_are_named(tmp_path, file, names, lacking):
+    for name in ("train-00000-of-00002", "train-00001-of-00002", "test"):
+        write_labels(tmp_path / f"{name}.parquet", [0, 1] * 4)
+    path = tmp_path / f"{file}.parquet"
+    pq.write_table(pq.read_table(path).rename_columns(names), path)
+    with pytest.raises(DataError, match=f"has the columns {', '.join(names)}; expected .*'{lacking}'") as refused:
+        infer_dataset(tmp_path, print)
+    assert "\n" not in str(refused.value)
