@@ -18,6 +18,7 @@ from roarbench.datasets.high_depth import (
     find_raw_mode,
     find_used_range,
     is_high_depth_grey,
+    make_image,
     open_lower_bytes,
     read_deep_pnm,
     read_high_depth_values,
@@ -132,16 +133,16 @@ def _read_unchanged_file(picture: Image.Image) -> bytes | None:
 
 def _decode_opened_image(image: Image.Image, content: bytes, record: DatasetRecord) -> DecodedImage:
     plain, values, repairs = _load_upright(image, content)
-    bits = 0
-    if values is None:
-        repairs += _list_conversion_repairs(image.mode, record.channels)
-        repairs += (SHALLOW,) if record.window else ()
-        repairs += (INVISIBLE,) if _is_visible_only_in_transparency(plain) else ()
-    else:
+    if values is not None:
         bits = 0 if record.window else count_bits_of_largest_value(values)
-        plain, scaling_repairs = _scale_to_eight_bits(values, record)
-        repairs += scaling_repairs
-    return DecodedImage(crop_to_pixels(plain, record), repairs + _list_frame_repairs(image), bits)
+        scaled, scaling_repairs = _scale_to_eight_bits(values, record)
+        repairs += scaling_repairs + _list_frame_repairs(image)
+        return DecodedImage(crop_to_pixels(scaled, record), repairs, bits)
+    pixels = crop_to_pixels(plain, record)
+    repairs += _list_conversion_repairs(image.mode, record.channels) + ((SHALLOW,) if record.window else ())
+    if plain.has_transparency_data and _is_visible_only_in_transparency(plain):
+        repairs += (INVISIBLE,)
+    return DecodedImage(pixels, repairs + _list_frame_repairs(image))
 
 
 def _load_upright(image: Image.Image, content: bytes) -> tuple[Image.Image, Values | None, tuple[str, ...]]:
@@ -163,9 +164,10 @@ def _scale_to_eight_bits(values: Values, record: DatasetRecord) -> tuple[Image.I
         raise UnusableValues(RANGE)
     depth = record.depth or 16
     plain = reduce_to_eight_bits(values, depth, record.window)
-    if _is_uniform(np.asarray(plain)) and not _is_uniform(values):
-        return plain, (DEEP, FLAT)
-    return plain, (DEEP, FEW_SHADES) if loses_contrast(sample_without_spikes(values), depth, record.window) else (DEEP,)
+    if _is_uniform(plain) and not _is_uniform(values):
+        return make_image(plain), (DEEP, FLAT)
+    few = loses_contrast(sample_without_spikes(values), depth, record.window)
+    return make_image(plain), (DEEP, FEW_SHADES) if few else (DEEP,)
 
 
 def is_unbounded(values: Values) -> bool:
@@ -256,8 +258,6 @@ def _is_uniform(values: Values) -> bool:
 
 
 def _is_visible_only_in_transparency(image: Image.Image) -> bool:
-    if not image.has_transparency_data:
-        return False
     extrema: Any = image.convert("RGBA").getextrema()
     *colours, transparency = extrema
     return all(low == high for low, high in colours) and transparency[0] != transparency[1]

@@ -125,18 +125,22 @@ def read_deep_pnm(content: bytes, image: Image.Image) -> Values | None:
     return scaled
 
 
-def reduce_to_eight_bits(values: Values, depth: int, window: tuple[float, ...] = ()) -> Image.Image:
+def reduce_to_eight_bits(values: Values, depth: int, window: tuple[float, ...] = ()) -> NDArray[np.uint8]:
     """Scale a window of values to 0 … 255, or keep the upper 8 of `depth` bits; values outside are clipped."""
     if window and values.dtype == np.uint16:
-        plain = _make_lookup_table(window)[values]
-    elif window:
-        plain = _scale_window(values, window)
-    else:
-        white = min(2**depth - 1, np.iinfo(values.dtype).max)
-        plain = (values.clip(0, white) >> (depth - 8)).astype(np.uint8)
-    if plain.shape[2:] == (4,):
-        return Image.frombytes("CMYK", plain.shape[1::-1], plain.tobytes())
-    return Image.fromarray(plain)
+        return _make_lookup_table(window)[values]
+    if window:
+        return _scale_window(values, window)
+    highest = np.iinfo(values.dtype).max
+    clipped = values if values.dtype.kind == "u" and 2**depth > highest else values.clip(0, min(2**depth - 1, highest))
+    return (clipped >> (depth - 8)).astype(np.uint8)
+
+
+def make_image(pixels: NDArray[np.uint8]) -> Image.Image:
+    """Make an image of pixels (h, w) or (h, w, channels), in grey, RGB or CMYK."""
+    if pixels.shape[2:] == (4,):
+        return Image.frombytes("CMYK", pixels.shape[1::-1], pixels.tobytes())
+    return Image.fromarray(pixels)
 
 
 def _scale_window(values: Values, window: tuple[float, ...]) -> NDArray[np.uint8]:
@@ -157,7 +161,8 @@ def sample_without_spikes(values: Values) -> Values:
     A burnt-in marker has the largest value, padding the smallest; neither says which range the photograph uses.
     """
     pixels = values.reshape(values.shape[0] * values.shape[1], -1)
-    sample = np.sort(pixels[:: len(pixels) // _SAMPLED | 1], axis=None)
+    # NumPy's stable sort of 16-bit integers is radix sort
+    sample = np.sort(pixels[:: len(pixels) // _SAMPLED | 1], axis=None, kind="stable")
     first, last = np.searchsorted(sample, sample[0], "right"), np.searchsorted(sample, sample[-1], "left")
     inner = sample[first:last]
     return inner if len(inner) and _count_shades(inner) > _FEW_SHADES else sample

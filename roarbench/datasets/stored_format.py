@@ -17,6 +17,7 @@ NARROW = f"{UNSUPPORTED}TIFF of 16 bits per channel in planes"
 # TIFF 6.0: tags and their values
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANES, _EXTRA, _KIND = 258, 259, 262, 277, 284, 338, 339
 MIN_IS_WHITE, _RGB, _CMYK, _YCBCR, _LAB = 0, 2, 5, 6, 8
+_TIFF_STARTS, _BIG_ENDIAN_BIGTIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), b"MM\0+"
 _JPEG_COMPRESSIONS = (6, 7)
 _COLOURS = {_RGB: 3, _CMYK: 4, _YCBCR: 3, _LAB: 3}  # bands of a photometric interpretation, if not 1
 _PREMULTIPLIED, _TRANSPARENCY = 1, (1, 2)  # ExtraSamples of transparency
@@ -76,7 +77,7 @@ def describe_unreadable_format(content: bytes) -> str:
     try:
         if content[:3] == b"\xff\xd8\xff":
             cause = _describe_jpeg(content)
-        elif content[:4] in TiffImagePlugin.PREFIXES:
+        elif content[:4] in _TIFF_STARTS:
             cause = _describe_tiff_file(content)
     except Exception:  # the header is damaged
         return ""
@@ -170,7 +171,7 @@ def _describe_jpeg(content: bytes) -> str:
 
 
 def _describe_tiff_file(content: bytes) -> str:
-    if content[:4] == b"MM\0+":
+    if content[:4] == _BIG_ENDIAN_BIGTIFF:
         return "BigTIFF of big-endian byte order"
     file = BytesIO(content)
     directory = TiffImagePlugin.ImageFileDirectory_v2(file.read(16 if content[2] == 43 else 8))
@@ -181,6 +182,8 @@ def _describe_tiff_file(content: bytes) -> str:
     colours = _OTHER_PHOTOMETRIC.get(photometric)
     if colours or _has_too_many_bands(directory):
         return f"TIFF {f'of {colours}' if colours else f'with {samples} bands'}"
+    if tuple(directory.get(_EXTRA, ())) == (_PREMULTIPLIED,):
+        return f"TIFF of {samples} bands of {_join(bits)} bits, multiplied by transparency"
     order = "big-endian " if content[:2] == b"MM" else ""
     smallest = " whose smallest value is white" if photometric == MIN_IS_WHITE else ""
     return f"{order}TIFF of {_join(bits)} {_KINDS.get(kind, 'bits')}{smallest}"

@@ -7,7 +7,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, features
 
 from roarbench.datasets.decode_image import decode_image, is_damage
 from tests.helpers.image_files import TINY
@@ -127,7 +127,9 @@ def test_compressed_formats_agree_with_imagecodecs():
             np.testing.assert_allclose(
                 decoded.pixels, expected.transpose(2, 0, 1), atol=1 if bits > 8 else 0, err_msg=f"{name} {bits}"
             )
-    assert refusals == [("JPEG 2000", 10), ("JPEG 2000", 12), ("JPEG 2000", 16)]
+    without_avif = [refusal for refusal in refusals if refusal[0] != "AVIF"]  # older versions of Pillow read no AVIF
+    assert without_avif == [("JPEG 2000", 10), ("JPEG 2000", 12), ("JPEG 2000", 16)]
+    assert len(refusals) == 3 or "avif" not in features.get_supported_modules()
     twelve = codecs.jpeg_encode((rgb[..., 0] * 16).astype(np.uint16), bitspersample=12)
     assert decode_image(twelve, record).repairs == ("unsupported: JPEG of 12 bits per channel",)
 

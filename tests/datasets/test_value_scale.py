@@ -161,11 +161,9 @@ def test_window_and_used_range_by_hand():
     """Of -10 … 30 in [0, 20]: 5 is 63.75, 10 is 127.5, which is rounded to even; values outside are clipped."""
     values = np.array([[-10.0, 0, 5, 10, 20, 30]])
     for kind in (np.float32, np.int32):
-        assert np.asarray(reduce_to_eight_bits(values.astype(kind), 8, (0.0, 20.0))).tolist() == [
-            [0, 0, 64, 128, 255, 255]
-        ]
+        assert (reduce_to_eight_bits(values.astype(kind), 8, (0.0, 20.0))).tolist() == [[0, 0, 64, 128, 255, 255]]
     unsigned = values.clip(0).astype(np.uint16)
-    assert np.asarray(reduce_to_eight_bits(unsigned, 8, (0.0, 20.0))).tolist() == [[0, 0, 64, 128, 255, 255]]
+    assert (reduce_to_eight_bits(unsigned, 8, (0.0, 20.0))).tolist() == [[0, 0, 64, 128, 255, 255]]
     values = np.concatenate([np.arange(1000), np.full(500, 60_000)]).reshape(50, 30)  # 0 and 60,000 are the ends
     assert find_used_range(sample_without_spikes(values)) == (11, 989, 979)
     assert find_used_range(sample_without_spikes(np.arange(16).reshape(4, 4))) == (0, 15, 16)  # too few to leave out
