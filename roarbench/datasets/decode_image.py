@@ -28,6 +28,7 @@ from roarbench.datasets.high_depth import (
 from roarbench.datasets.parquet_files import LFS_POINTER_START
 from roarbench.datasets.preprocessing import crop_to_pixels
 from roarbench.datasets.stored_format import (
+    BIG_ENDIAN_BIGTIFF,
     UNSUPPORTED,
     UnusableValues,
     describe_unreadable_format,
@@ -248,7 +249,7 @@ def describe_failure(error: Exception, content: bytes) -> str:
         return str(error)
     if content.startswith(LFS_POINTER_START):
         return POINTERS
-    if isinstance(error, UnidentifiedImageError):
+    if isinstance(error, UnidentifiedImageError) or content.startswith(BIG_ENDIAN_BIGTIFF):
         return describe_unreadable_format(content) or UNREADABLE
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 

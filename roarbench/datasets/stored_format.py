@@ -4,6 +4,7 @@ Pillow takes unspecified bands for transparency, wraps values of JPEG 2000 and o
 all files that it cannot read. docs/works-with.md has the list, with its sources.
 """
 
+import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
@@ -11,13 +12,15 @@ from typing import Any, NamedTuple
 
 from PIL import Image, TiffImagePlugin
 
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow's line on too many bands, one for each file
+
 UNSUPPORTED = "unsupported: "  # the start of a kind of damage that names a format
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")  # Pillow's names
 NARROW = f"{UNSUPPORTED}TIFF of 16 bits per channel in planes"
 # TIFF 6.0: tags and their values
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANES, _EXTRA, _KIND = 258, 259, 262, 277, 284, 338, 339
 MIN_IS_WHITE, _RGB, _CMYK, _YCBCR, _LAB = 0, 2, 5, 6, 8
-_TIFF_STARTS, _BIG_ENDIAN_BIGTIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), b"MM\0+"
+_TIFF_STARTS, BIG_ENDIAN_BIGTIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), b"MM\0+"
 _JPEG_COMPRESSIONS = (6, 7)
 _COLOURS = {_RGB: 3, _CMYK: 4, _YCBCR: 3, _LAB: 3}  # bands of a photometric interpretation, if not 1
 _PREMULTIPLIED, _TRANSPARENCY = 1, (1, 2)  # ExtraSamples of transparency
@@ -171,7 +174,7 @@ def _describe_jpeg(content: bytes) -> str:
 
 
 def _describe_tiff_file(content: bytes) -> str:
-    if content[:4] == _BIG_ENDIAN_BIGTIFF:
+    if content[:4] == BIG_ENDIAN_BIGTIFF:
         return "BigTIFF of big-endian byte order"
     file = BytesIO(content)
     directory = TiffImagePlugin.ImageFileDirectory_v2(file.read(16 if content[2] == 43 else 8))

@@ -148,3 +148,21 @@ def test_jpeg_agrees_with_imagecodecs(mode):
     pixels = decode_image(file.getvalue(), replace(TINY, size=SIDE, channels=1 if mode == "L" else 3)).pixels
     expected = other.reshape(SIDE, SIDE, -1).transpose(2, 0, 1)
     np.testing.assert_allclose(pixels, expected, atol=1 if mode == "CMYK" else 0)
+
+
+@pytest.mark.parametrize("compression", ["lzw", "packbits", "deflate", "zstd", "jpeg"])
+def test_compressed_tiff_agrees_with_tifffile(compression):
+    """Files that tifffile writes; JPEG inside TIFF stores YCbCr."""
+    tifffile = import_module("tifffile")
+    y, x = np.mgrid[:SIDE, :SIDE]
+    rgb = np.dstack([x * 6, y * 6, 255 - x * 6]).astype(np.uint8)
+    for values in (rgb, rgb[..., 0], rgb[..., 0].astype(np.uint16) * 257):
+        if compression == "jpeg" and values.dtype != np.uint8:
+            continue
+        file = BytesIO()
+        photometric = "rgb" if values.ndim == 3 else "minisblack"
+        tifffile.imwrite(file, values, compression=compression, photometric=photometric)
+        other = tifffile.imread(BytesIO(file.getvalue())).reshape(SIDE, SIDE, -1)
+        expected = other >> 8 if other.dtype == np.uint16 else other
+        pixels = decode_image(file.getvalue(), replace(TINY, size=SIDE, channels=other.shape[2])).pixels
+        np.testing.assert_allclose(pixels, expected.transpose(2, 0, 1), atol=2 if compression == "jpeg" else 0)
