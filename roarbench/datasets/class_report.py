@@ -76,7 +76,10 @@ def _describe_small_classes(images: UserImages) -> Iterator[str]:
     for split in Split:
         few = np.flatnonzero(counts[split] < _HANDFUL)
         if len(few) and not (split is Split.TRAIN and images.record.test_only):
+            noun = f"{split_adjective(split)} images"
+            if len(few) == len(images.classes):
+                yield f"warning: {images.record.name}: every class has fewer than {_HANDFUL} {noun}; add images"
+                continue
             listed = list_some([f"'{fit_cells(images.classes[n], _NAME_WIDTH)}' {counts[split][n]}" for n in few])
-            seen = f"fewer than {_HANDFUL} {split_adjective(split)} images: {listed}"
             remedy = "add images, or leave these classes out"
-            yield f"warning: {images.record.name}: classes with {seen}; {remedy}"
+            yield f"warning: {images.record.name}: classes with fewer than {_HANDFUL} {noun}: {listed}; {remedy}"

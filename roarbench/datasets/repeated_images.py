@@ -44,14 +44,16 @@ def describe_repeated_images(images: UserImages) -> Iterator[str]:
         return
     digests = compute_digests(images)
     splits = {split: SplitDigests(digests[split], raw.labels) for split, raw in images.splits.items()}
+    lines = []
     if images.record.test_only:
         del splits[Split.TRAIN]
     elif seen := describe_items_in_both_splits(
         digests[Split.TRAIN], digests[Split.TEST], "image", "bytes", lambda place: images.name_image(Split.TEST, place)
     ):
-        yield f"warning: {name}: {seen}"
-    yield from _describe_images_of_several_classes(images, splits)
-    yield from _describe_images_that_occur_often(images, splits)
+        lines.append(f"warning: {name}: {seen}")
+    lines += _describe_images_of_several_classes(images, splits)
+    yield from lines
+    yield from _describe_images_that_occur_often(images, splits, _MANY_TIMES if lines else 2)
 
 
 def _describe_images_of_several_classes(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
@@ -81,11 +83,14 @@ def _name_in_any_split(images: UserImages, splits: dict[Split, SplitDigests], pl
     raise AssertionError("the place lies beyond the last image")
 
 
-def _describe_images_that_occur_often(images: UserImages, splits: dict[Split, SplitDigests]) -> Iterator[str]:
+def _describe_images_that_occur_often(
+    images: UserImages, splits: dict[Split, SplitDigests], least: int
+) -> Iterator[str]:
+    """Yield a warning if an image occurs often, or many images occur at least `least` times."""
     digests = np.concatenate([part.digests for part in splits.values()])
     _, first, counts = np.unique(digests, return_index=True, return_counts=True)
     most, repeated = int(counts.max(initial=0)), len(digests) - len(counts)
-    if most >= _MANY_TIMES or repeated > _MAX_REPEATED_SHARE * len(digests):
+    if most >= _MANY_TIMES or most >= least and repeated > _MAX_REPEATED_SHARE * len(digests):
         example = f"{_name_in_any_split(images, splits, int(first[counts.argmax()]))} occurs {most} times"
         seen = f"{repeated} of {len(digests)} images have the same bytes as an earlier one; {example}"
         yield f"warning: {images.record.name}: {seen}; delete repeated images"

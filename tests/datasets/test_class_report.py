@@ -175,10 +175,15 @@ def test_repeated_parquet_images_are_counted(tmp_path):
     pq.write_table(pa.table({"image": pictures[:20], "label": [0, 1] * 10}), tmp_path / "train-0.parquet")
     pq.write_table(pa.table({"image": pictures[18:], "label": [0, 1] * 6}), tmp_path / "test-0.parquet")
     lines = list_warnings(tmp_path)
-    assert [line.split(": ")[2].split("; delete")[0] for line in lines] == [
-        "2 of 12 test images have the same bytes as a training image, such as row 0 of 'test'",
-        "2 of 32 images have the same bytes as an earlier one; row 18 of 'train' occurs 2 times",
-    ]
+    seen = "2 of 12 test images have the same bytes as a training image, such as row 0 of 'test'"
+    assert [line.split(": ")[2] for line in lines] == [f"{seen}; delete repeated images"]
+    for split in ("train", "test"):
+        pq.write_table(
+            pa.table({"image": pictures[:8] + pictures[:1], "label": [0] * 8 + [1]}), tmp_path / f"{split}-0.parquet"
+        )
+    assert "1 image occurs with the same bytes in several classes, such as row 0 of 'train' in class '0'" in str(
+        list_warnings(tmp_path)
+    )
 
 
 @pytest.mark.parametrize("tail", [2**16, 8])
@@ -229,6 +234,13 @@ def test_classes_with_a_handful_of_images_are_named(tmp_path):
         "warning: set: classes with fewer than 5 training images: 'ant' 1; add images, or leave these classes out",
         "warning: set: classes with fewer than 5 test images: 'bee' 4; add images, or leave these classes out",
     ]
+
+
+def test_small_splits_of_every_class_are_described_in_short(tmp_path):
+    for name in ("ant", "bee"):
+        write_noise(tmp_path / "set" / "train" / name, 20)
+        write_noise(tmp_path / "set" / "test" / name, 4)
+    assert list_warnings(tmp_path / "set") == ["warning: set: every class has fewer than 5 test images; add images"]
 
 
 def test_samples_are_balanced_and_reproducible():

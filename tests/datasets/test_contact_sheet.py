@@ -33,6 +33,8 @@ def draw(folder):
 def test_sheet_shows_the_centre_of_images_of_every_class(tmp_path, classes, shape):
     names = [f"{number:02}" for number in range(classes)]
     sheet = draw(write_colours(tmp_path / "set", names, shape=shape))
+    heights = [np.median(np.argwhere((sheet == 60 + number).all(-1)), 0)[0] for number in range(classes)]
+    assert classes > 12 or heights == sorted(heights), "classes are in order below each other"
     for number in range(classes):
         places = np.argwhere((sheet == 60 + number).all(-1))
         side = contact_sheet.choose_layout(classes).side
