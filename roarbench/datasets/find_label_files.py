@@ -36,6 +36,7 @@ from roarbench.datasets.label_tables import (
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
+_MANY_IN_FOLDER = 50  # more files of the same name, but for numbers, in one folder are no label files
 _INSPECTED, _MIN_NAMED = 200, 0.2  # rows that are inspected, and the smallest share of them that names an image
 
 
@@ -155,6 +156,8 @@ def _list_text_files(root: Path) -> list[tuple[str, Path]]:
     for (above, name), files in groups.items():
         files.sort()
         folders = {file.rpartition("/")[0] for file in files}
+        if len(files) > _MANY_IN_FOLDER * len(folders):
+            continue  # boxes or descriptions of single images
         if "*" in name and len(files) >= _MANY_ALIKE and len(folders) == len(files):
             found.append((f"{above}/*/{name}".removeprefix("./"), root / files[0]))
         else:

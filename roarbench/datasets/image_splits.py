@@ -54,7 +54,8 @@ def list_images_and_class_names(record: DatasetRecord, folder: Path) -> Labelled
     classes = _order_classes(record, folder, train, test)
     tested = set(test.class_of.values())
     if not record.numbered and (lacking := [name for name in classes if name not in tested]):
-        notes.append(f"without a test image: the classes {list_some(lacking)}")
+        noun = "class" if len(lacking) == 1 else "classes"
+        notes.append(f"without a test image: the {noun} {list_some([repr(name) for name in lacking])}")
     numbers = {name: int(name) if record.numbered else number for number, name in enumerate(classes)}
     splits = {split: _sort_by_class(contents[name].class_of, numbers) for split, name in record.split_names.items()}
     return LabelledImages(classes, splits, list(filter(None, notes)))

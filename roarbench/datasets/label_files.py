@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from roarbench.common.errors import DataError
 from roarbench.common.text import list_some
-from roarbench.datasets.image_folders import has_image_suffix
+from roarbench.datasets.image_folders import IMAGE_SUFFIXES, has_image_suffix
 from roarbench.datasets.label_tables import (
     LABEL_NAMES,
     PATH_NAMES,
@@ -52,8 +52,11 @@ class ImageIndex:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._by_stem: dict[str, list[str]] = defaultdict(list)
+        self._by_path: dict[str, list[str]] = defaultdict(list)
         for path in paths:
-            self._by_stem[_remove_suffix(path.rpartition("/")[2])].append(path)
+            whole = _remove_suffix(path)
+            self._by_path[whole].append(path)
+            self._by_stem[whole.rpartition("/")[2]].append(path)
 
     def find(self, name: str, folder: str = "") -> list[str]:
         """Return the images that a name may mean: none, one, or several if the name is ambiguous.
@@ -62,8 +65,13 @@ class ImageIndex:
         """
         name = re.sub(r"^(\./|/)+", "", name.replace("\\", "/").strip())
         stem = _remove_suffix(name)
-        candidates = self._by_stem.get(stem.rpartition("/")[2], [])
-        found = [path for path in candidates if _is_same_end(_remove_suffix(path), stem)]
+        found = self._by_path.get(f"{folder}/{stem}" if folder else stem, [])
+        if not found or not folder and "/" not in stem:
+            # a whole path needs no search among the many images of the same stem
+            found = self._by_path.get(stem, []) if "/" in stem else []
+        if not found:
+            candidates = self._by_stem.get(stem.rpartition("/")[2], [])
+            found = [path for path in candidates if _is_same_end(_remove_suffix(path), stem)]
         if has_image_suffix(Path(name)):
             found = [path for path in found if path.endswith(name.rpartition("/")[2])] or found
         if len(found) > 1 and folder:
@@ -88,7 +96,8 @@ class ImageIndex:
 
 
 def _remove_suffix(path: str) -> str:
-    return path.rpartition(".")[0] if has_image_suffix(Path(path)) else path
+    stem, _, suffix = path.rpartition(".")
+    return stem if f".{suffix.lower()}" in IMAGE_SUFFIXES else path
 
 
 def _is_same_end(path: str, name: str) -> bool:

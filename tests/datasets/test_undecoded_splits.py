@@ -171,7 +171,7 @@ def test_test_split_may_lack_class_but_training_split_may_not(tmp_path):
     assert (found.classes, found.train_images, found.test_images) == (3, 15, 6)
     assert decode_dataset(found, tmp_path / "store").test.labels.tolist() == [0, 0, 0, 2, 2, 2]
     notes = list_images_and_class_names(found, tmp_path).notes
-    assert notes == ["without a test image: the classes green"]
+    assert notes == ["without a test image: the class 'green'"]
     (tmp_path / "test" / "green").mkdir()  # an empty folder is no image either
     assert make_own_record(tmp_path, **APART) == found
     for image in (tmp_path / "train" / "red").iterdir():
