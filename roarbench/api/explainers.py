@@ -255,6 +255,11 @@ class _NetworkOfCentredImages(nn.Module):
         self.training = False  # `eval` would switch the network, too, which a program of torch.export refuses
         self.model, self.mean = model, mean
 
+    @property
+    def lasting_network(self) -> nn.Module:
+        """Return the network that remains when this wrapper is made anew for the next batch."""
+        return self.model
+
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.model(images + self.mean)
         return logits

@@ -13,6 +13,7 @@ __all__ = [
     "backward_rules",
     "captum",
     "device_settings",
+    "layer_search",
     "lrp_network",
     "lrp_rules",
     "nn",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from roarbench.common import device_settings
     from roarbench.datasets import planted_images
-    from roarbench.estimators import backward_rules, lrp_network, random_draws
+    from roarbench.estimators import backward_rules, layer_search, lrp_network, random_draws
 else:
 
     class _LazyModule:
@@ -46,5 +47,6 @@ else:
     device_settings = _LazyModule("roarbench.common.device_settings")
     planted_images = _LazyModule("roarbench.datasets.planted_images")
     backward_rules = _LazyModule("roarbench.estimators.backward_rules")
+    layer_search = _LazyModule("roarbench.estimators.layer_search")
     lrp_network = _LazyModule("roarbench.estimators.lrp_network")
     random_draws = _LazyModule("roarbench.estimators.random_draws")

@@ -9,13 +9,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import interpolate
-from torch.nn.modules.module import register_module_forward_hook
 
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
-from roarbench.estimators.families.cam import compute_layer_output_and_logits, find_blocks
 from roarbench.estimators.families.perturbation import assign_pixels_to_grid_squares, count_grid_squares
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import (
@@ -79,82 +77,6 @@ def test_score_cam_ignores_constant_channels():
         nn.init.ones_(values)
     flat = Batch(torch.ones(2, 1, 2, 2), torch.tensor([0, 1]), torch.tensor([0, 1]))
     assert (importance("score-cam", model, flat, torch.zeros(1, 1, 1)) == 0).all()
-
-
-def test_find_blocks_returns_residual_blocks_of_resnet():
-    of_50 = [f"layer{layer}.{i}" for layer, count in enumerate((3, 4, 6, 3), 1) for i in range(count)]
-    for name, inside in (("resnet8", [f"blocks.{i}" for i in range(3)]), ("resnet50", of_50)):
-        network = build_network(name, 3, 3, 32, seeded(0))
-        names = {module: path for path, module in network.named_modules()}
-        assert [names[block] for block in find_blocks(network)] == inside
-
-
-class Gate(nn.Sequential):
-    """Squeeze and excitation: one weight per channel, or, without the pool, per position."""
-
-    def __init__(self, *first):
-        super().__init__(*first, nn.Conv2d(4, 2, 1), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Sigmoid())
-
-
-class Gated(nn.Module):
-    def __init__(self, gate, how):
-        super().__init__()
-        self.features, self.gate, self.last, self.how = make_convolutions(), gate, nn.Linear(4, 3), how
-
-    def forward(self, x):
-        x = self.features(x)
-        return self.last(self.how(x, self.gate(x)).mean((2, 3)))
-
-
-class SqueezeExcitation(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gate = Gate(nn.AdaptiveAvgPool2d(1))
-
-    def forward(self, x):
-        return x * self.gate(x)
-
-
-def make_convolutions(*last, stride=1):
-    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride, 1), nn.ReLU(), *last)
-
-
-def make_classifier(*parts, features=4):
-    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(features, 3))
-
-
-POOL, ONE_POSITION = nn.AdaptiveAvgPool2d, nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))
-LAST_LAYERS = {  # networks, with the module that layer=last selects on images of 4 x 4
-    "block": (make_classifier(make_convolutions(), POOL(1)), "0"),
-    "pool inside block": (make_classifier(make_convolutions(POOL(1))), "0.3"),
-    "one position, repeated by pool": (make_classifier(make_convolutions(stride=4), POOL(2), features=16), "0.1"),
-    "one position in last block": (make_classifier(make_convolutions(), ONE_POSITION), "0"),
-    "gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
-    "gate per position": (Gated(Gate(), lambda x, gate: gate * x), "features"),
-    "gate inside": (make_classifier(make_convolutions(), SqueezeExcitation(), POOL(1)), "1"),
-}
-
-
-@pytest.mark.parametrize("case", LAST_LAYERS)
-def test_last_layer_has_several_positions_and_is_no_gate(case):
-    model, expected = LAST_LAYERS[case]
-    names, outputs = {module: name for name, module in model.named_modules()}, {}
-
-    def keep(module, inputs, output):
-        outputs.setdefault(names[module], output)
-
-    with register_module_forward_hook(keep):
-        images = torch.randn(2, 3, 4, 4, generator=seeded(0))
-        channels, _ = compute_layer_output_and_logits(model.eval(), images, "last")
-    alike = [name for name, output in outputs.items() if output is channels]
-    assert expected in alike, f"layer=last selects {alike}"
-
-
-def test_layer_output_rejects_single_position_block_and_gate():
-    with pytest.raises(RunError, match="layer block1 has a single position or is a gate; use layer=last"):
-        compute_layer_output_and_logits(LAST_LAYERS["pool inside block"][0], torch.zeros(1, 3, 4, 4), "block1")
-    with pytest.raises(RunError, match="layer block2 has a single position or is a gate"):
-        compute_layer_output_and_logits(LAST_LAYERS["gate per position"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
 @pytest.mark.slow
@@ -223,7 +145,7 @@ def test_maps_on_gpu_match_cpu(name, model, batch, black):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("gradcam", "no layer is suitable: expected two convolutions, and a layer with several positions"),
+        ("gradcam", "no layer is suitable: no tensor with several positions lies on every path"),
         ("gradcam(layer=block4)", "layer block4 does not exist: the network has blocks 1 to 3; use layer=last"),
         (
             "deeplift",

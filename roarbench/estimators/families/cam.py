@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Any
 
 from roarbench.common.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.families.gradients import compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, backward_rules, nn, torch
+from roarbench.estimators.lazy_torch import F, Tensor, layer_search, nn, torch
 from roarbench.estimators.map_input import MapInput
 
-# operations of autograd graphs whose output gates another layer, as in squeeze and excitation
-_GATES = {"SigmoidBackward0", "HardsigmoidBackward0", "HardtanhBackward0", "SoftmaxBackward0", "TanhBackward0"}
-# with a constant, these operations have one parent in the graph; with two tensors, two parents
-_ARITHMETIC = {"AddBackward0", "DivBackward0", "MulBackward0"}
-_VIEWS = {"ExpandBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0"}
 # channels of ResNet-18's last block; cost estimates assume this number, because Score-CAM takes one pass per channel
 _CHANNELS = 512
 
@@ -29,20 +22,23 @@ def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
     return torch.where(low == high, low, stretched)
 
 
-def _compute_requested_layer_and_logit(inputs: MapInput) -> tuple[Tensor, Tensor]:
-    """Return the requested layer's output, (n, k, a, b), and the target logits, (n, 1)."""
-    channels, logits = compute_layer_output_and_logits(
-        inputs.model, inputs.images, str(inputs.estimator.get_value("layer"))
-    )
-    return channels, logits.gather(1, inputs.batch.targets[:, None])
+def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+    """Return a layer's output as the network computes it, in any layout, and the logits, in one autograd graph."""
+    output = layer_search.compute_layer_output(model, images, layer)
+    return output.tensor, output.logits
+
+
+def _compute_requested_layer(inputs: MapInput) -> layer_search.LayerOutput:
+    layer = str(inputs.estimator.get_value("layer"))
+    return layer_search.compute_layer_output(inputs.model, inputs.images, layer)
 
 
 def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
     """Sum the channels with weights `weights(gradient)`, set negative sums to 0, and resize the map to the images."""
     with torch.enable_grad():
-        channels, logits = _compute_requested_layer_and_logit(inputs)
-        (gradient,) = torch.autograd.grad(logits.sum(), channels)
-    return resize_maps_to_images((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), inputs.images)
+        output = _compute_requested_layer(inputs)
+        gradient = output.compute_gradient(inputs.batch.targets)
+    return resize_maps_to_images((weights(gradient) * output.arrange()).sum(1, keepdim=True).relu(), inputs.images)
 
 
 def gradcam(inputs: MapInput) -> Tensor:
@@ -77,7 +73,7 @@ def score_cam(inputs: MapInput) -> Tensor:
     The weights are the softmax of the masked images' logits over the channels. A constant channel has weight 0.
     """
     images, baseline, scores = inputs.images, inputs.baseline, []
-    channels = _compute_requested_layer_and_logit(inputs)[0].detach()
+    channels = _compute_requested_layer(inputs).arrange()
     for channel in channels.unbind(1):
         mask = resize_maps_to_images(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
@@ -86,79 +82,6 @@ def score_cam(inputs: MapInput) -> Tensor:
     # the softmax is NaN if all channels are constant; all weights are then 0
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)
     return resize_maps_to_images((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
-
-
-def find_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the smallest proper submodules with at least two convolutions, in order: a ResNet's residual blocks."""
-    blocks = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
-    return [block for block in blocks if not any(count_convolutions(child) >= 2 for child in block.children())]
-
-
-def count_convolutions(module: nn.Module) -> int:
-    """Count the two-dimensional convolutions in a module, including the module itself."""
-    return sum(isinstance(part, nn.Conv2d) for part in module.modules())
-
-
-def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
-    """Run images through a network and return a layer's output, (n, k, a, b), and the logits, in one autograd graph.
-
-    Args:
-        model: In eval mode.
-        images: Float (n, c, h, w).
-        layer: `block1`, `block2`, …, or `last` for the last block. If the output of the last block has a single
-            position, or is a gate as in squeeze and excitation, `last` means the last module whose output has several
-            positions and is not a gate.
-
-    Raises:
-        RunError: There is no such layer.
-    """
-    outputs: list[tuple[nn.Module, Tensor]] = []  # candidate modules and their outputs, in order of execution
-
-    def collect_output(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        if not torch.is_tensor(output) or output.ndim != 4 or output.shape[2:].numel() == 1:
-            return
-        if count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]:  # excludes pooling layers
-            outputs.append((module, output))
-
-    modules = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
-    with torch.enable_grad(), ExitStack() as hooks:
-        for module in modules:
-            hooks.enter_context(module.register_forward_hook(collect_output))
-        logits: Tensor = model(images.detach().clone().requires_grad_())
-    nodes = backward_rules.find_reachable_nodes(logits, _list_parents_except_gates)
-    return _choose_output(model, layer, [(module, out) for module, out in outputs if out.grad_fn in nodes]), logits
-
-
-def _choose_output(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
-    blocks = find_blocks(model)
-    number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
-    block_outputs = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
-    if block_outputs:
-        return block_outputs[-1]
-    if layer != "last":
-        present = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
-        missing = f"does not exist: the network has {present}"
-        problem = "has a single position or is a gate" if number <= len(blocks) else missing
-        raise RunError(f"layer {layer} {problem}; use layer=last")
-    if outputs and count_convolutions(model) > 1:
-        return outputs[-1][1]
-    raise RunError(
-        "no layer is suitable: expected two convolutions, and a layer with several positions that is not a gate"
-    )
-
-
-def _list_parents_except_gates(node: torch.autograd.graph.Node) -> list[torch.autograd.graph.Node]:
-    parents = backward_rules.list_parents(node)
-    if node.name() != "MulBackward0" or len(parents) == 1:
-        return parents
-    return [parent for parent in parents if not _comes_from_squashing(parent)]
-
-
-def _comes_from_squashing(node: torch.autograd.graph.Node) -> bool:
-    """Return whether an operation is a squashing function, possibly followed by views and arithmetic with constants."""
-    while node.name() in _VIEWS | _ARITHMETIC and len(backward_rules.list_parents(node)) == 1:
-        (node,) = backward_rules.list_parents(node)
-    return node.name() in _GATES
 
 
 _BLOCK = {"layer": "last"}

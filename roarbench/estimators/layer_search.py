@@ -1,0 +1,228 @@
+"""Find the layer that class activation maps explain.
+
+The layer is defined by the function that a network computes, not by the names of its modules: the last tensor with
+several positions through which every path from the image to the logits passes.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from roarbench.common.errors import RunError
+from roarbench.estimators.grid_layout import (
+    GridLayout,
+    OutputTest,
+    apply_without_neighbours,
+    find_layout,
+    make_probes,
+)
+from roarbench.estimators.traced_graph import Place, TracedGraph, Value, Watch, get_first_tensor
+
+_REMEDY = "explain a network that sees each image once, or leave class-activation maps out"
+
+
+_NOTHING: Tensor = torch.empty(0)
+_LATE = 12  # the layer is nearly always among this number of last cuts, so the other cuts are tested only if it is not
+
+
+class FoundLayer(NamedTuple):
+    """A layer of a network: the place in a forward pass where its output appears, and the axes of the output."""
+
+    layout: GridLayout
+    shape: tuple[int, ...]  # of the output, with 0 as the number of images
+    block: nn.Module | None  # the module whose output this is; None if the next two fields give the place
+    call: int = 0  # number of a call of a function of torch
+    tensor: int = 0  # number of the tensor among the arguments and results of this call
+
+
+class LayerOutput(NamedTuple):
+    """The output of a layer for some images, and the logits, in one autograd graph."""
+
+    tensor: Tensor  # as the network computes it
+    layout: GridLayout
+    logits: Tensor  # (n, classes)
+
+    def arrange(self) -> Tensor:
+        """Return the output as (n, channels, rows, columns), without a graph."""
+        return self.layout.arrange(self.tensor.detach())
+
+    def compute_gradient(self, targets: Tensor) -> Tensor:
+        """Compute the gradient of the target logits by the output, (n, channels, rows, columns)."""
+        (gradient,) = torch.autograd.grad(self.logits.gather(1, targets[:, None]).sum(), self.tensor)
+        return self.layout.arrange(gradient)
+
+
+_found_layers: WeakKeyDictionary[nn.Module, dict[Any, FoundLayer]] = WeakKeyDictionary()
+
+
+def compute_layer_output(model: nn.Module, images: Tensor, layer: str) -> LayerOutput:
+    """Run images through a network and return a layer's output, its axes and the logits.
+
+    The first call for a network and a shape of images searches for the layer, with passes of 2 and of 11 images.
+
+    Args:
+        model: In eval mode.
+        images: Float (n, c, h, w).
+        layer: `last`, or `block1`, `block2`, … for the output of such a block (`find_blocks`).
+
+    Raises:
+        RunError: There is no such layer, or no axis of its output is the axis of the images.
+    """
+    # a wrapper that is made anew for each batch names the network that stays
+    known = _found_layers.setdefault(getattr(model, "lasting_network", model), {})
+    key = (type(model), layer, images.shape[1:], images.dtype, images.device)
+    for _ in range(2):
+        if key not in known:
+            known[key] = find_layer(model, images, layer)
+        if (output := _run(model, images, known[key])) is not None:
+            return output
+        del known[key]  # the network has changed since the search
+    raise RunError(f"the network calls other functions for other images, so it has no fixed layer; {_REMEDY}")
+
+
+def _run(model: nn.Module, images: Tensor, layer: FoundLayer) -> LayerOutput | None:
+    """Return the output of a layer, or None if the network does not make such a tensor."""
+    kept: list[tuple[Tensor, int]] = []
+
+    def keep(tensor: Any) -> None:
+        if isinstance(tensor, Tensor):
+            kept.append((tensor, tensor._version))
+
+    inputs = images.detach().clone().requires_grad_()
+    with torch.enable_grad(), ExitStack() as stack:
+        if layer.block is None:
+            stack.enter_context(Watch(lambda place, tensor: keep(tensor), {layer.call: [layer.tensor]}))
+        else:
+            hook = layer.block.register_forward_hook(lambda module, _, output: keep(get_first_tensor(output)))
+            stack.callback(hook.remove)
+        logits: Tensor = model(inputs)
+    if len(kept) != 1 or not kept[0][0].requires_grad:
+        return None
+    ((tensor, version),) = kept
+    if tuple(tensor.movedim(layer.layout.images, 0).shape) != (len(images), *layer.shape):
+        return None
+    if tensor._version != version:
+        raise RunError(
+            "the network overwrites the layer's output in place after use; write x = x + y instead of x += y"
+        )
+    return LayerOutput(tensor, layer.layout, logits)
+
+
+def find_layer(model: nn.Module, images: Tensor, layer: str) -> FoundLayer:
+    """Find a layer and the axes of its output; the arguments and errors are those of `compute_layer_output`."""
+    if layer != "last":
+        return _find_output_of_block(model, images, layer)
+    graph = TracedGraph(model, images)
+    places = {cut: graph.places[cut] for cut in graph.cuts if cut in graph.places}
+    for tested in (list(places)[:_LATE], list(places)):
+        found = _choose_last(graph, _test_cuts(model, images, {cut: places[cut] for cut in tested}))
+        if isinstance(found, FoundLayer):
+            return found
+    nothing = "no tensor with several positions lies on every path from the image to the logits"
+    reason = found or _describe_repeated_module(model, images) or nothing
+    raise RunError(f"no layer is suitable: {reason}; {_REMEDY}")
+
+
+def find_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the smallest proper submodules with at least two convolutions, in order: a ResNet's residual blocks."""
+    blocks = [module for module in model.modules() if module is not model and count_convolutions(module) >= 2]
+    return [block for block in blocks if not any(count_convolutions(child) >= 2 for child in block.children())]
+
+
+def count_convolutions(module: nn.Module) -> int:
+    """Count the two-dimensional convolutions in a module, including the module itself."""
+    return sum(isinstance(part, nn.Conv2d) for part in module.modules())
+
+
+def _find_output_of_block(model: nn.Module, images: Tensor, layer: str) -> FoundLayer:
+    """Find the axes of a block's output; RunError if there is no such block or no grid of positions."""
+    blocks, number = find_blocks(model), int(layer.removeprefix("block"))
+    if number > len(blocks):
+        present = f"blocks 1 to {len(blocks)}" if blocks else "no block with two convolutions"
+        raise RunError(f"layer {layer} does not exist: the network has {present}; use layer=last")
+    block = blocks[number - 1]
+    probes, bands = make_probes(images)
+    tests: list[OutputTest] = []
+
+    def test(module: nn.Module, inputs: Any, output: Any) -> None:
+        tensor = get_first_tensor(output)
+        tests.append(OutputTest(()) if tensor is None else find_layout(tensor, bands, images.shape[2:]))
+
+    hook = block.register_forward_hook(test)
+    try:
+        with torch.enable_grad(), _keep_nothing(), Watch(places={}, perform=apply_without_neighbours):
+            model(probes.requires_grad_())
+    finally:
+        hook.remove()
+    if len(tests) != 1:
+        raise RunError(f"layer {layer} runs {len(tests)} times per image, expected once; use layer=last")
+    (test_of_block,) = tests
+    if test_of_block.layout:
+        return FoundLayer(test_of_block.layout, test_of_block.shape, block)
+    several = f"holds {test_of_block.views} views of each image in one batch"
+    problem = several if test_of_block.views > 1 else "has no grid of several positions, or is a gate"
+    raise RunError(f"layer {layer} {problem}; use layer=last")
+
+
+def _test_cuts(model: nn.Module, images: Tensor, places: Mapping[Value, Place]) -> dict[Value, OutputTest]:
+    """Test tensors of a network in one pass of 11 images."""
+    probes, bands = make_probes(images)
+    probes.requires_grad_()  # networks may call other functions without gradients
+    tests: dict[Value, OutputTest] = {}
+    numbers: dict[int, dict[int, Value]] = {}
+    for value, place in places.items():
+        numbers.setdefault(place.call, {})[place.tensor] = value
+
+    def test(place: Place, tensor: Tensor) -> None:
+        tests[numbers[place.call][place.tensor]] = find_layout(tensor, bands, images.shape[2:])
+
+    with torch.enable_grad(), _keep_nothing(), Watch(test, numbers, apply_without_neighbours):
+        model(probes)
+    return tests
+
+
+def _keep_nothing() -> torch.autograd.graph.saved_tensors_hooks:
+    """Make a context in which passes keep no tensors for backward passes, to save memory."""
+    return torch.autograd.graph.saved_tensors_hooks(lambda tensor: _NOTHING, lambda nothing: nothing)
+
+
+def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> FoundLayer | str:
+    """Return the last cut with a layout, or the reason why there is none."""
+    cuts = [cut for cut in graph.cuts if cut in tests]
+    chosen = next((cut for cut in cuts if tests[cut].layout and graph.mixes_between(None, cut)), None)
+    later = cuts[: cuts.index(chosen)] if chosen else cuts
+    tokens = next((cut for cut in later if tests[cut].has_positions and not tests[cut].layout), None)
+    # tokens that are only copied and moved since the chosen layer are the chosen layer's own positions
+    if tokens and (chosen is None or graph.mixes_between(chosen, tokens)):
+        shape = ", ".join(map(str, ("n", *tests[tokens].shape)))
+        return f"the positions of the last layer ({shape}) form no grid that follows the image, as with a class token"
+    if chosen is None:
+        views = max((tests[cut].views for cut in cuts), default=1)
+        return f"the network joins {views} views of each image in one batch" if views > 1 else ""
+    chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
+    layout = tests[chosen].layout
+    assert layout is not None
+    return FoundLayer(layout, tests[chosen].shape, None, *graph.places[chosen])
+
+
+def _describe_repeated_module(model: nn.Module, images: Tensor) -> str:
+    """Name the first layer with weights that runs several times per image; empty if there is none."""
+    runs: Counter[str] = Counter()
+    with ExitStack() as stack, torch.no_grad():
+        for name, module in model.named_modules():
+            has_weights = next(module.parameters(recurse=False), None) is not None
+            if has_weights and not isinstance(module, torch.jit.ScriptModule):
+                hook = module.register_forward_hook(lambda *hooked, name=name: runs.update([name]))
+                stack.callback(hook.remove)
+        model(images[:1].repeat(2, 1, 1, 1))
+    name, count = next(((name, count) for name, count in runs.items() if count > 1), ("", 0))
+    return (
+        f"{name} runs {count} times per image, and the paths of these runs have no later layer in common"
+        if name
+        else ""
+    )

@@ -1,0 +1,168 @@
+"""The paths from the image to the logits in a network's autograd graph, and the tensors on these paths."""
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from roarbench.common.errors import RunError
+from roarbench.estimators.backward_rules import Node
+
+Value = tuple[Node, int]  # a tensor of an autograd graph: the operation that made it, and the number of the output
+# names of operations in autograd graphs, without `Backward` and what follows
+_VIEWS = {
+    *("Alias", "Clone", "Expand", "Permute", "ReshapeAlias", "Squeeze", "ToCopy", "Transpose", "T", "UnsafeView"),
+    *("Unsqueeze", "View", "BackwardHookFunction"),
+}
+# an average of positions, or a resized tensor, has no new features, so the tensor before has the same at more positions
+_AVERAGES = {
+    *("AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AvgPool1D", "AvgPool2D", "Mean", "MkldnnAdaptiveAvgPool2D", "Sum"),
+    *("UpsampleBicubic2D", "UpsampleBilinear2D", "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D"),
+}
+# operations on single numbers, and normalisations; after these operations alone, an image is no layer
+_POINTWISE = {
+    *("Abs", "AccumulateGrad", "Add", "Clamp", "ClampMax", "ClampMin", "Div", "Elu", "Exp", "Gelu", "Hardswish"),
+    *("Hardtanh", "LeakyRelu", "Lerp", "Log", "Mul", "Neg", "Pow", "Relu", "Rsqrt", "Rsub", "Sigmoid", "Silu", "Sqrt"),
+    *("Sub", "Tanh", "AsStrided", "Cat", "ConstantPadNd", "Copy", "CopySlices", "Flip", "Index", "IndexSelect"),
+    *("ReflectionPad2D", "ReplicationPad2D", "Roll", "Select", "Slice", "Split", "SplitWithSizes", "Stack", "Unbind"),
+    *("CudnnBatchNorm", "MiopenBatchNorm", "NativeBatchNorm", "NativeLayerNorm"),
+}
+
+
+class Place(NamedTuple):
+    """The place of a tensor in a forward pass: the number of a call, and the tensor's number in the call."""
+
+    call: int
+    tensor: int
+
+
+class Watch(TorchFunctionMode):
+    """A mode that reports the tensors that functions of torch take and return.
+
+    Args:
+        report: Called with the place and the tensor.
+        places: The numbers of tensors to report, by the number of the call; None for all.
+        perform: Calls a function in place of the network.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[Place, Tensor], object] = lambda place, tensor: None,
+        places: Mapping[int, Collection[int]] | None = None,
+        perform: Callable[..., Any] = lambda call, arguments, options: call(*arguments, **options),
+    ) -> None:
+        super().__init__()
+        self._report, self._places, self._perform = report, places, perform
+        self._calls = 0
+
+    def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        """Call a function of torch."""
+        number, options = self._calls, options or {}
+        self._calls += 1
+        if self._places is not None and number not in self._places:
+            return self._perform(call, arguments, options)
+        taken = list_tensors((arguments, options))
+        self._report_all(number, taken, 0)
+        result = self._perform(call, arguments, options)
+        self._report_all(number, list_tensors(result), len(taken))
+        return result
+
+    def _report_all(self, call: int, tensors: Sequence[Tensor], first: int) -> None:
+        for number, tensor in enumerate(tensors, first):
+            if self._places is None or number in self._places[call]:
+                self._report(Place(call, number), tensor)
+
+
+def list_tensors(values: Any) -> list[Tensor]:
+    """Return the tensors in nested lists, tuples and dicts."""
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
+def get_first_tensor(output: Any) -> Tensor | None:
+    """Return the first tensor of a module's output; None if there is none."""
+    return next(iter(list_tensors(output)), None)
+
+
+class TracedGraph:
+    """The paths from the image to the logits in a network's autograd graph.
+
+    Attributes:
+        cuts: Tensors through which every path passes, from the logits to the image, both excluded.
+        places: The place at which each tensor of the graph first appears.
+    """
+
+    def __init__(self, model: nn.Module, images: Tensor) -> None:
+        """Run a network, which is in eval mode, with two copies of the first image; `images` are (n, c, h, w)."""
+        self.places: dict[Value, Place] = {}
+
+        def record(place: Place, tensor: Tensor) -> None:
+            if tensor.grad_fn is not None:
+                self.places.setdefault((tensor.grad_fn, tensor.output_nr), place)
+
+        inputs = images[:1].detach().repeat(2, 1, 1, 1).requires_grad_()
+        with torch.enable_grad(), Watch(record):
+            logits = model(inputs)
+        if logits.grad_fn is None:
+            raise RunError("the network's logits have no gradient, so no layer can be found")
+        self._image = torch.autograd.graph.get_gradient_edge(inputs).node
+        self._logits: Value = (logits.grad_fn, logits.output_nr)
+        self._paths = self._count_paths()
+        self.cuts = self._list_cuts()
+
+    def _count_paths(self) -> dict[Value, int]:
+        """Count the paths from the image to each tensor, in an order in which parents come first."""
+        paths: dict[Value, int] = {}
+        front = [self._logits]
+        while front:
+            value = front[-1]
+            if missing := [parent for parent in _list_parents(value) if parent not in paths]:
+                front += missing
+                continue
+            paths[value] = int(value[0] is self._image) or sum(paths[parent] for parent in _list_parents(value))
+            front.pop()
+        return paths
+
+    def _list_cuts(self) -> list[Value]:
+        to_logits = dict.fromkeys(self._paths, 0) | {self._logits: 1}
+        for value in reversed(self._paths):
+            for parent in _list_parents(value):
+                to_logits[parent] += to_logits[value]
+        total = self._paths[self._logits]
+        cuts = [value for value, count in self._paths.items() if total and count * to_logits[value] == total]
+        return cuts[-2:0:-1]
+
+    def list_image_parents(self, value: Value) -> list[Value]:
+        """Return the inputs of a tensor's operation that depend on the image."""
+        return [parent for parent in _list_parents(value) if self._paths[parent]]
+
+    def mixes_between(self, start: Value | None, stop: Value) -> bool:
+        """Return whether an operation combines several numbers between two tensors; `start` None is the image."""
+        front, visited = [stop], {start}
+        while front:
+            if (value := front.pop()) not in visited:
+                visited.add(value)
+                if _get_name(value) not in _VIEWS | _AVERAGES | _POINTWISE:
+                    return True
+                front += self.list_image_parents(value)
+        return False
+
+    def skip_averages(self, value: Value, sources: Container[Value]) -> Value:
+        """Return the source of which a tensor is an average or a resized copy, possibly of views; else the tensor."""
+        source, averaged = value, False
+        while _get_name(value) in _VIEWS | _AVERAGES and len(self.list_image_parents(value)) == 1:
+            averaged |= _get_name(value) in _AVERAGES
+            (value,) = self.list_image_parents(value)
+            if averaged and value in sources:
+                source, averaged = value, False
+        return source
+
+
+def _list_parents(value: Value) -> list[Value]:
+    return [(node, number) for node, number in value[0].next_functions if node is not None]
+
+
+def _get_name(value: Value) -> str:
+    return value[0].name().rpartition("::")[2].partition("Backward")[0]

@@ -1,0 +1,411 @@
+"""Class activation maps explain one layer, however the network is written; unsuitable networks are rejected."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
+from torch.utils.checkpoint import checkpoint
+
+from roarbench.common.errors import RunError
+from roarbench.compute.networks import build_network
+from roarbench.estimators.families.cam import compute_layer_output_and_logits
+from roarbench.estimators.layer_search import find_blocks
+from roarbench.estimators.map_input import Batch
+from tests.helpers.networks import importance
+from tests.helpers.trainings import seeded
+
+SIDE, CLASSES = 16, 3
+
+
+class Plain(nn.Module):
+    """The network that the others rewrite: its layer is the second ReLU's output, (n, 6, 4, 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 5, 3, 2, 1), nn.Conv2d(5, 6, 3, 2, 1)
+        self.point, self.head = nn.Conv2d(6, 6, 1), nn.Linear(6, CLASSES)
+
+    def make_features(self, x):
+        return F.relu(self.point(F.relu(self.second(F.relu(self.first(x))))))
+
+    def read_out(self, features):
+        return self.head(F.adaptive_avg_pool2d(features, 1).flatten(1))
+
+    def forward(self, x):
+        return self.read_out(self.make_features(x))
+
+
+class MeanPool(Plain):
+    def read_out(self, features):
+        return self.head(features.mean((2, 3)))
+
+
+class TwoPools(Plain):
+    def read_out(self, features):
+        return self.head(F.avg_pool2d(F.avg_pool2d(features, 2), 2).flatten(1))
+
+
+class FlattenAndLinear(Plain):
+    def read_out(self, features):
+        weight = self.head.weight.repeat_interleave(features.shape[2:].numel(), 1) / features.shape[2:].numel()
+        return F.linear(features.flatten(1), weight, self.head.bias)
+
+
+class PointwiseHead(Plain):
+    def read_out(self, features):
+        pooled = F.adaptive_avg_pool2d(features, 1)
+        return F.conv2d(pooled, self.head.weight[:, :, None, None], self.head.bias)[:, :, 0, 0]
+
+
+class ChannelsLast(Plain):
+    """The last layers as linear layers on (n, h, w, c)."""
+
+    def make_features(self, x):
+        x = F.relu(self.second(F.relu(self.first(x)))).permute(0, 2, 3, 1)
+        return F.relu(F.linear(x, self.point.weight[:, :, 0, 0], self.point.bias))
+
+    def read_out(self, features):
+        return self.head(features.mean((1, 2)))
+
+
+class Tokens(Plain):
+    """The last layers on a sequence of positions, (n, h * w, c)."""
+
+    def make_features(self, x):
+        x = F.relu(self.second(F.relu(self.first(x)))).flatten(2).transpose(1, 2)
+        return F.relu(F.linear(x, self.point.weight[:, :, 0, 0], self.point.bias))
+
+    def read_out(self, features):
+        return self.head(features.mean(1))
+
+
+class TokensFirst(Tokens):
+    """A sequence of positions whose first axis is not that of the images, (h * w, n, c)."""
+
+    def read_out(self, features):
+        return self.head(F.relu(features.transpose(0, 1)).mean(0))
+
+
+class InPlace(Plain):
+    def make_features(self, x):
+        return self.point(self.second(self.first(x).relu_()).relu_()).relu_()
+
+
+class Branches(Plain):
+    """Two branches, each with half of the channels."""
+
+    def make_features(self, x):
+        x = F.relu(self.second(F.relu(self.first(x))))
+        halves = zip(self.point.weight.chunk(2), self.point.bias.chunk(2), strict=True)
+        return torch.cat([F.relu(F.conv2d(x, weight, bias)) for weight, bias in halves], 1)
+
+
+class Checkpointed(Plain):
+    def make_features(self, x):
+        return checkpoint(super().make_features, x, use_reentrant=False)
+
+
+class LowRank(Plain):
+    """An unmerged adapter: half of a weight in one branch, half in another branch."""
+
+    def make_features(self, x):
+        x = F.relu(self.second(F.relu(self.first(x))))
+        half = self.point.weight / 2
+        return F.relu(F.conv2d(x, half, self.point.bias) + F.conv2d(x, half))
+
+
+class UnfoldedConvolution(Plain):
+    """A convolution written as patches times a matrix."""
+
+    def make_features(self, x):
+        x = F.relu(self.first(x))
+        patches = F.unfold(x, 3, padding=1, stride=2)
+        made = self.second.weight.flatten(1) @ patches + self.second.bias[:, None]
+        side = math.isqrt(made.shape[2])
+        return F.relu(self.point(F.relu(made.view(len(x), 6, side, side))))
+
+
+class Upright(Plain):
+    """A network that works on the transposed, mirrored image."""
+
+    def forward(self, x):
+        turn = copy.deepcopy(self)
+        for layer in (turn.first, turn.second):
+            layer.weight = nn.Parameter(layer.weight.detach().transpose(2, 3))
+        return turn.read_out(turn.make_features(x.transpose(2, 3)))
+
+
+class Frozen(Plain):
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+
+
+REWRITINGS = (
+    *(MeanPool, TwoPools, FlattenAndLinear, PointwiseHead, ChannelsLast, Tokens, TokensFirst, InPlace, Branches),
+    *(Checkpointed, LowRank, UnfoldedConvolution, Upright, Frozen),
+)
+
+
+def make_batch(n=3):
+    images = torch.randn(n, 3, SIDE, SIDE, generator=seeded(5))
+    return Batch(images, make_plain()(images).argmax(1), torch.arange(n))
+
+
+def write_as(kind):
+    """Return a network of this class with the weights of `Plain`."""
+    network = kind()
+    network.load_state_dict(make_plain().state_dict())
+    return network.eval()
+
+
+def make_plain():
+    """Make the plain network, with a logit above 0 and therefore a map for each predicted class."""
+    network, generator = Plain(), seeded(1)
+    for values in network.parameters():
+        nn.init.normal_(values, std=0.5, generator=generator)
+    nn.init.zeros_(network.head.bias)
+    return network.eval()
+
+
+def compute_gradcam_by_hand(network, batch):
+    features = network.make_features(batch.images).detach().requires_grad_()
+    total = network.read_out(features).gather(1, batch.targets[:, None]).sum()
+    (gradient,) = torch.autograd.grad(total, features)
+    sums = (gradient.mean((2, 3), keepdim=True) * features.detach()).sum(1, keepdim=True).relu()
+    return F.interpolate(sums, batch.images.shape[2:], mode="bilinear").expand(batch.images.shape)
+
+
+@pytest.mark.parametrize("kind", (Plain, *REWRITINGS), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("n", [1, 3])
+def test_map_does_not_depend_on_how_network_is_written(kind, n):
+    batch, network = make_batch(n), write_as(kind)
+    expected = compute_gradcam_by_hand(make_plain(), batch)
+    assert expected.amax((1, 2, 3)).gt(0.1).all()
+    torch.testing.assert_close(network(batch.images), make_plain()(batch.images))
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hires-cam", "layer-cam", "score-cam", "guided-gradcam"])
+def test_other_maps_do_not_depend_on_how_network_is_written(name):
+    batch = make_batch()
+    maps = [importance(name, write_as(kind), batch) for kind in (Plain, ChannelsLast, Tokens)]
+    assert maps[0].abs().amax((1, 2, 3)).gt(0.01).all()
+    for other in maps[1:]:
+        torch.testing.assert_close(other, maps[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("parametrize", [weight_norm, spectral_norm])
+def test_parametrized_layers_have_maps(parametrize):
+    network, batch = make_plain(), make_batch()
+    for layer in (network.first, network.second, network.point):
+        parametrize(layer)
+    network.eval()
+    expected = compute_gradcam_by_hand(network, batch)
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
+
+
+def test_find_blocks_returns_residual_blocks_of_resnet():
+    of_50 = [f"layer{layer}.{i}" for layer, count in enumerate((3, 4, 6, 3), 1) for i in range(count)]
+    for name, inside in (("resnet8", [f"blocks.{i}" for i in range(3)]), ("resnet50", of_50)):
+        network = build_network(name, 3, 3, 32, seeded(0))
+        names = {module: path for path, module in network.named_modules()}
+        assert [names[block] for block in find_blocks(network)] == inside
+
+
+class Gate(nn.Sequential):
+    """Squeeze and excitation: one weight per channel, or, without the pool, per position."""
+
+    def __init__(self, *first):
+        super().__init__(*first, nn.Conv2d(4, 2, 1), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Sigmoid())
+
+
+class Gated(nn.Module):
+    def __init__(self, gate):
+        super().__init__()
+        self.features, self.gate, self.kept = make_convolutions(), gate, nn.Identity()
+
+    def forward(self, x):
+        x = self.features(x)
+        return self.kept(x * self.gate(x))
+
+
+def make_convolutions(*last, stride=1):
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride, 1), nn.ReLU(), *last)
+
+
+def make_classifier(*parts, features=4):
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(features, 3)).eval()
+
+
+POOL, ONE_POSITION = nn.AdaptiveAvgPool2d, nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))
+LAST_LAYERS = {  # networks, with the module whose output is the last layer for images of 4 x 4
+    "pool": (make_classifier(make_convolutions(), POOL(1)), "0"),
+    "pool inside": (make_classifier(make_convolutions(POOL(1))), "0.3"),
+    "one position, repeated by pool": (make_classifier(make_convolutions(stride=4), POOL(2), features=16), "0.1"),
+    "one position at the end": (make_classifier(make_convolutions(), ONE_POSITION), "0"),
+    "pool to fewer positions": (make_classifier(make_convolutions(), POOL(2), features=16), "0"),
+    "max-pool": (make_classifier(make_convolutions(nn.MaxPool2d(2)), features=16), "0.4"),
+    "resized": (make_classifier(make_convolutions(), nn.Upsample(scale_factor=2), POOL(1)), "0"),
+    "gate per channel": (make_classifier(Gated(Gate(POOL(1))), POOL(1)), "0.kept"),
+    "gate per position": (make_classifier(Gated(Gate()), POOL(1)), "0.kept"),
+    "one convolution": (make_classifier(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), POOL(1)), "1"),
+}
+
+
+@pytest.mark.parametrize("case", LAST_LAYERS)
+def test_last_layer_has_several_positions_on_every_path(case):
+    model, expected = LAST_LAYERS[case]
+    for values in model.parameters():
+        nn.init.normal_(values, generator=seeded(values.numel()))
+    images, outputs = torch.randn(2, 3, 4, 4, generator=seeded(0)), []
+    with model.get_submodule(expected).register_forward_hook(lambda module, inputs, output: outputs.append(output)):
+        channels, _ = compute_layer_output_and_logits(model, images, "last")
+    assert channels is outputs[-1]
+
+
+def test_layer_output_rejects_single_position():
+    with pytest.raises(RunError, match="layer block1 has no grid of several positions, .*; use layer=last"):
+        compute_layer_output_and_logits(LAST_LAYERS["pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+
+
+class TwoViews(nn.Module):
+    """A network that sees the image and its mirror image; `join` makes logits from both."""
+
+    def __init__(self, join):
+        super().__init__()
+        self.inner, self.join = make_plain(), join
+
+    def forward(self, x):
+        return self.join(self.inner, x)
+
+
+def add_aligned_features(inner, x):
+    return inner.read_out(inner.make_features(x) + inner.make_features(x.flip(3)).flip(3))
+
+
+REFUSED = {
+    "logits of two passes": (
+        lambda inner, x: inner(x) + inner(x.flip(3)),
+        r"no layer is suitable: inner\.first runs 2 times per image",
+    ),
+    "features of two passes, not aligned": (
+        lambda inner, x: inner.read_out(inner.make_features(x) + inner.make_features(x.flip(3))),
+        r"no layer is suitable: inner\.first runs 2 times per image",
+    ),
+    "two views in one batch": (
+        lambda inner, x: sum(inner(torch.cat([x, x.flip(3)])).chunk(2)),
+        "no layer is suitable: the network joins 2 views of each image in one batch",
+    ),
+    "class token": (
+        lambda inner, x: attend_with_class_token(inner, x),
+        r"no layer is suitable: the positions of the last layer \(n, 17, 6\) form no grid that follows the image",
+    ),
+    "no gradient": (lambda inner, x: inner(x).detach(), "the network's logits have no gradient"),
+    "no convolution": (
+        lambda inner, x: F.linear(x.flatten(1), torch.ones(CLASSES, x[0].numel())),
+        "no layer is suitable: no tensor with several positions lies on every path from the image to the logits",
+    ),
+}
+
+
+def attend_with_class_token(inner, x):
+    tokens = inner.make_features(x).flatten(2).transpose(1, 2)
+    tokens = torch.cat([torch.ones(len(x), 1, 6), tokens], 1)
+    tokens = tokens + F.scaled_dot_product_attention(*[tokens[:, None]] * 3)[:, 0]
+    return inner.head(tokens[:, 0])
+
+
+@pytest.mark.parametrize("name", ["gradcam", "score-cam"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_network_without_common_layer_is_refused(case, name):
+    join, words = REFUSED[case]
+    with pytest.raises(RunError, match=words) as caught:
+        importance(name, TwoViews(join).eval(), make_batch())
+    assert "\n" not in str(caught.value)
+
+
+def test_passes_that_are_joined_position_by_position_have_maps():
+    batch, inner = make_batch(), make_plain()
+    features = inner.make_features(batch.images) + inner.make_features(batch.images.flip(3)).flip(3)
+    features = features.detach().requires_grad_()
+    total = inner.read_out(features).gather(1, batch.targets[:, None]).sum()
+    (gradient,) = torch.autograd.grad(total, features)
+    sums = (gradient.mean((2, 3), keepdim=True) * features.detach()).sum(1, keepdim=True).relu()
+    expected = F.interpolate(sums, (SIDE, SIDE), mode="bilinear").expand(batch.images.shape)
+    found = importance("gradcam", TwoViews(add_aligned_features).eval(), batch)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def test_mirrored_features_are_mirrored_back():
+    batch, inner = make_batch(), make_plain()
+    seen = batch._replace(images=batch.images.flip(3))
+    mirrored = TwoViews(lambda inner, x: inner(x.flip(3))).eval()
+    expected = compute_gradcam_by_hand(inner, seen).flip(3)
+    torch.testing.assert_close(importance("gradcam", mirrored, batch), expected, rtol=0, atol=1e-5)
+
+
+def test_named_block_that_runs_twice_is_refused():
+    network = make_classifier(nn.Sequential(make_convolutions(), nn.Identity()), POOL(1))
+    twice = TwoViews(lambda inner, x: network(x) + network(x.flip(3)))
+    twice.network = network
+    with pytest.raises(RunError, match="layer block2 runs 2 times per image, expected once; use layer=last"):
+        importance("gradcam(layer=block2)", twice.eval(), make_batch())
+
+
+def test_named_block_in_channels_last_equals_block_in_channels_first():
+    class Turned(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+
+    batch, block, head = make_batch(), make_convolutions(), nn.Linear(4, CLASSES)
+    first = nn.Sequential(block, POOL(1), nn.Flatten(), head)
+    turned = TwoViews(lambda inner, x: head(turned.block(x.permute(0, 2, 3, 1)).mean((1, 2))))
+    turned.block = Turned(*block)
+    networks = {"block1": first.eval(), "block2": turned.eval()}  # `turned` has another network as its first block
+    maps = [importance(f"hires-cam(layer={layer})", network, batch) for layer, network in networks.items()]
+    assert maps[0].abs().max() > 0
+    torch.testing.assert_close(*maps, rtol=0, atol=1e-5)
+
+
+def test_signals_have_maps():
+    """A signal is an image of height 1; `nn.Conv1d` works on (n, c, length)."""
+    layers = nn.Conv1d(2, 4, 3, padding=1), nn.ReLU(), nn.Conv1d(4, 5, 3, 2, 1), nn.ReLU()
+    features, head = nn.Sequential(*layers), nn.Linear(5, CLASSES)
+    network = nn.Sequential(nn.Flatten(2), features, nn.AdaptiveAvgPool1d(1), nn.Flatten(), head).eval()
+    images = torch.randn(3, 2, 1, 24, generator=seeded(0))
+    batch = Batch(images, network(images).argmax(1), torch.arange(3))
+    made = features(images[:, :, 0]).detach()
+    weights = head.weight[batch.targets].detach() / made.shape[2]
+    sums = torch.einsum("nk,nkl->nl", weights, made).relu()[:, None, None]
+    expected = F.interpolate(sums, (1, 24), mode="bilinear").expand(images.shape)
+    assert expected.max() > 0
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-6)
+
+
+def test_rows_and_columns_of_oblong_images_are_told_apart():
+    network, images = write_as(Tokens), torch.randn(2, 3, 24, 16, generator=seeded(3))
+    batch = Batch(images, network(images).argmax(1), torch.arange(2))
+    expected = compute_gradcam_by_hand(make_plain(), batch)
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
+
+
+def test_layer_is_searched_once_per_network():
+    network, sizes = make_plain(), []
+    network.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+    batch = make_batch()
+    for _ in range(3):
+        importance("gradcam", network, batch)
+    assert sizes == [2, 11, 3, 3, 3]
+
+
+def test_layer_is_searched_again_after_network_changes():
+    network, batch = write_as(ChannelsLast), make_batch()
+    importance("gradcam", network, batch)
+    network.__class__ = Branches
+    expected = compute_gradcam_by_hand(make_plain(), batch)
+    torch.testing.assert_close(importance("gradcam", network, batch), expected, rtol=0, atol=1e-5)
