@@ -25,7 +25,7 @@ _GREY_AND_TRANSPARENCY = "LA;16B"
 # libtiff returns compressed values in the machine's byte order; Pillow knows this of unsigned 16-bit values alone
 _NATIVE_MODES = {"F;32BF": "F;32NF", "I;32BS": "I;32NS", "I;16BS": "I;16NS"}
 _BITS, _PHOTOMETRIC = 258, 262  # TIFF tags
-_SAMPLED = 4096  # values of an image that are sorted to find the range that it uses
+_SAMPLED = 2048  # values of an image that are sorted to find the range that it uses
 _FEW_SHADES = 16  # an image with at most this many values has no spikes to leave out
 _TAIL = 0.01  # share of the values at each end that may lie outside of the range, as in tables (docs/data.md)
 

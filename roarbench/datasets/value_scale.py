@@ -16,7 +16,7 @@ from roarbench.datasets.image_folders import FileGroup, read_image_files
 from roarbench.datasets.parquet_files import read_parquet_images
 from roarbench.datasets.undecoded_splits import RawSplit
 
-_MAX_IMAGES = 512  # training images whose values are measured; 4096 values of each are used
+_MAX_IMAGES = 512  # training images whose values are measured; some 2,000 values of each are used
 _DIGITS = 3  # of the width of a window, to which its ends are rounded
 
 
