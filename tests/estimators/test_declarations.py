@@ -13,7 +13,7 @@ from roarbench.estimators.estimator import find_paper
 from roarbench.estimators.ids import PARAMETERS
 from roarbench.estimators.map_input import Batch, ClassImages
 from tests.helpers.networks import CountingPasses, importance
-from tests.helpers.processes import ROOT
+from tests.helpers.processes import ROOT, run_python
 from tests.helpers.trainings import seeded
 
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
@@ -46,6 +46,15 @@ def test_estimator_declaration_is_complete(row):
     assert set(row.parameters) <= set(PARAMETERS), "parameters must be in the table of ids.py"
     source_file = ROOT / f"{row.module.replace('.', '/')}.py"
     assert f'"{row.id}"' in source_file.read_text(), "module= must be the file that declares the estimator"
+
+
+def test_declarations_do_not_import_torch():
+    program = """
+import sys
+sys.modules |= dict.fromkeys(("torch", "torchvision", "captum"))  # to import one of these is an error
+import roarbench.estimators.catalogue, roarbench.plan.suite_template
+"""
+    run_python(program)
 
 
 @pytest.mark.parametrize("row", MAPPED, ids=lambda row: row.id)

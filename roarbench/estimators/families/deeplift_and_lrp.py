@@ -1,5 +1,7 @@
 """Estimators that pass relevance back through the network: DeepLIFT and layer-wise relevance propagation."""
 
+from __future__ import annotations
+
 import warnings
 from weakref import WeakKeyDictionary
 
@@ -13,7 +15,7 @@ _REWRITTEN_TOLERANCE = (
     1e-3  # allowed difference of logits, as a share of the largest; folded batch norms round below 1e-5
 )
 # from networks to the code of their rewritten form, which gave the same logits: a trial costs as much as an image
-_tried: "WeakKeyDictionary[nn.Module, str]" = WeakKeyDictionary()
+_tried: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _LOGIT_TOLERANCE = 1e-5  # further allowed error as a share of the logits, because the difference of logits is rounded
 
 
