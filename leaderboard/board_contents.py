@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roarbench.plan.protocols import ORDER_NAMES, Protocol
 from roarbench.report.notes_and_doubts import Doubt
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import ControlComparison, Verdict

@@ -1,12 +1,12 @@
-"""Build the contents of a board from the bootstrap draws of a suite."""
+"""Build the contents of a board from the judges of a suite."""
 
 from collections.abc import Collection, Iterator, Mapping, Set
 
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import add_protocol_to_headline, write_beats_controls_headline, write_own_network_headline
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION, SuiteResults
 from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -26,20 +26,20 @@ from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_o
 
 
 def make_board_contents(
-    draws: SuiteDraws, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
+    judges: SuiteJudges, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
 ) -> BoardContents:
     """Build a board of a suite.
 
     Args:
-        draws: The suite's bootstrap draws.
+        judges: The suite's judges.
         table: The table that the board shows.
         roar: A ROAR table whose ranks the board shows, too; None for no ROAR ranks.
         seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
     """
-    board, protocol, results = table.board, table.board.protocol, draws.suite_results
+    board, protocol, results = table.board, table.board.protocol, judges.suite_results
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
-    points = _find_points_with_results(draws, table)
-    doubts = {row.estimator: list_row_doubts(draws, board, row) for row in table.rows}
+    points = _find_points_with_results(judges, table)
+    doubts = {row.estimator: list_row_doubts(judges, board, row) for row in table.rows}
     shared = _find_shared_doubts_about_origin(table, doubts)
     rows = tuple(
         BoardRow(
@@ -152,12 +152,12 @@ def _find_shared_doubts_about_origin(table: SuiteTable, doubts: Mapping[str, Col
     return {label for label, is_shared in shared.items() if is_shared}
 
 
-def _find_points_with_results(draws: SuiteDraws, table: SuiteTable) -> Set[Point]:
+def _find_points_with_results(judges: SuiteJudges, table: SuiteTable) -> Set[Point]:
     """Return the points of the table's protocol that have all results that its gains need."""
     protocol, unit = table.board.protocol, table.unit
     if protocol.scores_all_network_pairs:  # this protocol has no correctness
         return set(list_points_with_every_map_and_network(table.suite_results, protocol, unit))
-    return draws.draw_gains(protocol, unit).scores.correct.keys()
+    return judges.judge(protocol, unit).scores.correct.keys()
 
 
 def _describe_missing_points(table: SuiteTable, done: Set[Point], name: str) -> str:

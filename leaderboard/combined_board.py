@@ -30,7 +30,7 @@ from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict
 
 RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows are compared only with Random

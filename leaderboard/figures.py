@@ -13,7 +13,7 @@ from roarbench.common.text import capitalize, format_count, format_interval, for
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 
 _PANELS_SIZE = (3000, 6000)  # maximum size of the picture of curves in pixels
 # the preview picture: its size in pixels (Open Graph), the number of its rows, colours, and positions in pixels

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
 from leaderboard.combined_board import Answer, CombinedBoard, NamedRow
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 
 
 class AdvisedRow(NamedTuple):

@@ -13,7 +13,7 @@ from leaderboard.build_board_contents import make_board_contents
 from leaderboard.combined_board import CombinedBoard, make_board_without_roar, make_combined_board
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.text_helpers import make_slug
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.planned_runs import PlannedRun
@@ -23,7 +23,6 @@ from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.combined_table import CombinedTable, has_combined_table
 from roarbench.report.status import find_run_states
 from roarbench.report.table import SuiteTable, make_table
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.results import ResultsStore
 
 Made = TypeVar("Made")
@@ -88,9 +87,9 @@ class SuiteView:
         )
 
     @cached_property
-    def suite_draws(self) -> SuiteDraws:
-        """Return the bootstrap draws from which all pages are computed."""
-        return SuiteDraws(self.results, self.results.list_units(self.headline_protocol)[0], Bootstrap())
+    def suite_judges(self) -> SuiteJudges:
+        """Return the judges from which all pages are computed."""
+        return judge_suite(self.results, self.results.list_units(self.headline_protocol)[0])
 
     @property
     def board(self) -> BoardContents:
@@ -132,7 +131,7 @@ class SuiteView:
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
-            return make_board_contents(self.suite_draws, self.table(protocol, unit, levels), roar, seconds)
+            return make_board_contents(self.suite_judges, self.table(protocol, unit, levels), roar, seconds)
 
         return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
 
@@ -141,7 +140,7 @@ class SuiteView:
         unit = unit or self.results.list_units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = make_table(self.suite_draws, protocol, self.results.suite.estimators_with_own_row, unit, levels)
+            table = make_table(self.suite_judges, protocol, self.results.suite.estimators_with_own_row, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 

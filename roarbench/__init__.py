@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite, load_suite
-    from roarbench.api.training_free_measures import Curve, bootstrap, check, own_network_gain, perturbation_curve
+    from roarbench.api.training_free_measures import Curve, check, estimate_mean, own_network_gain, perturbation_curve
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
@@ -30,7 +30,7 @@ _HOMES = {
     "api.submission_source": ("write_submission",),
     "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
     "api.suites": ("Suite", "load_suite"),
-    "api.training_free_measures": ("Curve", "bootstrap", "check", "own_network_gain", "perturbation_curve"),
+    "api.training_free_measures": ("Curve", "check", "estimate_mean", "own_network_gain", "perturbation_curve"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [
@@ -45,8 +45,8 @@ __all__ = [
     "RunError",
     "Suite",
     "TwoDifferences",
-    "bootstrap",
     "check",
+    "estimate_mean",
     "perturbation_curve",
     "mix_maps",
     "evaluate",

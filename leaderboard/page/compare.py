@@ -32,7 +32,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "found": [
             (
                 pair,
-                compare_rows(view.suite_draws, view.headline_protocol, view.suite_draws.unit, pair[0].id, pair[1].id),
+                compare_rows(view.suite_judges, view.headline_protocol, view.suite_judges.unit, pair[0].id, pair[1].id),
                 sheets,
             )
             for pair, sheets in pairs

@@ -48,7 +48,7 @@ def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields of the claims page: each claim with its verdict in each table."""
     records_by_view = {
-        view: view.get_or_compute("claims", partial(list_claims_with_findings, view.suite_draws))
+        view: view.get_or_compute("claims", partial(list_claims_with_findings, view.suite_judges))
         for view in find_suites_that_test_claims(site.views)
     }
     ours = {

@@ -18,8 +18,8 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Floats, Point
+from roarbench.stats.intervals import Estimate
 from roarbench.store.annotations_and_scores import ScoreSpec
 
 IMAGES = 64  # the first test images; one batch of Quantus

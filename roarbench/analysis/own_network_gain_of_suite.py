@@ -15,18 +15,17 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
 from roarbench.stats.board_records import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
 from roarbench.stats.compute_board import Judge
+from roarbench.stats.contrasts import measure_cells
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Bits, Correctness, Point
+from roarbench.stats.intervals import Estimate, estimate, estimate_all
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
-    compute_own_network_gain_per_row,
+    compute_own_network_gains,
     predict_replicated_gain,
 )
-from roarbench.stats.resampling import draw_resamples
-from roarbench.stats.verdicts import compute_detectable_difference
 from roarbench.store.run_result import RunResult
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
@@ -35,7 +34,7 @@ Grid = Sequence[Sequence[RunResult]]  # [map][network]
 class KeptPredictions(NamedTuple):
     """Predictions of one estimator's row that stay the same after removal by each network's map."""
 
-    # (maps, networks, levels, images), see `compute_own_network_gain`; only images on which all networks agree
+    # (maps, networks, levels, images), see `compute_own_network_gains`; only images on which all networks agree
     kept: NDArray[np.bool_]
     same_masks: bool  # whether all networks' maps remove the same features of each of these images
 
@@ -44,7 +43,6 @@ def make_own_network_board(
     results: SuiteResults,
     protocol: Protocol,
     unit: Unit,
-    bootstrap: Bootstrap,
     shown_rows: Collection[str] | None = None,
     levels: Collection[float] = (),
 ) -> Board | None:
@@ -55,10 +53,10 @@ def make_own_network_board(
     scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
     predictions = _collect_unchanged_predictions_by_row(results, protocol, unit, scores)
     kept = {name: row.kept for name, row in predictions.items()}
-    gains = compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
+    gains = compute_own_network_gains(kept, protocol.order)
     areas = {name: own_gain.gain for name, own_gain in gains.items()}
-    draws = draw_resamples(scores, bootstrap, None)
-    judge = Judge(scores, protocol, bootstrap, None, draws, areas, IntervalScope.NETWORKS)
+    measured = next((gain.quantities for gain in areas.values()), measure_cells(scores, None))
+    judge = Judge(scores, protocol, None, measured, measured, areas, IntervalScope.NETWORKS)
     # rows whose gain is 0 by construction are ranked but not tested
     untested = {name for name, row in predictions.items() if row.same_masks}
     judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
@@ -74,10 +72,8 @@ def make_own_network_board(
             if shown_rows is None or name in shown_rows
         ),
         images,
-        bootstrap,
         IntervalScope.NETWORKS,
-        compute_detectable_difference(judge.make_pairs_of_ranked_estimators(predictions.keys() - untested)),
-        sum(name not in scores.submitted for name, _ in judge_of_tested.comparisons),
+        judge_of_tested.family,
         networks,
     )
     return drop_ranks_and_verdicts(board) if results.at_chance_warning else board
@@ -90,7 +86,8 @@ def _make_row(
     kept, same_masks = predictions
     own = np.einsum("iilx->l", kept.astype(int)) / (len(kept) * kept.shape[3])
     sign = (-1 if judge.protocol.order is Order.MORF else 1) / POINTS
-    levels = (Sample(sign * sample.value, sign * sample.draws) for sample in own_gain.levels)
+    levels = estimate_all({number: gain.scale(sign) for number, gain in enumerate(own_gain.levels)}).values()
+    predicted = estimate(predict_replicated_gain(own_gain.gain))
     beside_zero = judge_of_tested.comparisons.get((name, RANDOM))
     network = beside_zero and OwnNetworkTest.from_verdict(beside_zero.verdict, own_gain.permutation)
     return replace(
@@ -98,10 +95,10 @@ def _make_row(
         seeds=len(kept),
         clean=Estimate(1.0),
         accuracies=tuple(Estimate(float(share)) for share in own),
-        differences=tuple(Estimate(0.0) if same_masks else judge.estimate(sample) for sample in levels),
+        differences=tuple(Estimate(0.0) if same_masks else level for level in levels),
         gain=Estimate(0.0) if same_masks else judge.estimate_area(name),
         place=judge.rank_intervals.get(name),
-        predicted=Estimate() if same_masks else judge.estimate(predict_replicated_gain(own_gain.gain)),
+        predicted=Estimate() if same_masks else predicted,
         against=judge_of_tested.comparisons_by_row[name],
         delta_twins=judge.estimate_gains_over_twins(name),
         network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if same_masks else network,
@@ -113,12 +110,12 @@ def _make_empty_row(name: str, scores: Correctness) -> Row:
     return Row(name, 0, Estimate(), nothing, nothing, Estimate(), None, name in scores.checks)
 
 
-def compute_own_network_gains(
-    results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap
+def compute_own_network_gains_of_suite(
+    results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> dict[str, OwnNetworkGain]:
-    """Compute the own-network gain of each complete row, with paired draws."""
+    """Compute the own-network gain of each complete row."""
     kept = {name: row.kept for name, row in load_kept_predictions(results, protocol, unit)[1].items()}
-    return compute_own_network_gain_per_row(kept, protocol.order, bootstrap)
+    return compute_own_network_gains(kept, protocol.order)
 
 
 def load_kept_predictions(

@@ -6,16 +6,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM
-from roarbench.stats.bootstrap_intervals import Estimate, make_estimate
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
-from roarbench.stats.own_network_gain import compute_own_network_gain_per_row
-from roarbench.stats.verdicts import Comparison
+from roarbench.stats.intervals import Estimate, estimate
+from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.stats.verdicts import Comparison, judge_comparisons
 
 
 class PredictionCount(NamedTuple):
@@ -57,18 +57,18 @@ class RowPair(NamedTuple):
     counted: tuple[str, str]
 
 
-def compare_rows(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
     """Compare two rows of a suite under one of its protocols.
 
-    The tables compare own-network gains only with 0, so a comparison of two such gains has an interval but no verdict.
+    A comparison that no column of a table contains was planned alone, so its p value is not adjusted.
     """
     if protocol.scores_all_network_pairs:
-        return _compare_own_network_gains(draws, protocol, unit, first, second)
-    drawn, comparison = draws.draw_gains(protocol, unit), draws.compare(protocol, unit, first, second)
-    gain = comparison.difference if comparison else drawn.estimate(drawn.subtract_gain(first, second))
-    correctness = (drawn.scores.differences or drawn.scores).correct
-    common = [t for t in drawn.levels if (first, t) in correctness and (second, t) in correctness]
-    levels = tuple(_compare_at_level(drawn, protocol, t, first, second) for t in common)
+        return _compare_own_network_gains(judges, protocol, unit, first, second)
+    judge, comparison = judges.judge(protocol, unit), judges.compare(protocol, unit, first, second)
+    gain = comparison.difference if comparison else judge.estimate(judge.subtract_gain(first, second))
+    correctness = (judge.scores.differences or judge.scores).correct
+    common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
+    levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
     return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol))
 
 
@@ -80,19 +80,22 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
     return " - ".join(shown.values())
 
 
-def _compare_own_network_gains(draws: SuiteDraws, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    levels, predictions = load_kept_predictions(draws.suite_results, protocol, unit, (first, second))
+def _compare_own_network_gains(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+    levels, predictions = load_kept_predictions(judges.suite_results, protocol, unit, (first, second))
     counted = _describe_predictions_for_and_against(protocol)
     if not {first, second} <= predictions.keys():
         return RowPair(Estimate(), None, (), counted)
-    bits, bootstrap = {name: predictions[name].kept for name in (first, second)}, draws.bootstrap
-    gains = compute_own_network_gain_per_row(bits, protocol.order, bootstrap)
+    bits = {name: predictions[name].kept for name in (first, second)}
+    gains = compute_own_network_gains(bits, protocol.order)
     one, two = gains[first], gains[second]
-    difference = make_estimate(one.gain.subtract(two.gain), bootstrap.confidence)
+    difference = one.gain.subtract(two.gain)
+    planned = judge_comparisons({"": difference})[""] if difference.varies and first != second else None
+    at_chance = bool(judges.suite_results.at_chance_warning)
     counts = [_count_discordant_predictions(bits[name], protocol.order) for name in (first, second)]
-    compared = [make_estimate(a.subtract(b), bootstrap.confidence) for a, b in zip(one.levels, two.levels, strict=True)]
+    compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
     by_level = zip(levels, *counts, compared, strict=True)
-    return RowPair(difference, None, tuple(LevelComparison(*numbers) for numbers in by_level), counted)
+    pairs = tuple(LevelComparison(*numbers) for numbers in by_level)
+    return RowPair(estimate(difference), None if at_chance else planned, pairs, counted)
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:
@@ -118,19 +121,19 @@ def _describe_predictions_for_and_against(protocol: Protocol) -> tuple[str, str]
     return sides if protocol.order is Order.MORF else sides[::-1]
 
 
-def _compare_at_level(drawn: Judge, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
-    one, other = ((drawn.draws.differences or drawn.draws).get_accuracy((name, t)) for name in (first, second))
+def _compare_at_level(judge: Judge, protocol: Protocol, t: float, first: str, second: str) -> LevelComparison:
+    one, other = (judge.paired_cells.get((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
     over = one.subtract(other) if protocol.order is Order.LERF else other.subtract(one)
-    counted, against = (_count_predictions_for_and_against(drawn, protocol, (name, t)) for name in (first, second))
-    return LevelComparison(t, counted, against, drawn.estimate(over).in_points)
+    counted, against = (_count_predictions_for_and_against(judge, protocol, (name, t)) for name in (first, second))
+    return LevelComparison(t, counted, against, judge.estimate(over).in_points)
 
 
-def _count_predictions_for_and_against(drawn: Judge, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
+def _count_predictions_for_and_against(judge: Judge, protocol: Protocol, point: tuple[str, float]) -> PredictionCount:
     removed_first = protocol.order is Order.MORF
-    if drawn.scores.differences:
-        answers = drawn.scores.differences.correct[point]
+    if judge.scores.differences:
+        answers = judge.scores.differences.correct[point]
         gained, against = (int((answers == side).sum()) for side in ((-1, 1) if removed_first else (1, -1)))
         return PredictionCount(gained, against, answers.size)
-    bits = drawn.scores.correct[point]
+    bits = judge.scores.correct[point]
     return PredictionCount(int(np.count_nonzero(bits != removed_first)), 0, bits.size)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import OTHER_IMAGE, ScoredNetwork
 from roarbench.common.text import capitalize, format_interval
@@ -14,7 +15,8 @@ from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import ROAR, Protocol
 from roarbench.stats.board_records import RANDOM
-from roarbench.stats.bootstrap_intervals import Estimate, Sample, estimate_ratio
+from roarbench.stats.contrasts import Contrast
+from roarbench.stats.intervals import Estimate, estimate_ratio
 
 SOME, STRONG = 0.5, 0.9  # a mark has this grade if the lower end of its share's interval is larger
 STABLE_ENOUGH = 0.8  # minimum prediction stability of a row without a mark
@@ -77,13 +79,13 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
 
 
-def find_warnings_by_row(draws: SuiteDraws, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
+def find_warnings_by_row(judges: SuiteJudges, protocol: Protocol = ROAR) -> dict[str, RowWarning]:
     """Return a dict from estimators to their warnings under a protocol, without estimators that have no warning."""
-    results, warnings = draws.suite_results, dict[str, RowWarning]()
+    results, warnings = judges.suite_results, dict[str, RowWarning]()
     with_marks = results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
     for name in results.suite.estimators:
         if name in with_marks:
-            warning = find_row_warning(draws, name)
+            warning = find_row_warning(judges, name)
         else:  # twins, for example, have general doubts only
             warning = RowWarning(Grade.NONE, join_reasons(list_general_doubts(results, name)))
         if warning.reason and name != CLEAN:
@@ -117,13 +119,13 @@ def describe_prediction_under_noise(share: float | None) -> str:
     return f"The explained network keeps its prediction on {share:.0%} of the noisy copies{few}."
 
 
-def find_rows_not_above_mask_only(draws: SuiteDraws) -> dict[str, tuple[float, ...]]:
+def find_rows_not_above_mask_only(judges: SuiteJudges) -> dict[str, tuple[float, ...]]:
     """Return, by row, the levels at which accuracy on images is not significantly above accuracy on masks alone."""
     levels_by_row: dict[str, tuple[float, ...]] = {}
-    if draws.suite_results.at_chance_warning:
+    if judges.suite_results.at_chance_warning:
         return levels_by_row
-    for name in draws.suite_results.suite.estimators_with_own_row:
-        lows = {t: draws.estimate_accuracy_above_masks(name, t).low for t in draws.mask_only.levels}
+    for name in judges.suite_results.suite.estimators_with_own_row:
+        lows = {t: judges.estimate_accuracy_above_masks(name, t).low for t in judges.mask_only.levels}
         if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
             levels_by_row[name] = levels
     return levels_by_row
@@ -137,10 +139,10 @@ def describe_rows_not_above_mask_only(levels_by_row: Mapping[str, tuple[float, .
     return f"At the floor, accuracy not significantly above that of masks alone: {rows}."
 
 
-def find_row_warning(draws: SuiteDraws, name: str) -> RowWarning:
+def find_row_warning(judges: SuiteJudges, name: str) -> RowWarning:
     """Describe all reasons to doubt a row in one sentence: general reasons first, then marks, strong marks first."""
-    marks = sorted(grade_shares_of_gain(draws, name), key=lambda mark: mark.grade is not Grade.STRONG)
-    reasons = [*list_general_doubts(draws.suite_results, name), *(mark.text for mark in marks)]
+    marks = sorted(grade_shares_of_gain(judges, name), key=lambda mark: mark.grade is not Grade.STRONG)
+    reasons = [*list_general_doubts(judges.suite_results, name), *(mark.text for mark in marks)]
     worst = max((mark.grade for mark in marks if mark.grade), key=list(Grade).index, default=Grade.NONE)
     return RowWarning(worst, join_reasons(reasons))
 
@@ -151,37 +153,38 @@ def join_reasons(reasons: Iterable[str]) -> str:
     return text and f"{capitalize(text)}."
 
 
-def grade_shares_of_gain(draws: SuiteDraws, name: str) -> tuple[Mark, ...]:
+@lru_cache(1024)  # tables of every protocol, and warnings beside them, show the same marks
+def grade_shares_of_gain(judges: SuiteJudges, name: str) -> tuple[Mark, ...]:
     """Return the marks of a row: shares of its gain that weaker rankings reach, and the share that its masks reach.
 
     The share of the masks is a share of the row's accuracy above chance. If a row is not significantly better than
     Random, shares of its gain are unknown.
     """
-    roar = draws.roar
+    roar = judges.roar
     own = roar.areas.get(name)
     weaker = {kind: roar.areas.get(make_twin_id(name, kind)) for kind in ("blurred", "untrained", OTHER_IMAGE)}
     weaker[BLURRED_MAP] = roar.areas.get(BLURRED_MAP) if name not in (RANDOM, BLURRED_MAP) else None
-    gains = {kind: _grade_share(draws, kind, other, own) for kind, other in weaker.items() if own and other}
-    masks = _grade_mask_only_accuracy(draws, name)
+    gains = {kind: _grade_share(judges, kind, other, own) for kind, other in weaker.items() if own and other}
+    masks = _grade_mask_only_accuracy(judges, name)
     return (*gains.values(), *([masks] if masks else []))
 
 
-def _grade_share(draws: SuiteDraws, kind: str, part: Sample, whole: Sample) -> Mark:
+def _grade_share(judges: SuiteJudges, kind: str, part: Contrast, whole: Contrast) -> Mark:
     """Return the mark of `part` as a share of `whole`, unknown without intervals and if networks are at chance."""
-    known = draws.roar.has_intervals and (kind != MASKS or draws.mask_only.has_intervals)
-    if not known or draws.suite_results.at_chance_warning:
+    known = judges.roar.has_intervals and (kind != MASKS or judges.mask_only.has_intervals)
+    if not known or judges.suite_results.at_chance_warning:
         return Mark(kind, Estimate(), None)
-    share = estimate_ratio(part, whole, draws.bootstrap.confidence)
+    share = estimate_ratio(part, whole)
     if share.low is None:
         return Mark(kind, share, None)
     return Mark(kind, share, Grade.STRONG if share.low > STRONG else Grade.SOME if share.low > SOME else Grade.NONE)
 
 
-def _grade_mask_only_accuracy(draws: SuiteDraws, name: str) -> Mark | None:
+def _grade_mask_only_accuracy(judges: SuiteJudges, name: str) -> Mark | None:
     """Grade accuracy above chance on masks alone as a share of accuracy on images; None if either is missing."""
-    at = name, draws.highest_level_shared_with_mask_only
-    alone, images = (drawn.draws.get_accuracy(at) for drawn in (draws.mask_only, draws.roar))
+    at = name, judges.highest_level_shared_with_mask_only
+    alone, images = (judge.cells.get(at) for judge in (judges.mask_only, judges.roar))
     if alone is None or images is None:
         return None
-    chance = draws.suite_results.chance
-    return _grade_share(draws, MASKS, *(Sample(part.value - chance, part.draws - chance) for part in (alone, images)))
+    chance = judges.suite_results.chance
+    return _grade_share(judges, MASKS, alone.shift(-chance), images.shift(-chance))

@@ -20,7 +20,7 @@ from roarbench.analysis.result_checks import (
     find_provenance_differences,
     has_same_rankings_for_all_networks,
 )
-from roarbench.common.enums import Unit
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
@@ -46,7 +46,7 @@ class OtherResults(NamedTuple):
     options: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SuiteResults:
     """Stored results of one suite on one version of its data."""
 
@@ -150,9 +150,14 @@ class SuiteResults:
 
     def has_started(self, protocol: Protocol) -> bool:
         """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
-        kind, second = (protocol.order, protocol.retrain), protocol.twin_kind and f"~{protocol.twin_kind}"
-        cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
-        return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
+        return (protocol.order, protocol.retrain, protocol.twin_kind) in self._started_kinds
+
+    @cached_property
+    def _started_kinds(self) -> set[tuple[Order, ScoredNetwork, str]]:
+        """Return order and scored network of all results, without and with their rows' kind of twin."""
+        cells = {(cell.order, cell.retrain, cell.estimator) for cell in (point.cell for point in self.results)}
+        kinds = {(order, retrain, "") for order, retrain, name in cells if name != CLEAN}
+        return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
 
     def list_started_protocols(self) -> list[Protocol]:
         """Return the protocols with results."""
@@ -277,17 +282,22 @@ class SuiteResults:
 
     def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
         """Return the results of a protocol by point and seed; the default fill is the fill of its tables."""
-        by_point: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
         fill = fill or self.suite.find_fill(protocol)
-        curve = (protocol.retrain, protocol.order, unit, fill)
+        untouched = self._results_by_curve.get(find_network_scored_without_removal(protocol.retrain, fill), {})
+        return untouched | self._results_by_curve.get((protocol.retrain, protocol.order, unit, fill), {})
+
+    @cached_property
+    def _results_by_curve(self) -> dict[tuple[object, ...] | None, dict[Point, dict[int, RunResult]]]:
+        """Return results by point and seed: by scored network and fill if untouched, else also by order and unit."""
+        by_curve: defaultdict[tuple[object, ...], defaultdict[Point, dict[int, RunResult]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
         for point, result in self.results.items():
             cell = point.cell
-            if cell.estimator == CLEAN:
-                if (cell.retrain, cell.fill) == find_network_scored_without_removal(protocol.retrain, fill):
-                    by_point[UNTOUCHED][result.run.seed] = result
-            elif (cell.retrain, cell.order, cell.unit, cell.fill) == curve:
-                by_point[cell.estimator, cell.t][result.run.seed] = result
-        return dict(by_point)
+            clean = cell.estimator == CLEAN
+            curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
+            by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)][result.run.seed] = result
+        return {curve: dict(by_point) for curve, by_point in by_curve.items()}
 
     def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
         """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.

@@ -20,8 +20,9 @@ from roarbench.common.text import (
     list_some,
 )
 from roarbench.plan.protocols import adapt_text_to_data
-from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Estimate, Sample, make_estimate_over_images
+from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
+from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
@@ -86,15 +87,15 @@ class GainTable(ABC):
         return figure
 
 
-def _estimate_gain(gain: Sample, images: int) -> Estimate:
+def _estimate_gain(gain: Contrast) -> Estimate:
     """Return a gain with its 95 % interval; no interval for few images, and if the gain is 0 on every image.
 
     Images without any difference do not show how large a difference on other images may be. No gain is outside -100 to
-    100, so intervals end there; verdicts use the draws themselves.
+    100, so intervals end there; verdicts do not.
     """
-    if not (gain.value or gain.draws.any()):
+    if not (gain.value or gain.varies):
         return Estimate(0.0)
-    value, *ends = make_estimate_over_images(gain, images)
+    value, *ends = estimate_over_images(gain)
     return Estimate(value, *(None if end is None else min(max(end, -POINTS), POINTS) for end in ends))
 
 
@@ -132,7 +133,7 @@ class OwnNetworkTable(GainTable):
     def gain(self, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
         own_gain = self.gains[name]
-        return Estimate(0.0) if own_gain is None else _estimate_gain(own_gain.gain, self.images)
+        return Estimate(0.0) if own_gain is None else _estimate_gain(own_gain.gain)
 
     def compare(self, first: str, second: str) -> Estimate:
         """Return the first row's gain minus the second's, with its 95 % interval, paired by images and networks.
@@ -145,7 +146,7 @@ class OwnNetworkTable(GainTable):
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
         own_first, own_second = self.gains[first], self.gains[second]
         if own_first and own_second:
-            return make_estimate_over_images(own_first.gain.subtract(own_second.gain), self.images)
+            return estimate_over_images(own_first.gain.subtract(own_second.gain))
         return self.gain(first) if own_first else self.gain(second).negative
 
     def to_dataframe(self) -> "pandas.DataFrame":
@@ -206,7 +207,7 @@ class CheckTable(GainTable):
         tabular: Whether the images are rows of a table.
     """
 
-    gains: Mapping[str, Mapping[str, Sample]]
+    gains: Mapping[str, Mapping[str, Contrast]]
     levels: Mapping[str, tuple[float, ...]]
     images: int
     accuracy: float
@@ -217,7 +218,7 @@ class CheckTable(GainTable):
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
-        return _estimate_gain(self.gains[column][name], self._count_images(column))
+        return _estimate_gain(self.gains[column][name])
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator with its gain in each column; `intervals_to_dataframe` adds intervals.

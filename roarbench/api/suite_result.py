@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_store_for_reading
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
@@ -32,7 +32,7 @@ from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.report.table_formats import list_all_notes, list_columns
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
@@ -236,12 +236,12 @@ class SuiteResult:
         from roarbench.report.curve_panels import make_figure, save_figure
         from roarbench.report.suite_charts import make_chart, plot_gains
 
-        drawn = replace(self, rows=self.rows or self.stored.suite.estimators_with_own_row)
+        judge = replace(self, rows=self.rows or self.stored.suite.estimators_with_own_row)
         if not (protocol or unit or published) and self._has_combined_table:
-            gains = make_combined_table(self.stored, drawn.rows).gains_by_axis_label
+            gains = make_combined_table(self.stored, judge.rows).gains_by_axis_label
             figure = plot_gains(gains, self.stored.title)
         else:
-            figure = make_figure(make_chart(drawn.single_table(protocol, unit), published))
+            figure = make_figure(make_chart(judge.single_table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure
@@ -277,8 +277,8 @@ def _compare_within_table(table: SuiteTable, names: Mapping[str, str]) -> Differ
     if first not in rows or second not in rows:
         return None
     row, other_row, protocol = rows[first], rows[second], table.board.protocol
-    draws = SuiteDraws(table.suite_results, table.unit)
-    points, comparison, *_ = compare_rows(draws, protocol, table.unit, first, second)
+    judges = judge_suite(table.suite_results, table.unit)
+    points, comparison, *_ = compare_rows(judges, protocol, table.unit, first, second)
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     beside_zero = (row.network and row.network.verdict, other_row.network and other_row.network.verdict)
     gains = (row.gain, other_row.gain)

@@ -1,4 +1,4 @@
-"""Judge maps of a caller's networks without training: gains, perturbation curve, bootstrap intervals."""
+"""Judge maps of a caller's networks without training: gains, perturbation curve, means with intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ from roarbench.api.user_networks import (
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, PAPER_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.stats.bootstrap_intervals import FEWEST_IMAGES, Bootstrap, Estimate, Sample, make_estimate_over_images
+from roarbench.stats.contrasts import Contrast, measure_means
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
-from roarbench.stats.own_network_gain import compute_own_network_gain_per_row, judge_own_network_gains
-from roarbench.stats.resampling import draw_image_weights
+from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images, estimate_shares
+from roarbench.stats.own_network_gain import compute_own_network_gains, judge_own_network_gains
 
 if TYPE_CHECKING:
     import pandas
@@ -119,7 +119,7 @@ def check(
     column_levels = {column.title: column.levels for column in columns}
     own = _make_own_network_table(scores, request) if agreed.any() else None
     if own:
-        zero = Sample(0.0, np.zeros(Bootstrap().resamples))
+        zero = next(iter(next(iter(gains.values())).values())).scale(0.0)
         gains[OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
         column_levels[OWN] = own.levels
     all_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
@@ -212,7 +212,7 @@ def _wrap_and_run_networks(
 
 def _compute_gains_over_random(
     scores_by_name: Mapping[str, MapScores], clean_correct: NDArray[np.bool_], columns: Sequence[RemovalMeasure]
-) -> dict[str, dict[str, Sample]]:
+) -> dict[str, dict[str, Contrast]]:
     """Compute gains by column and name, paired over images; `clean_correct` is for untouched images."""
     gains = {}
     for number, column in enumerate(columns):
@@ -220,7 +220,7 @@ def _compute_gains_over_random(
         correct = [np.vstack([clean_correct, scores.correct[number]]) for scores in scores_by_name.values()]
         areas = np.stack([weights @ levels_and_images for levels_and_images in correct])
         over_random = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0  # no -0.0
-        gains[column.title] = dict(zip(scores_by_name, bootstrap_means(over_random, Bootstrap()), strict=True))
+        gains[column.title] = dict(zip(scores_by_name, measure_means(over_random), strict=True))
     return gains
 
 
@@ -228,7 +228,7 @@ def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sc
     """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
     order, levels = request.own_removal
     kept = {name: scores.kept for name, scores in scores_by_name.items() if scores.masks_differ}
-    computed_gains = compute_own_network_gain_per_row(kept, order, Bootstrap())
+    computed_gains = compute_own_network_gains(kept, order)
     gains = {name: computed_gains.get(name) for name in scores_by_name}
     judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
     images, all_images = int(request.agreed.sum()), len(request.agreed)
@@ -318,11 +318,11 @@ def perturbation_curve(
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image
     rows = np.vstack([correct, areas])
-    *accuracies, area = (make_estimate_over_images(row, len(pixels)) for row in bootstrap_means(rows, Bootstrap()))
+    *accuracies, area = _estimate_shares_over_images(measure_means(rows))
     return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)
 
 
-def bootstrap(correct: Any, other: Any = None) -> Estimate:
+def estimate_mean(correct: Any, other: Any = None) -> Estimate:
     """Estimate a mean over images with its 95 % interval, or a paired mean difference.
 
     Args:
@@ -330,8 +330,8 @@ def bootstrap(correct: Any, other: Any = None) -> Estimate:
         other: Values of the same shape, which are subtracted image by image.
 
     Returns:
-        Value, low and high; images are drawn with replacement, and values are averaged over seeds. Fewer than 10 images
-        give no interval.
+        Value, low and high for other images of the same kind; values are averaged over seeds. If all values are 0 or 1
+        and `other` is None, the interval is inside [0, 1]. Fewer than 10 images give no interval.
 
     Raises:
         CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
@@ -350,12 +350,14 @@ def bootstrap(correct: Any, other: Any = None) -> Estimate:
     if seeds > images:
         seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"
         warn_caller(f"{seen}; write values.T if each row is an image")
-    (mean,) = bootstrap_means((values - subtracted).mean(0)[None], Bootstrap())
-    return make_estimate_over_images(mean, images)
+    (mean,) = measure_means((values - subtracted).mean(0)[None])
+    if other is None and np.isin(values, (0, 1)).all():
+        return _estimate_shares_over_images([mean])[0]
+    return estimate_over_images(mean)
 
 
-def bootstrap_means(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
-    """Return the mean of each row of `values`, (rows, images); each draw resamples the same images for all rows."""
-    images = values.shape[1]
-    draws = np.concatenate([weights @ values.T / images for weights in draw_image_weights(images, bootstrap_settings)])
-    return [Sample(float(row.mean()), draws[:, number]) for number, row in enumerate(values)]
+def _estimate_shares_over_images(means: Sequence[Contrast]) -> list[Estimate]:
+    """Estimate shares in [0, 1]; their intervals are missing for fewer than `FEWEST_IMAGES`."""
+    if means[0].quantities.image_count < FEWEST_IMAGES:
+        return [Estimate(mean.value) for mean in means]
+    return list(estimate_shares(dict(enumerate(means))).values())

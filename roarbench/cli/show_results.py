@@ -153,8 +153,8 @@ _Tested = Annotated[str, declare_option("Also test the claims on the results of 
 def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     """Test the paper's claims on the paper's table 2 and, with --suite, on your results."""
     loaded = source.load(suite) if suite else None
-    from roarbench.analysis.bootstrap_draws import SuiteDraws
     from roarbench.analysis.load_results import load_suite_results
+    from roarbench.analysis.suite_judges import judge_suite
     from roarbench.report.paper_claims import format_claims, list_claims_with_findings, make_results_title
     from roarbench.report.table import find_default_unit
 
@@ -165,9 +165,9 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
     suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
     if suite_results:
         _require_rows(suite_results, "claims")
-    draws = SuiteDraws(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
-    records = list_claims_with_findings(draws)
-    title = make_results_title(draws) if draws else ""
+    judges = judge_suite(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
+    records = list_claims_with_findings(judges)
+    title = make_results_title(judges) if judges else ""
     out.print(wrap_lines(format_claims(records, title), out.width), soft_wrap=True)
     if suite_results:
         print_other_results(suite_results, "claims")

@@ -79,14 +79,14 @@ def propose_third_training(results: "SuiteResults") -> list[str]:
 
     Submissions are included only if the current call names their files.
     """
-    from roarbench.analysis.bootstrap_draws import SuiteDraws
+    from roarbench.analysis.suite_judges import judge_suite
     from roarbench.stats.board_records import RANDOM
     from roarbench.stats.verdicts import Verdict
 
     if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
         return []
     unit = results.list_units(ROAR)[0]
-    board = SuiteDraws(results, unit).make_board(ROAR, unit)
+    board = judge_suite(results, unit).make_board(ROAR, unit)
     rows = [row for row in board.rows if RANDOM in row.against] if board else []
     undecided = [row.estimator for row in rows if row.against[RANDOM].verdict is Verdict.SAME]
     own = [name for name in undecided if not find_estimator(name).submitted]

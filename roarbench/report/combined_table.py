@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING, SAME, format_interval, format_markdown_table, format_records_as_csv
@@ -21,7 +21,7 @@ from roarbench.report.notes_and_doubts import NOTES_METHOD, list_table_doubts, n
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.stats.board_records import RANDOM, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
@@ -179,7 +179,7 @@ def make_combined_table(results: SuiteResults, rows: Sequence[str] | None = None
 
 
 def _make_single_table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
-    table = make_table(SuiteDraws(results, find_default_unit(results.suite, protocol)), protocol, rows)
+    table = make_table(judge_suite(results, find_default_unit(results.suite, protocol)), protocol, rows)
     assert table is not None, f"{results.suite.name} has no {protocol.name}"
     return table
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.row_warnings import (
@@ -25,6 +24,7 @@ from roarbench.analysis.row_warnings import (
     grade_shares_of_gain,
     list_general_doubts,
 )
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.errors import Hint
 from roarbench.common.text import (
@@ -44,6 +44,7 @@ from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, is_control_off_zero
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope, Row
+from roarbench.stats.intervals import CONFIDENCE
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 NOTES_COMMAND, NOTES_METHOD = "table --notes", "result.notes()"  # the sources of all notes
@@ -264,22 +265,19 @@ def _describe_intervals(table: SuiteTable) -> str:
     if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
     scope, meaning = _describe_interval_scope(board), protocol.gain_meaning
-    resamples = f"({board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed})"
     if not table.has_gains_and_ranks:
-        return f"{scope} {resamples}. {_NO_GAINS}"
+        return f"{scope}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
         return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
-    notes = [f"{meaning} {scope} {resamples}; place intervals hold jointly over the suite's rows."]
+    notes = [f"{meaning} {scope}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
             f"The spread between {board.references} references was estimated from "
             f"{format_count(board.reference_rows, 'row')} ({board.reference_freedom:.1f} degrees of freedom)."
         )
-    if board.detectable is not None:
-        notes.append(
-            f"True differences of {board.detectable:.1f} points between two estimators are detected with 80% power."
-        )
-    notes.append(f"Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not.")
+    notes.append(
+        f"Verdicts of a column are adjusted for the suite's {format_count(board.family, 'row')}, shown or not."
+    )
     if added := ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.added):
         notes.append(f"Rows in brackets are judged as if each alone were added to the suite: {added}.")
     return " ".join(notes)
@@ -287,7 +285,7 @@ def _describe_intervals(table: SuiteTable) -> str:
 
 def _describe_interval_scope(board: Board) -> str:
     network = f", {ONE_NETWORK}" if board.one_network else ""
-    return f"{board.bootstrap.confidence:.0%} intervals over {board.covers}{network}"
+    return f"{CONFIDENCE:.0%} intervals over {board.covers}{network}"
 
 
 CHANGED_CODE = "changed code"  # label of the doubt about runs of code with uncommitted changes
@@ -315,7 +313,7 @@ class Doubt(NamedTuple):
     grave: bool = False
 
 
-def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, ...]:
+def list_row_doubts(judges: SuiteJudges, board: Board, row: Row) -> tuple[Doubt, ...]:
     """Return the doubts about a row of a board.
 
     The order of the kinds is fixed, so a `grave` doubt can follow others: the nearest control, a gain that should be 0,
@@ -330,12 +328,12 @@ def list_row_doubts(draws: SuiteDraws, board: Board, row: Row) -> tuple[Doubt, .
         gains = f"Its gain is {' and '.join(opposed)}"
         doubts.append(Doubt("sign differs by level", f"{gains}; the row’s gain is over all levels."))
     doubts += _find_twin_doubts(row, protocol)
-    doubts += _find_provenance_doubts(draws, protocol, row.estimator)
-    doubts += _find_tie_and_stability_doubts(draws, row.estimator)
-    doubts += _find_other_cause_doubts(draws, protocol, row.estimator)
+    doubts += _find_provenance_doubts(judges, protocol, row.estimator)
+    doubts += _find_tie_and_stability_doubts(judges, row.estimator)
+    doubts += _find_other_cause_doubts(judges, protocol, row.estimator)
 
     def typeset(text: str) -> str:
-        return typeset_minus_and_percent_signs(draws.suite_results.adapt_text(text))
+        return typeset_minus_and_percent_signs(judges.suite_results.adapt_text(text))
 
     return tuple(Doubt(typeset(short), typeset(sentence), grave) for short, sentence, grave in doubts)
 
@@ -364,9 +362,9 @@ def _find_twin_doubts(row: Row, protocol: Protocol) -> Iterator[Doubt]:
             yield Doubt(f"{sign} {twin}", f"{size}, so the gain is not shown to be due {cause}.", grave=True)
 
 
-def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_provenance_doubts(judges: SuiteJudges, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield doubts from findings of `validate`, from the row's origin, and from uncommitted changes of the code."""
-    results = draws.suite_results
+    results = judges.suite_results
     for short, text in (("see validate", results.findings.get(name)), (RUN_ELSEWHERE, results.doubts.get(name))):
         if text:
             yield Doubt(
@@ -382,38 +380,38 @@ def _find_provenance_doubts(draws: SuiteDraws, protocol: Protocol, name: str) ->
         yield Doubt(CHANGED_CODE, sentence)
 
 
-def _find_tie_and_stability_doubts(draws: SuiteDraws, name: str) -> Iterator[Doubt]:
-    if description := describe_tied_features(draws.suite_results, name):
-        yield Doubt(f"{draws.suite_results.ties[name]:.0%} of features tie", f"{capitalize(description)}.")
-    share = draws.suite_results.prediction_stability.get(name)
+def _find_tie_and_stability_doubts(judges: SuiteJudges, name: str) -> Iterator[Doubt]:
+    if description := describe_tied_features(judges.suite_results, name):
+        yield Doubt(f"{judges.suite_results.ties[name]:.0%} of features tie", f"{capitalize(description)}.")
+    share = judges.suite_results.prediction_stability.get(name)
     if share is not None and share < STABLE_ENOUGH:
         sentence = f"{describe_prediction_under_noise(share)} So the row’s maps often explain another class."
         yield Doubt(f"prediction stability {share:.0%}", sentence)
 
 
-def _find_other_cause_doubts(draws: SuiteDraws, protocol: Protocol, name: str) -> Iterator[Doubt]:
+def _find_other_cause_doubts(judges: SuiteJudges, protocol: Protocol, name: str) -> Iterator[Doubt]:
     applies = do_warnings_apply_to(protocol)
     remark = "" if applies else f" This mark was computed from results of ROAR, not of {protocol.name}."
-    for mark in grade_shares_of_gain(draws, name):
+    for mark in grade_shares_of_gain(judges, name):
         grave = applies and mark.grade is Grade.STRONG
         if mark.kind == MASKS:
-            yield from _find_mask_leakage_doubt(draws, mark, name, remark, grave)
+            yield from _find_mask_leakage_doubt(judges, mark, name, remark, grave)
         elif mark.text:
             label = f"{_WEAKER_RANKINGS[mark.kind]} {mark.share.value:.0%}"
             yield Doubt(label if applies else f"ROAR: {label}", f"{capitalize(mark.text)}.{remark}", grave)
 
 
-def _find_mask_leakage_doubt(draws: SuiteDraws, mark: Mark, name: str, remark: str, grave: bool) -> Iterator[Doubt]:
+def _find_mask_leakage_doubt(judges: SuiteJudges, mark: Mark, name: str, remark: str, grave: bool) -> Iterator[Doubt]:
     """Yield a doubt if masks alone reach over half of the accuracy that degraded images reach (both above chance).
 
     Nothing is yielded if the grade of the mark is `none`. A single training run on masks has no interval and no
     grade; the accuracies are then reported without intervals.
     """
-    t, chance = draws.highest_level_shared_with_mask_only, draws.suite_results.chance
-    accuracies = [drawn.estimate_accuracy(name, t) for drawn in (draws.mask_only, draws.roar)]
+    t, chance = judges.highest_level_shared_with_mask_only, judges.suite_results.chance
+    accuracies = [judge.estimate_accuracy(name, t) for judge in (judges.mask_only, judges.roar)]
     masks_alone, images = (accuracy.value or 0 for accuracy in accuracies)
     reaches_half = masks_alone - chance > SOME * max(images - chance, 0)
-    if mark.grade is Grade.NONE or draws.suite_results.at_chance_warning or not reaches_half:
+    if mark.grade is Grade.NONE or judges.suite_results.at_chance_warning or not reaches_half:
         return
     masks_text, images_text = (format_interval(accuracy, "{:.1%}".format) for accuracy in accuracies)
     sentence = (

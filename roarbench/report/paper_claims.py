@@ -4,16 +4,15 @@ import csv
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from functools import partial
 from importlib.resources import files
 from operator import ge, gt, lt
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from roarbench.analysis.bootstrap_draws import SuiteDraws
-from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
+from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains_of_suite
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import UnknownName
@@ -21,7 +20,7 @@ from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM
-from roarbench.stats.bootstrap_intervals import Sample
+from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import UNTOUCHED, compute_gain
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
@@ -77,8 +76,8 @@ class AccuracyTables(NamedTuple):
     unretrained: Curves
     # computes a row's gain in points from its curve and Random's; None without common levels
     gain: Callable[[Curve, Curve], float | None] | None = None
-    # returns the draws of a row's value at a level, or of its gain at level 0; None without intervals
-    get_draws: Callable[[str, float], Sample | None] = lambda *_: None
+    # returns a row's value at a level, or its gain at level 0; None without intervals
+    get_contrast: Callable[[str, float], Contrast | None] = lambda *_: None
 
 
 class ComparedPair(NamedTuple):
@@ -148,9 +147,8 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
-    return float(
-        compute_gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), Order.MORF)
-    )
+    exact = [[Fraction(accuracies[t]) for t in levels] for accuracies in (curve, random)]
+    return compute_gain(levels, exact[0], exact[1], Order.MORF)
 
 
 def _compare_with_controls(
@@ -288,31 +286,31 @@ def compute_mean_accuracies(
     return curves
 
 
-def _collect_roar_accuracies(draws: SuiteDraws) -> AccuracyTables:
-    roar, results = draws.roar, draws.suite_results
+def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
+    roar, results = judges.roar, judges.suite_results
 
-    def get_draws(name: str, t: float) -> Sample | None:
+    def get_contrast(name: str, t: float) -> Contrast | None:
         if not roar.has_intervals:
             return None
         if name == RANDOM_UNRETRAINED.estimator:
-            return draws.draw_gains(MORF, draws.unit).draws.get_accuracy((RANDOM, t))
+            return judges.judge(MORF, judges.unit).cells.get((RANDOM, t))
         if name == HALF:
-            clean = roar.draws.get_accuracy(UNTOUCHED)
-            return clean and Sample(clean.value / 2, clean.draws / 2)
-        return roar.draws.get_accuracy((name, t)) if t else roar.areas.get(name)
+            clean = roar.cells.get(UNTOUCHED)
+            return clean and clean.scale(0.5)
+        return roar.cells.get((name, t)) if t else roar.areas.get(name)
 
     retrained, unretrained = (
-        {results.suite.dataset: compute_mean_accuracies(results, protocol, draws.unit)} for protocol in (ROAR, MORF)
+        {results.suite.dataset: compute_mean_accuracies(results, protocol, judges.unit)} for protocol in (ROAR, MORF)
     )
-    return AccuracyTables(retrained, unretrained, get_draws=get_draws)
+    return AccuracyTables(retrained, unretrained, get_contrast=get_contrast)
 
 
-def _collect_negated_own_network_gains(draws: SuiteDraws) -> AccuracyTables:
+def _collect_negated_own_network_gains(judges: SuiteJudges) -> AccuracyTables:
     """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
-    results, unit = draws.suite_results, draws.unit
+    results, unit = judges.suite_results, judges.unit
     levels = results.list_included_levels(OWN_NETWORK, unit)
     at_chance = results.at_chance_warning
-    gains = {} if at_chance else compute_own_network_gains(results, OWN_NETWORK, unit, draws.bootstrap)
+    gains = {} if at_chance else compute_own_network_gains_of_suite(results, OWN_NETWORK, unit)
     samples = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
     samples |= {(name, 0.0): gain.gain for name, gain in gains.items()}
     curves = {name: {t: -samples[name, t].value for t in levels} for name in gains}
@@ -324,7 +322,7 @@ def _collect_negated_own_network_gains(draws: SuiteDraws) -> AccuracyTables:
     )
 
 
-def list_claims_with_findings(draws: SuiteDraws | None) -> list[dict[str, Any]]:
+def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]]:
     """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's results.
 
     The key `ours` has the finding on the suite's ROAR results, and `own_network` that on its own-network gains.
@@ -334,11 +332,11 @@ def list_claims_with_findings(draws: SuiteDraws | None) -> list[dict[str, Any]]:
         {"claim": claim.id, "text": claim.text, "where": claim.where, "published": claim.test(published)}
         for claim in CLAIMS
     ]
-    if not draws:
+    if not judges:
         return records
-    measures = {"ours": _collect_roar_accuracies(draws)}
-    if draws.suite_results.list_included_levels(OWN_NETWORK, draws.unit):
-        measures["own_network"] = _collect_negated_own_network_gains(draws)
+    measures = {"ours": _collect_roar_accuracies(judges)}
+    if judges.suite_results.list_included_levels(OWN_NETWORK, judges.unit):
+        measures["own_network"] = _collect_negated_own_network_gains(judges)
     for name, measured in measures.items():
         significant = _find_significant_pairs(measured)
         for claim, record in zip(CLAIMS, records, strict=True):
@@ -348,22 +346,22 @@ def list_claims_with_findings(draws: SuiteDraws | None) -> list[dict[str, Any]]:
     return records
 
 
-def make_results_title(draws: SuiteDraws) -> str:
+def make_results_title(judges: SuiteJudges) -> str:
     """Return the title of a suite's results, with their main limits: one explained network, or networks at chance."""
-    has_one_network = len(draws.roar.scores.explained_networks) == 1
-    title = draws.suite_results.title + (f", {ONE_NETWORK}" if has_one_network else "")
-    return ". ".join(filter(None, (title, draws.suite_results.at_chance_warning)))
+    has_one_network = len(judges.roar.scores.explained_networks) == 1
+    title = judges.suite_results.title + (f", {ONE_NETWORK}" if has_one_network else "")
+    return ". ".join(filter(None, (title, judges.suite_results.at_chance_warning)))
 
 
 def _find_significant_pairs(tables: AccuracyTables) -> set[ComparedPair]:
     """Return the pairs of cells that differ significantly, adjusted for all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(tables) for pair in check.pairs}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_draws(tables, pair))}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_contrasts(tables, pair))}
     return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
 
 
-def _subtract_draws(tables: AccuracyTables, pair: ComparedPair) -> Sample | None:
-    estimator, control = (tables.get_draws(name, pair.t) for name in (pair.estimator, pair.control))
+def _subtract_contrasts(tables: AccuracyTables, pair: ComparedPair) -> Contrast | None:
+    estimator, control = (tables.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
     return estimator.subtract(control) if estimator and control else None
 
 

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import MISSING, SAME, format_interval
@@ -55,7 +55,7 @@ def compare_under_protocol(
     """Compare the boards of a suite's part under one protocol; None if no row has a gain in both results."""
     unit = find_default_unit(part, protocol)
     boards = [
-        SuiteDraws(results, unit).make_board(protocol, unit, part.estimators)
+        judge_suite(results, unit).make_board(protocol, unit, part.estimators)
         for results in (first, second)
         if results.results
     ]

@@ -14,7 +14,7 @@ from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINT
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import CONFIDENCE, Estimate
 
 # sizes of a figure of bars, in inches
 _ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
@@ -49,7 +49,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
 def _describe_bands(board: Board) -> str:
     if board.covers is IntervalScope.NOTHING:
         return "One training per cell: no bands."
-    return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
+    return f"Bands: {CONFIDENCE:.0%} intervals over {board.covers}."
 
 
 def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:

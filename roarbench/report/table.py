@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
 from roarbench.analysis.row_warnings import (
     STABLE_ENOUGH,
@@ -18,6 +17,7 @@ from roarbench.analysis.row_warnings import (
     grade_shares_of_gain,
     join_reasons,
 )
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, UnknownName
@@ -26,8 +26,8 @@ from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
 from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
-from roarbench.stats.bootstrap_intervals import Estimate
 from roarbench.stats.correctness_and_gain import POINTS
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import UNVERIFIED, Origin
 
@@ -291,7 +291,7 @@ def make_suite_table(
     suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
     suite = suite_results.suite
     unit = unit or find_default_unit(suite, shown)
-    table = make_table(SuiteDraws(suite_results, unit), shown, suite.estimators if rows is None else rows)
+    table = make_table(judge_suite(suite_results, unit), shown, suite.estimators if rows is None else rows)
     if table is None:
         raise _make_missing_protocol_error(suite, shown, unit)
     if not table.board.rows:
@@ -321,36 +321,36 @@ def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Uni
 
 
 def make_table(
-    draws: SuiteDraws,
+    judges: SuiteJudges,
     protocol: Protocol,
     rows: Collection[str],
     unit: Unit | None = None,
     levels: Collection[float] = (),
 ) -> SuiteTable | None:
-    """Build one protocol's table from existing draws; None if the suite lacks the protocol.
+    """Build one protocol's table from existing judges; None if the suite lacks the protocol.
 
-    The default unit is the unit of the draws; an empty collection of levels means all levels.
+    The default unit is the unit of the judges; an empty collection of levels means all levels.
     """
-    unit = unit or draws.unit
-    board = draws.make_board(protocol, unit, rows, levels)
+    unit = unit or judges.unit
+    board = judges.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
-    with_marks = draws.suite_results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
+    with_marks = judges.suite_results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
     return SuiteTable(
-        draws.suite_results,
+        judges.suite_results,
         board,
         unit,
-        find_warnings_by_row(draws, protocol),
-        {name: grade_shares_of_gain(draws, name) for name in with_marks},
-        _compute_accuracies_above_masks(draws) if protocol == ROAR else {},
-        find_rows_not_above_mask_only(draws) if protocol == ROAR else {},
+        find_warnings_by_row(judges, protocol),
+        {name: grade_shares_of_gain(judges, name) for name in with_marks},
+        _compute_accuracies_above_masks(judges) if protocol == ROAR else {},
+        find_rows_not_above_mask_only(judges) if protocol == ROAR else {},
     )
 
 
-def _compute_accuracies_above_masks(draws: SuiteDraws) -> dict[str, dict[float, Estimate]]:
+def _compute_accuracies_above_masks(judges: SuiteJudges) -> dict[str, dict[float, Estimate]]:
     curves = {
-        name: {t: draws.estimate_accuracy_above_masks(name, t) for t in draws.mask_only.levels}
-        for name in draws.suite_results.suite.estimators_with_own_row
+        name: {t: judges.estimate_accuracy_above_masks(name, t) for t in judges.mask_only.levels}
+        for name in judges.suite_results.suite.estimators_with_own_row
     }
     return {name: curve for name, curve in curves.items() if any(at_t.value is not None for at_t in curve.values())}
 

@@ -24,7 +24,7 @@ from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summa
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_json_and_csv import format_csv, format_json
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
 

@@ -10,7 +10,7 @@ from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noi
 from roarbench.common.text import format_records_as_csv
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.verdicts import Comparison
 
@@ -42,11 +42,9 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "reference_accuracy": suite_results.reference_accuracy,
         "complete": suite_results.complete,
         "at_chance": bool(suite_results.at_chance_warning),
-        "confidence": board.bootstrap.confidence,
-        "resamples": board.bootstrap.resamples,
-        "bootstrap_seed": board.bootstrap.seed,
+        "confidence": CONFIDENCE,
         "intervals_cover": board.covers,
-        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family", "detectable")},
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
         "chance": suite_results.chance,
         "hash": table.runs_hash,
     }

@@ -15,7 +15,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
@@ -24,6 +23,7 @@ from roarbench.analysis.row_warnings import (
     find_rows_not_above_mask_only,
     grade_shares_of_gain,
 )
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
@@ -32,9 +32,9 @@ from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
 from roarbench.stats.board_records import RANDOM
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
+from roarbench.stats.intervals import CONFIDENCE, Estimate
 
 _KINDS = (*TWINS, "redrawn")  # kinds of twins; `redrawn` belongs to Random alone
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # by kind of mark
@@ -46,7 +46,7 @@ Columns = dict[str, list[str]]  # cells by heading, one per row of the panel
 class ValidityPanel:
     """The rows of a suite with their sanity checks."""
 
-    suite_draws: SuiteDraws  # the panel checks gains and order under its main protocol and unit
+    suite_judges: SuiteJudges  # the panel checks gains and order under its main protocol and unit
     names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
     # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
     # or the title of another suite. None for fewer than three common rows; no interval if the training noise is unknown
@@ -70,26 +70,24 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
     return suite_results.has_started(ROAR) or (suite_results.has_started(MORF) and suite_results.has_started(LERF))
 
 
-def compute_validity_panel(
-    suite_results: SuiteResults, bootstrap: Bootstrap | None = None, other_results: Iterable[SuiteResults] = ()
-) -> ValidityPanel:
+def compute_validity_panel(suite_results: SuiteResults, other_results: Iterable[SuiteResults] = ()) -> ValidityPanel:
     """Build the validity panel of a suite, and compare its order of estimators with the orders of other suites."""
-    draws, names = SuiteDraws.of(suite_results, bootstrap), suite_results.suite.estimators_with_own_row
-    in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is draws.unit}
-    protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != draws.main_protocol]
-    orders: dict[str, Judge] = {each.name: draws.draw_gains(each, draws.unit) for each in protocols}
-    orders |= {f"unit {unit}": drawn for unit, drawn in draws.draws_by_unit.items() if unit is not draws.unit}
-    orders |= {f"fill {fill}": drawn for fill, drawn in draws.draws_by_fill.items() if drawn is not draws.main_gains}
+    judges, names = judge_suite(suite_results), suite_results.suite.estimators_with_own_row
+    in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is judges.unit}
+    protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != judges.main_protocol]
+    orders: dict[str, Judge] = {each.name: judges.judge(each, judges.unit) for each in protocols}
+    orders |= {f"unit {unit}": judge for unit, judge in judges.judges_by_unit.items() if unit is not judges.unit}
+    orders |= {f"fill {fill}": judge for fill, judge in judges.judges_by_fill.items() if judge is not judges.main_gains}
     for results in other_results:
-        other = SuiteDraws.of(results, draws.bootstrap)
-        orders[results.title] = other.draw_gains(draws.main_protocol, other.unit)
-    agreements = {name: _compare_orders_of_rows(draws.main_gains, drawn, names) for name, drawn in orders.items()}
-    return ValidityPanel(draws, names, agreements)
+        other = judge_suite(results)
+        orders[results.title] = other.judge(judges.main_protocol, other.unit)
+    agreements = {name: _compare_orders_of_rows(judges.main_gains, judge, names) for name, judge in orders.items()}
+    return ValidityPanel(judges, names, agreements)
 
 
 def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> Agreement | None:
-    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
-    agreement = compute_agreement(one, two, main.bootstrap.confidence)
+    one, two = ({name: judge.areas[name] for name in rows if name in judge.areas} for judge in (main, other))
+    agreement = compute_agreement(one, two)
     if agreement is None or (main.has_intervals and other.has_intervals):
         return agreement
     return agreement._replace(tau=Estimate(agreement.tau.value), settled=None, opposed=None)
@@ -98,7 +96,7 @@ def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> A
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
-    title = [Text(panel.suite_draws.suite_results.title)] if sections else []
+    title = [Text(panel.suite_judges.suite_results.title)] if sections else []
     tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
     lines = [*_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
@@ -113,9 +111,9 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
         "Twins": _list_twin_columns(panel),
         "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
-    display_names = choose_row_names((*panel.suite_draws.suite_results.suite.estimators, *panel.names))
+    display_names = choose_row_names((*panel.suite_judges.suite_results.suite.estimators, *panel.names))
     names = {"estimator": [display_names[name] for name in panel.names]}
-    if panel.suite_draws.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
+    if panel.suite_judges.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
         sections = {
             title: {heading: cells for heading, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in sections.items()
@@ -127,7 +125,7 @@ def _list_mark_columns(panel: ValidityPanel) -> Columns:
     marks = [
         {
             mark.kind: f"{format_interval(mark.share, '{:.0%}'.format)} {mark.grade or ''}".strip()
-            for mark in grade_shares_of_gain(panel.suite_draws, name)
+            for mark in grade_shares_of_gain(panel.suite_judges, name)
         }
         for name in panel.names
     ]
@@ -136,8 +134,8 @@ def _list_mark_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
-    suite_draws, names, columns = panel.suite_draws, panel.names, {}
-    mask_only = suite_draws.mask_only
+    suite_judges, names, columns = panel.suite_judges, panel.names, {}
+    mask_only = suite_judges.mask_only
     for t in mask_only.levels:
         columns[f"mask-only at {t:g}"] = [
             _format_mask_accuracy(
@@ -146,16 +144,16 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
             for name in names
         ]
         columns[f"above masks at {t:g}"] = [
-            format_interval(suite_draws.estimate_accuracy_above_masks(name, t).in_points) for name in names
+            format_interval(suite_judges.estimate_accuracy_above_masks(name, t).in_points) for name in names
         ]
-    for t in suite_draws.main_gains.levels:
-        columns[f"smoothness at {t:g}"] = [format_decimals(suite_draws.smoothness.get((name, t)), 2) for name in names]
-    ties = suite_draws.suite_results.ties
+    for t in suite_judges.main_gains.levels:
+        columns[f"smoothness at {t:g}"] = [format_decimals(suite_judges.smoothness.get((name, t)), 2) for name in names]
+    ties = suite_judges.suite_results.ties
     return columns | ({"ties, %": [format_percent_number(ties.get(name)) for name in names]} if ties else {})
 
 
 def _list_twin_columns(panel: ValidityPanel) -> Columns:
-    main, columns = panel.suite_draws.main_gains, {}
+    main, columns = panel.suite_judges.main_gains, {}
     for kind in _KINDS:
         twins = {name: f"random-{kind}" if name == RANDOM else make_twin_id(name, kind) for name in panel.names}
         if not {*twins.values()}.isdisjoint(main.scores.estimators):
@@ -166,18 +164,18 @@ def _list_twin_columns(panel: ValidityPanel) -> Columns:
 
 
 def _list_gain_and_area_columns(panel: ValidityPanel) -> Columns:
-    suite_draws = panel.suite_draws
-    columns = {"gain": suite_draws.main_gains}
-    for variants in (suite_draws.draws_by_unit, suite_draws.draws_by_fill):
-        columns |= {f"gain, {variant}": draws for variant, draws in variants.items()} if len(variants) > 1 else {}
+    suite_judges = panel.suite_judges
+    columns = {"gain": suite_judges.main_gains}
+    for variants in (suite_judges.judges_by_unit, suite_judges.judges_by_fill):
+        columns |= {f"gain, {variant}": judges for variant, judges in variants.items()} if len(variants) > 1 else {}
     gaps = {
-        "LeRF - MoRF, retrained": suite_draws.lerf_morf_gap_retrained,
-        "LeRF - MoRF, reference": suite_draws.lerf_morf_gap_unretrained,
+        "LeRF - MoRF, retrained": suite_judges.lerf_morf_gap_retrained,
+        "LeRF - MoRF, reference": suite_judges.lerf_morf_gap_unretrained,
     }
-    columns |= {heading: draws for heading, draws in gaps.items() if draws.levels}
+    columns |= {heading: judges for heading, judges in gaps.items() if judges.levels}
     return {
-        heading: [format_interval(draws.estimate_area(name)) for name in panel.names]
-        for heading, draws in columns.items()
+        heading: [format_interval(judges.estimate_area(name)) for name in panel.names]
+        for heading, judges in columns.items()
     }
 
 
@@ -191,19 +189,17 @@ def _format_mask_accuracy(accuracy: Estimate, over_random: Estimate) -> str:
 
 
 def _write_legend(panel: ValidityPanel) -> list[str]:
-    draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    protocol = f"{draws.main_protocol.title} on " if draws.main_gains.levels else ""
-    lines = [f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {draws.unit}; {_LEGEND}"]
-    if draws.main_gains.has_intervals:
-        bootstrap = draws.bootstrap
-        resamples = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
-        lines.append(f"{bootstrap.confidence:.0%} intervals ({resamples}); chance {results.chance_text}")
+    judges, results = panel.suite_judges, panel.suite_judges.suite_results
+    protocol = f"{judges.main_protocol.title} on " if judges.main_gains.levels else ""
+    lines = [f"{protocol}{results.suite.dataset} with {results.suite.model}; unit {judges.unit}; {_LEGEND}"]
+    if judges.main_gains.has_intervals:
+        lines.append(f"{CONFIDENCE:.0%} intervals; chance {results.chance_text}")
     return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
 def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
-    main = panel.suite_draws.main_protocol.title
+    main = panel.suite_judges.main_protocol.title
     return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
 
 
@@ -219,18 +215,18 @@ def _format_agreement(agreement: Agreement | None) -> str:
 
 def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     """Return the rows without a rank, the rows that are not significantly above mask-only, and each row's warnings."""
-    draws, results = panel.suite_draws, panel.suite_draws.suite_results
-    unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is draws.unit)
+    judges, results = panel.suite_judges, panel.suite_judges.suite_results
+    unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is judges.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    by_row = {name: find_row_warning(draws, name) for name in panel.names}
+    by_row = {name: find_row_warning(judges, name) for name in panel.names}
     warnings = [f"{name} {warning.warning_sign} {warning.reason}" for name, warning in by_row.items() if warning.reason]
-    if draws.main_protocol != ROAR:
+    if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
         return [*unranked, *warnings, f"{columns} need ROAR, which {results.suite.name} does not have."]
-    if not draws.main_gains.has_intervals:
+    if not judges.main_gains.has_intervals:
         return [*unranked, *warnings, "One training per cell: no intervals, no marks."]
-    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(draws))])
+    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(judges))])
     return [*unranked, *at_mask_only, *(warnings or ["No row is marked."])]
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.stats.board_records import Board, Row
-from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import Floats
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import Verdict
 
@@ -35,12 +36,12 @@ class Agreement(NamedTuple):
     opposed: int | None  # number of settled pairs in opposite order
 
 
-def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample], confidence: float) -> Agreement | None:
+def compute_agreement(first: Mapping[str, Contrast], second: Mapping[str, Contrast]) -> Agreement | None:
     """Compute Kendall's tau between the gains of two protocols, over the estimators that have both gains.
 
-    The interval does not come from percentiles of the draws. Noise lowers tau, and each draw contains noise twice, so
-    percentile intervals often exclude perfect agreement (docs/statistics.md). `confidence`, in (0, 1), is the level
-    of each pair's interval. Returns None for fewer than three common rows, or if all gains of one protocol are equal.
+    The interval comes from the 95 % intervals of all pairs' differences. Percentiles of draws would not do: noise
+    lowers tau, and each draw contains noise twice, so they often exclude perfect agreement (docs/statistics.md).
+    Returns None for fewer than three common rows, or if all gains of one protocol are equal.
     """
     rows = [name for name in first if name in second]
     samples = [[gains[name] for name in rows] for gains in (first, second)]
@@ -48,7 +49,7 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     if tau is None:
         return None
     (first_signs, sure_one), (second_signs, sure_other) = (
-        _find_pair_signs_and_significance(gains, confidence) for gains in samples
+        _find_pair_signs_and_significance(gains) for gains in samples
     )
     norm = np.sqrt(np.count_nonzero(first_signs) * np.count_nonzero(second_signs))
     products, settled = first_signs * second_signs, sure_one & sure_other
@@ -58,10 +59,10 @@ def compute_agreement(first: Mapping[str, Sample], second: Mapping[str, Sample],
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-def _find_pair_signs_and_significance(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
-    pairs = Pairs.from_samples(samples, confidence)
-    values, halves = pairs.differences[pairs.upper_triangle], pairs.half_widths[pairs.upper_triangle]
-    # a pair whose gains are equal in every draw also counts as significant
+def _find_pair_signs_and_significance(contrasts: list[Contrast]) -> tuple[Floats, NDArray[np.bool_]]:
+    pairs = Pairs.from_contrasts(contrasts)
+    values, halves = pairs.differences, pairs.half_widths
+    # a pair whose gains cannot differ also counts as significant
     return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
 
 

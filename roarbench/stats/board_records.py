@@ -7,12 +7,12 @@ from enum import StrEnum
 from roarbench.common.enums import Order
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison
 
-VERSION = 3  # increases with every change that gives other numbers for the same predictions
+VERSION = 4  # increases with every change that gives other numbers for the same predictions
 RANDOM = "random"
 ZERO = "0"  # id of the value 0, with which Random's measured gain is compared if its true gain is 0
 ONE_NETWORK = "for this network only"  # note on boards with a single explained network
@@ -51,7 +51,7 @@ class Row:
     against: Mapping[str, Comparison] = field(default_factory=dict)
     # comparison with every control of the suite; None for a control or a check, and if intervals or gains are missing
     beating: ControlComparison | None = None
-    # gain minus the twin's gain by kind of twin, `OTHER_IMAGE` first, in accuracy points, from paired draws
+    # gain minus the twin's gain by kind of twin, `OTHER_IMAGE` first, in accuracy points, paired
     delta_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # for own-network gain; None for a check, and for a row without a gain
 
@@ -73,14 +73,8 @@ class Board:
     levels: tuple[float, ...]  # levels above 0
     rows: tuple[Row, ...]  # shown rows, in the order of `Correctness.estimators`
     images: int  # number of test images
-    bootstrap: Bootstrap  # resamples, seed and confidence of all intervals of the board
     covers: IntervalScope
-    # smallest true difference of two gains, in accuracy points, that one planned comparison detects with 80 % power;
-    # median over all pairs of the suite's own estimators, including hidden rows, but without controls. None without
-    # intervals, and with fewer than two estimators
-    detectable: float | None
-    # number of comparisons over which p values are adjusted: those of all the suite's own rows with results, including
-    # hidden rows
+    # number of the suite's own rows, including hidden rows, whose comparisons with one control are adjusted together
     family: int = 0
     references: int = 0  # number of explained networks; 0 if no cell depends on one
     # standard deviation of a row's gain between references and their training runs, in accuracy points, without
@@ -127,4 +121,4 @@ class Board:
 def drop_ranks_and_verdicts(board: Board) -> Board:
     """Return the board without ranks and verdicts, for numbers that support no conclusion."""
     rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
-    return replace(board, rows=tuple(rows), detectable=None)
+    return replace(board, rows=tuple(rows))

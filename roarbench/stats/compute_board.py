@@ -1,30 +1,30 @@
-"""Compute the board of one protocol from draws: the gains, verdicts and ranks of all estimators."""
+"""Compute the board of one protocol from correct predictions: the gains, verdicts and ranks of all estimators."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
-import numpy as np
-
-from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
+from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample, make_estimate
+from roarbench.stats.contrasts import Contrast, Quantities, measure_cells
 from roarbench.stats.correctness_and_gain import (
     POINTS,
     UNTOUCHED,
     Correctness,
-    Floats,
+    Point,
     compute_gain,
     compute_trapezoid_weights,
 )
+from roarbench.stats.intervals import Estimate, Key, estimate, estimate_all, estimate_shares
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
-from roarbench.stats.resampling import Draws, draw_resamples
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.stats.verdicts import Comparison, ControlComparison, compute_detectable_difference, judge_comparisons
+from roarbench.stats.verdicts import Comparison, ControlComparison, judge_comparisons
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 
@@ -46,57 +46,60 @@ def _find_interval_scope(protocol: Protocol, variances: VarianceComponents | Non
     return IntervalScope.REFERENCES if references else IntervalScope.BOTH
 
 
-def sample_gains(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
+def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) -> dict[str, Contrast]:
     """Compute gains, in accuracy points, of rows and controls with complete curves; empty without Random's curve.
 
-    If one network is scored under a row's masks and under other masks, the gain is the area under the differences.
-    Mask-only networks have no gains.
+    If one network is scored under a row's masks and under other masks, `scores` and `cells` are of the differences, and
+    the gain is the area under them. Mask-only networks have no gains.
     """
-    if scores.differences and draws.differences:
-        scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
-        return _compute_areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
-    if protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM):
+    paired = protocol.has_gain_at_each_level
+    if not scores.levels or not paired and (protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM)):
         return {}
-    return _compute_areas(scores, protocol, draws, draws.stack_accuracies_with_draws(scores.list_curve_points(RANDOM)))
-
-
-def _compute_areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
-    gains = {
-        name: compute_gain(
-            (0.0, *scores.levels),
-            draws.stack_accuracies_with_draws(scores.list_curve_points(name)),
-            baseline,
-            protocol.order,
-        )
+    steps = (0.0, *scores.levels)
+    sign = -1 if protocol.order is Order.MORF else 1
+    weights = [sign * POINTS * weight for weight in compute_trapezoid_weights(steps).tolist()]
+    nothing = [Fraction(0)] * len(steps)
+    curves = {
+        name: scores.list_curve_points(name)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.is_complete(name)
     }
-    return {name: Sample(float(gain[0]), gain[1:]) for name, gain in gains.items()}
+    exact = {name: [scores.compute_exact_accuracy(point) for point in points] for name, points in curves.items()}
+    gains = {}
+    for name, points in curves.items():
+        combined = Counter(dict(zip(points[1:], weights[1:], strict=True)))
+        if not paired:  # at t = 0, both curves have the same accuracy
+            combined.subtract(dict(zip(curves[RANDOM][1:], weights[1:], strict=True)))
+        value = compute_gain(steps, exact[name], nothing if paired else exact[RANDOM], protocol.order)
+        gains[name] = cells.combine(combined, value + 0.0)
+    return gains
 
 
-def compute_areas_between_lerf_and_morf(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+def compute_areas_between_lerf_and_morf(scores: Correctness, morf: "Judge", lerf: "Judge") -> dict[str, Contrast]:
     """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
     SRG (Bluecher et al. 2024). `scores.inconsistent` must list the rows that are inconsistent in LeRF, MoRF or both;
-    `morf` and `lerf` have the same images, levels and bootstrap.
+    `morf` and `lerf` have the same images and levels.
     """
-    weights = POINTS * compute_trapezoid_weights((0.0, *scores.levels))
+    steps = (0.0, *scores.levels)
+    weights = compute_trapezoid_weights(steps).tolist()
     areas = {}
     for name in scores.estimators:
-        curve = scores.list_curve_points(name)
-        if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
-            # both curves have the same accuracy at t = 0
-            difference = lerf.stack_accuracies_with_draws(curve[1:]) - morf.stack_accuracies_with_draws(curve[1:])
-            area = weights[1:] @ difference
-            areas[name] = Sample(float(area[0]), area[1:])
+        points = scores.list_curve_points(name)[1:]  # both curves have the same accuracy at t = 0
+        measured = all(point in judge.cells.index for judge in (morf, lerf) for point in points)
+        if name in scores.inconsistent or not measured:
+            continue
+        above, below = ([Fraction(0), *map(judge.scores.compute_exact_accuracy, points)] for judge in (lerf, morf))
+        combined = {point: POINTS * weight for point, weight in zip(points, weights[1:], strict=True)}
+        area = lerf.cells.combine(combined, 0.0).subtract(morf.cells.combine(combined, 0.0))
+        areas[name] = replace(area, value=compute_gain(steps, above, below, Order.LERF) + 0.0)
     return areas
 
 
 def compute_board(
     scores: Correctness,
     protocol: Protocol,
-    bootstrap: Bootstrap | None = None,
     variances: VarianceComponents | None = None,
     shown_rows: Collection[str] | None = None,
 ) -> Board:
@@ -104,44 +107,46 @@ def compute_board(
 
     If `variances` is None, the variance components are estimated from `scores`.
     """
-    bootstrap = bootstrap or Bootstrap()
     variances = select_variance_components(
         protocol, variances or estimate_variance_components([scores.differences or scores])
     )
-    draws = draw_resamples(scores, bootstrap, variances)
-    return Judge.from_draws(scores, protocol, bootstrap, variances, draws).make_board(shown_rows)
+    return Judge.from_scores(scores, protocol, variances).make_board(shown_rows)
 
 
-_Differences = dict[tuple[str, str], Sample]  # gain differences by (row, row that it is compared with)
+_Pair = tuple[str, str]  # a row, and the row that it is compared with
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Accuracies of one protocol, and gains or areas between two protocols' curves, with their draws.
+    """Accuracies of one protocol, and gains or areas between two protocols' curves, with their variances.
 
     The methods estimate numbers with their intervals, and compare, test and rank the rows.
     """
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
-    bootstrap: Bootstrap
     variances: VarianceComponents | None  # None if unknown
-    draws: Draws
-    areas: dict[str, Sample]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
+    cells: Quantities  # accuracies
+    # differences of correctness under a row's masks and under other masks, if `scores` has them; else accuracies
+    paired_cells: Quantities
+    areas: Mapping[str, Contrast]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
     covers: IntervalScope
 
     @classmethod
-    def from_draws(
-        cls,
-        scores: Correctness,
-        protocol: Protocol,
-        bootstrap: Bootstrap,
-        variances: VarianceComponents | None,
-        draws: Draws,
-    ) -> Self:
-        """Compute the gains from the draws, and determine the scope of their intervals."""
-        areas = sample_gains(scores, protocol, draws)
-        return cls(scores, protocol, bootstrap, variances, draws, areas, _find_interval_scope(protocol, variances))
+    def from_scores(cls, scores: Correctness, protocol: Protocol, variances: VarianceComponents | None) -> Self:
+        """Compute gains, and determine the scope of their intervals.
+
+        If `scores` has differences, `variances` are their variance components.
+        """
+        covers = _find_interval_scope(protocol, variances)
+        if not scores.differences:
+            cells = measure_cells(scores, variances)
+            return cls(scores, protocol, variances, cells, cells, compute_gains(scores, protocol, cells), covers)
+        accuracies = replace(scores, differences=None)
+        differences = replace(scores.differences, levels=scores.levels)
+        paired = measure_cells(differences, variances)
+        cells = measure_cells(accuracies, variances and estimate_variance_components([accuracies]))
+        return cls(scores, protocol, variances, cells, paired, compute_gains(differences, protocol, paired), covers)
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -153,15 +158,15 @@ class Judge:
         """Return whether there are intervals; there are none if the training variance is unknown."""
         return self.covers is not IntervalScope.NOTHING
 
-    def estimate(self, sample: Sample | None) -> Estimate:
-        """Return a sample's value, with its interval if there are intervals."""
-        if sample is None:
+    def estimate(self, contrast: Contrast | None) -> Estimate:
+        """Return a number, with its interval if there are intervals."""
+        if contrast is None:
             return Estimate()
-        return make_estimate(sample, self.bootstrap.confidence) if self.has_intervals else Estimate(sample.value)
+        return estimate(contrast) if self.has_intervals else Estimate(contrast.value)
 
     def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
-        return self.estimate(self.areas.get(estimator))
+        return self._area_estimates.get(estimator, Estimate())
 
     def estimate_difference(self, first: str, second: str) -> Estimate:
         """Return one estimator's gain or area minus another's, in accuracy points."""
@@ -170,31 +175,49 @@ class Judge:
 
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy in [0, 1]."""
-        value, low, high = self.estimate(self.draws.get_accuracy((estimator, t)))
-        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
+        return self._accuracy_estimates.get((estimator, t), Estimate())
 
     def estimate_difference_from_counterpart(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
-        if self.draws.differences:
-            return self.estimate(self.draws.differences.get_accuracy((estimator, t)))
-        one, random = self.draws.get_accuracy((estimator, t)), self.draws.get_accuracy((RANDOM, t))
-        return self.estimate(one.subtract(random) if one and random else None)
+        return self._differences_from_counterparts.get((estimator, t), Estimate())
+
+    @cached_property
+    def _area_estimates(self) -> dict[str, Estimate]:
+        return self._estimate_all(self.areas)
+
+    @cached_property
+    def _accuracy_estimates(self) -> dict[Point, Estimate]:
+        accuracies = {point: cell for point in self.scores.correct if (cell := self.cells.get(point))}
+        if not self.has_intervals:
+            return self._estimate_all(accuracies)
+        return estimate_shares(accuracies)
+
+    @cached_property
+    def _differences_from_counterparts(self) -> dict[Point, Estimate]:
+        differences = {}
+        for name, t in self.scores.correct:
+            one, random = self.paired_cells.get((name, t)), self.cells.get((RANDOM, t))
+            if self.paired_cells is self.cells:
+                one = one.subtract(random) if one and random else None
+            if one:
+                differences[name, t] = one
+        return self._estimate_all(differences)
+
+    def _estimate_all(self, contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
+        if self.has_intervals:
+            return estimate_all(contrasts)
+        return {key: Estimate(contrast.value) for key, contrast in contrasts.items()}
 
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
         scores, references = self.scores, self.variances.references if self.variances else None
-        explained = {name for name, _ in scores.references}
         return Board(
             self.protocol,
             scores.levels,
             tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
             scores.images,
-            self.bootstrap,
             self.covers,
-            compute_detectable_difference(self.make_pairs_of_ranked_estimators(explained))
-            if self.has_intervals
-            else None,
-            sum(scores.submitted.isdisjoint(pair) for pair in self.comparisons),
+            self.family,
             len(scores.explained_networks),
             POINTS * references.deviation_without_image_noise if references else None,
             references.rows if references else 0,
@@ -213,40 +236,30 @@ class Judge:
             gain=self.estimate_area(name),
             place=self.rank_intervals.get(name),
             check=name in scores.checks,
-            predicted=self.estimate(self.replication_gains.get(name)),
+            predicted=self._replication_estimates.get(name, Estimate()),
             against=self.comparisons_by_row[name],
             beating=self.compare_with_controls(name),
             delta_twins=self.estimate_gains_over_twins(name),
         )
 
     @cached_property
-    def replication_gains(self) -> dict[str, Sample]:
-        """Return the gains with draws of a replication; empty if only images were resampled."""
+    def _replication_estimates(self) -> dict[str, Estimate]:
+        """Return the gains with intervals for a replication; empty if only images vary."""
         if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
             return {}
-        return sample_gains(self.scores, self.protocol, self.draws.replication)
+        return estimate_all(self.areas, repeated=True)
 
     @cached_property
-    def ranked_gains(self) -> dict[str, Sample]:
+    def ranked_gains(self) -> dict[str, Contrast]:
         """Return the gains of the rows that have a rank, without checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
-    def drop_gains_of_submissions(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
+    def drop_gains_of_submissions(self, gains: Mapping[str, Contrast]) -> dict[str, Contrast]:
         """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
         return {name: gain for name, gain in gains.items() if name not in self.scores.submitted} or dict(gains)
 
-    def make_pairs_of_ranked_estimators(self, explained: Collection[str]) -> Pairs:
-        """Return all pairs of the suite's own estimators: rows in `explained` that have a rank and are no controls.
-
-        `explained` has the rows that depend on an explained network. If only submissions are among them, their pairs
-        are returned.
-        """
-        names = set(explained) - self.scores.model_free_controls
-        gains = {name: gain for name, gain in self.ranked_gains.items() if name in names}
-        return Pairs.from_samples(list(self.drop_gains_of_submissions(gains).values()), self.bootstrap.confidence)
-
-    def subtract_gain(self, first: str, second: str) -> Sample | None:
+    def subtract_gain(self, first: str, second: str) -> Contrast | None:
         """Return a row's gain minus another's; None if one is missing.
 
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
@@ -255,9 +268,9 @@ class Judge:
         one, other = self._find_gain_or_fixed_zero(first), self._find_gain_or_fixed_zero(second)
         return one.subtract(other) if one and other else None
 
-    def _find_gain_or_fixed_zero(self, name: str) -> Sample | None:
+    def _find_gain_or_fixed_zero(self, name: str) -> Contrast | None:
         if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
-            return Sample(0.0, np.zeros(self.bootstrap.resamples))
+            return self.paired_cells.combine({}, 0.0)
         return self.areas.get(name)
 
     @cached_property
@@ -267,32 +280,42 @@ class Judge:
         in_order = dict.fromkeys((*CONTROLS, *(name for name in self.scores.estimators if name in own)))
         return (RANDOM,) if self.protocol.scores_all_network_pairs else tuple(in_order)
 
-    @property
-    def family_differences(self) -> _Differences:
-        """Return the differences whose p values are adjusted together: every row minus each control and twin."""
-        pairs = [(name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
-        pairs += [(name, other) for other in self.controls for name in self.ranked_gains if name != other]
-        differences = {pair: self.subtract_gain(*pair) for pair in pairs}
-        if self.protocol.random_is_zero:
-            differences[RANDOM, ZERO] = self.ranked_gains.get(RANDOM)
-        return {pair: difference for pair, difference in differences.items() if difference}
+    @cached_property
+    def columns(self) -> dict[str, dict[_Pair, Contrast]]:
+        """Return the differences of each column that a reader reads: all rows minus one control, or minus their twins.
+
+        The p values of a column are adjusted together. Controls, whose differences from each other are often large and
+        certain, form columns of their own: beside them, a smaller p value of a row would be called significant.
+        """
+        columns: dict[str, dict[_Pair, Contrast]] = {}
+        controls = self.scores.model_free_controls | set(CONTROLS)
+        asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
+        asked += [(other, name, other) for other in self.controls for name in self.ranked_gains if name != other]
+        asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in self.ranked_gains else []
+        for title, name, other in asked:
+            if difference := self.subtract_gain(name, other):
+                group = f"{title} (controls)" if name in controls else title
+                columns.setdefault(group, {})[name, other] = difference
+        return columns
 
     @cached_property
-    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+    def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        return self._compare(*self._split_by_submitted_row(self.family_differences)) if self.has_intervals else {}
+        comparisons: dict[_Pair, Comparison] = {}
+        for column in self.columns.values() if self.has_intervals else ():
+            added = [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
+            comparisons |= judge_comparisons(column, added)
+        return comparisons
 
-    def _compare(self, family: _Differences, of_added_rows: list[_Differences]) -> dict[tuple[str, str], Comparison]:
-        samples = {pair: sample for differences in (family, *of_added_rows) for pair, sample in differences.items()}
-        return {
-            pair: comparison._replace(difference=self.estimate(samples[pair]))
-            for pair, comparison in judge_comparisons(family, of_added_rows).items()
-        }
+    @property
+    def family(self) -> int:
+        """Return the number of the suite's own rows that are compared with Random together; 0 without intervals."""
+        return sum(self.scores.submitted.isdisjoint(pair) for pair in self.columns.get(RANDOM, ())) * self.has_intervals
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
 
-        A comparison that the board does not contain is judged as if it alone joined the board's comparisons.
+        A comparison that no column contains was planned alone, so its p value is not adjusted.
         """
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
@@ -301,8 +324,7 @@ class Judge:
         difference = self.subtract_gain(first, second)
         if difference is None or not self.has_intervals or first == second:
             return None
-        own, _ = self._split_by_submitted_row(self.family_differences)
-        return self._compare(own, [{(first, second): difference}])[first, second]
+        return judge_comparisons({"": difference})[""]
 
     @cached_property
     def comparisons_by_row(self) -> dict[str, dict[str, Comparison]]:
@@ -327,17 +349,11 @@ class Judge:
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in own})
 
-    def _split_by_submitted_row(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
-        rows: dict[str, _Differences] = {}
-        for pair, difference in pairs.items():
-            rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
-        return rows.pop("", {}), list(rows.values())
-
     @cached_property
     def rank_intervals(self) -> dict[str, RankInterval]:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.drop_gains_of_submissions(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
-        pairs = Pairs.from_samples(list(self.ranked_gains.values()), self.bootstrap.confidence)
+        pairs = Pairs.from_contrasts(list(self.ranked_gains.values()))
         intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
         return dict(zip(self.ranked_gains, intervals, strict=True))

@@ -3,6 +3,8 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +68,11 @@ class Correctness:
         """List the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
+    def compute_exact_accuracy(self, point: Point) -> Fraction:
+        """Return the mean of a cell's bits, exactly."""
+        bits = self.correct[point]
+        return Fraction(int(bits.sum()), bits.size)
+
     def is_complete(self, estimator: str) -> bool:
         """Return whether the estimator's curve is complete and consistent; otherwise it has no gain and no rank."""
         points = self.list_curve_points(estimator)
@@ -78,28 +85,32 @@ def hash_correctness(bits: Bits) -> bytes:
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
+def list_trapezoid_weights(levels: Sequence[float]) -> list[Fraction]:
+    """Return each level's weight in the mean height of a curve (trapezoid rule), exactly; the weights sum to 1."""
+    exact = [Fraction(repr(float(t))) for t in levels]
+    widths = [after - before for before, after in pairwise(exact)]
+    sides = zip([*widths, Fraction(0)], [Fraction(0), *widths], strict=True)
+    return [(right + left) / (2 * sum(widths)) for right, left in sides]
+
+
 def compute_trapezoid_weights(levels: Sequence[float]) -> Floats:
-    """Return each level's weight in the mean height of a curve (trapezoid rule); the weights sum to 1."""
-    widths = np.diff(np.asarray(levels, dtype=np.float64))
-    weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
-    return weights
+    """Return each level's weight in the mean height of a curve (trapezoid rule), rounded to floats."""
+    return np.array([float(weight) for weight in list_trapezoid_weights(levels)])
 
 
-def compute_gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -> Floats:
+def compute_gain(levels: Sequence[float], curve: Sequence[Fraction], random: Sequence[Fraction], order: Order) -> float:
     """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
 
     If the most important features are removed first (MoRF), the better curve is lower; if the least important features
     are removed first (LeRF), the better curve is higher. The supplement of Hooker et al. 2019 defines this area;
-    docs/statistics.md has the formula.
+    docs/statistics.md has the formula. Fractions are exact, so equal gains are equal floats.
 
     Args:
         levels: Fractions of features removed, in ascending order from 0.
-        curve: Accuracies in [0, 1] of shape (levels, ...).
-        random: Random's accuracies, of the same shape or of a shape that broadcasts to it.
+        curve: Accuracies in [0, 1], one per level.
+        random: Random's accuracies.
         order: MoRF or LeRF.
-
-    Returns:
-        Gains of shape (...).
     """
-    area = sum(w * (r - c) for w, r, c in zip(compute_trapezoid_weights(levels), random, curve, strict=True))
-    return np.asarray(POINTS * area if order is Order.MORF else -POINTS * area) + 0.0  # + 0.0 turns -0 into 0
+    weights = list_trapezoid_weights(levels)
+    area = sum((w * (r - c) for w, r, c in zip(weights, random, curve, strict=True)), Fraction(0))
+    return float(100 * area if order is Order.MORF else -100 * area)

@@ -5,9 +5,10 @@ networks in this two-way layout. The gain is not affected if a map changes predi
 network is fragile under all maps (docs/protocol.md).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from functools import cache
+from fractions import Fraction
 from itertools import permutations
 from typing import NamedTuple, Self
 
@@ -15,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
-from roarbench.stats.correctness_and_gain import POINTS, Floats
+from roarbench.stats.contrasts import Contrast, Quantities
+from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
-_MOST_PERMUTED = 8  # 8! = 40,320 assignments; with more networks, 40,320 assignments are drawn
+# 8! = 40,320 assignments; with more networks, the own assignment and 40,319 drawn ones; its seed is fixed
+_MOST_PERMUTED, _PERMUTATION_SEED = 8, 0
 
 
 class OwnNetworkVerdict(StrEnum):
@@ -52,7 +54,7 @@ class OwnNetworkTest(NamedTuple):
         return cls(_WORDS[verdict], permutation)
 
 
-def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
+def judge_own_network_gains(gains: Mapping[str, Contrast | None]) -> dict[str, OwnNetworkVerdict]:
     """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
 
     Every other gain is tested against 0, with a false discovery rate of 5 % over these gains
@@ -66,127 +68,116 @@ def judge_own_network_gains(gains: Mapping[str, Sample | None]) -> dict[str, Own
 class OwnNetworkGain(NamedTuple):
     """Own-network gain of one estimator, in points of unchanged predictions; positive is better for both orders."""
 
-    gain: Sample  # mean over levels, pairs of networks and images
-    levels: tuple[Sample, ...]  # mean gain per level
+    gain: Contrast  # mean over levels, pairs of networks and images
+    levels: tuple[Contrast, ...]  # mean gain per level
     # two-sided p value of "every assignment of maps to networks is equally likely"; None for fewer than four networks
     permutation: float | None
 
 
-class SharedDraws(NamedTuple):
-    """Random numbers of the bootstrap, equal for all rows with the same numbers of networks and images."""
+def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order: Order) -> dict[str, OwnNetworkGain]:
+    """Compute the own-network gains of a table's rows, paired by images and networks.
 
-    counts: Floats  # how often a resample has each image, whole numbers of shape (resamples, images)
-    student: Floats  # standardised deviations of the networks, shape (resamples, networks)
-
-
-def _draw_image_counts_and_network_effects(bootstrap: Bootstrap, images: int, networks: int) -> SharedDraws:
-    """Draw images with replacement, and networks from Student's t distribution with `networks` - 1 degrees of freedom.
-
-    Student's distribution accounts for a variance that is estimated from few networks.
-    """
-    chance = np.random.default_rng([bootstrap.seed, images])
-    counts = chance.multinomial(images, np.full(images, 1 / images), size=bootstrap.resamples)
-    normal = chance.standard_normal((bootstrap.resamples, networks))
-    student = normal / np.sqrt(chance.chisquare(networks - 1, (bootstrap.resamples, 1)) / (networks - 1))
-    return SharedDraws(counts.astype(np.float64), student)
-
-
-def compute_own_network_gain_per_row(
-    unchanged: Mapping[str, NDArray[np.bool_]], order: Order, bootstrap: Bootstrap
-) -> dict[str, OwnNetworkGain]:
-    """Call `compute_own_network_gain` for each row; images and networks are drawn only once for all rows."""
-    draw = cache(_draw_image_counts_and_network_effects)
-    return {name: compute_own_network_gain(row, order, bootstrap, draw) for name, row in unchanged.items()}
-
-
-def compute_own_network_gain(
-    unchanged: NDArray[np.bool_],
-    order: Order,
-    bootstrap: Bootstrap,
-    draw: Callable[[Bootstrap, int, int], SharedDraws] = _draw_image_counts_and_network_effects,
-) -> OwnNetworkGain:
-    """Compute the own-network gain, with draws over networks and images.
-
-    Draws with the same bootstrap are paired, so gains of several estimators on the same networks and images can be
-    compared.
+    Networks are a random factor beside images, and each network belongs to several pairs, so the contribution of
+    networks has the jackknife variance of a U-statistic (Arvesen 1969).
 
     Args:
-        unchanged: bool (maps, networks, levels, images), with as many maps as networks. True if the network still
-            predicts the class that all networks predict for the untouched image, after the features that the map ranks
-            first (for LeRF: last) are removed.
+        unchanged: bool (maps, networks, levels, images) by row, with as many maps as networks. True if the network
+            still predicts the class that all networks predict for the untouched image, after the features that the map
+            ranks first (for LeRF: last) are removed. All rows have the same networks, levels and images.
         order: MoRF or LeRF.
-        bootstrap: Number and seed of the draws.
-        draw: Function that draws images and networks.
 
     Raises:
         ValueError: There are fewer than three networks, unequal numbers of maps and networks, or no images.
     """
-    if (
-        unchanged.ndim != 4
-        or unchanged.shape[0] != unchanged.shape[1]
-        or unchanged.shape[0] < FEWEST_NETWORKS
-        or 0 in unchanged.shape
-    ):
-        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {unchanged.shape}")
-    by_pair = _compute_gains_by_network_pair(unchanged, order)
-    draws = _draw_means(by_pair, draw(bootstrap, unchanged.shape[3], len(unchanged)))
-    values = by_pair.mean((0, 2))
-    levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
-    whole = Sample(float(values.mean()), draws.mean(0))
-    return OwnNetworkGain(whole, levels, _permute_maps_among_networks(unchanged.mean((2, 3)), bootstrap.seed))
+    for bits in unchanged.values():
+        if bits.ndim != 4 or bits.shape[0] != bits.shape[1] or bits.shape[0] < FEWEST_NETWORKS or 0 in bits.shape:
+            raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {bits.shape}")
+    if not unchanged:
+        return {}
+    sums = {name: _sum_interactions(bits, order) for name, bits in unchanged.items()}
+    _, networks, levels, images = next(iter(unchanged.values())).shape
+    measured = _measure_levels(sums, networks)
+    # each pair of networks has 4 predictions of an image, which count half
+    unit, gains = Fraction(100, networks * (networks - 1) * images), {}
+    for name, bits in unchanged.items():
+        totals = [int(total) for total in sums[name].by_image.sum(1)]
+        by_level = [measured.combine({(name, level): 1.0}, float(unit * total)) for level, total in enumerate(totals)]
+        weights = {(name, level): 1 / levels for level in range(levels)}
+        whole = measured.combine(weights, float(unit * sum(totals) / levels))
+        gains[name] = OwnNetworkGain(whole, tuple(by_level), _permute_maps_among_networks(bits.mean((2, 3))))
+    return gains
 
 
-def _compute_gains_by_network_pair(unchanged: NDArray[np.bool_], order: Order) -> Floats:
-    """Return the gain of each pair of networks i < j at each level on each image, shape (pairs, levels, images)."""
-    answers = unchanged.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
-    one, two = np.triu_indices(len(unchanged), 1)
-    return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
+def predict_replicated_gain(gain: Contrast) -> Contrast:
+    """Return a gain with the spread of a replication's around it, with other images and equally many other networks.
 
-
-def _draw_means(interactions: Floats, shared: SharedDraws) -> Floats:
-    """Draw the mean over pairs and images at each level, shape (levels, resamples).
-
-    Networks are a second random factor beside images, and each network belongs to several pairs. The contribution of
-    networks has the jackknife variance of a U-statistic (Arvesen 1969).
+    Both experiments have their own networks and images, so the variance is twice the variance of one gain.
     """
-    counts, student = shared
-    images, count = counts.shape[1], student.shape[1]
-    by_image = counts @ interactions.mean(0).T / images
-    influence = _compute_jackknife_influence(interactions.mean(2))
-    return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
+    return replace(gain, weights=np.sqrt(2) * gain.weights)
 
 
-def predict_replicated_gain(gain: Sample) -> Sample:
-    """Draw the gain of a replication with other images and equally many other networks.
+class _Interactions(NamedTuple):
+    """Sums of (a_ij + a_ji - a_ii - a_jj) over pairs of networks i < j, whole numbers; for LeRF with the other sign."""
 
-    Both experiments have their own networks and images, so the variance is twice the variance of one gain. The variance
-    between networks is estimated from one experiment with R networks, with R - 1 degrees of freedom.
-    """
-    return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
+    by_image: NDArray[np.int64]  # (levels, images): over all pairs
+    by_network: NDArray[np.int64]  # (levels, networks): over images and the pairs of each network
 
 
-def _compute_jackknife_influence(pairs: Floats) -> Floats:
-    """Return the mean over all pairs minus the mean without each network: (pairs, levels) to (networks, levels)."""
-    count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
-    members = np.stack(np.triu_indices(count, 1))
-    without = [pairs[(members != number).all(0)].mean(0) for number in range(count)]
-    return np.asarray(pairs.mean(0) - np.stack(without))
+def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactions:
+    networks, sign = len(unchanged), 1 if order is Order.MORF else -1
+    own = unchanged[np.arange(networks), np.arange(networks)].astype(np.int64)  # (networks, levels, images)
+    by_map, by_network = unchanged.sum(1, dtype=np.int64), unchanged.sum(0, dtype=np.int64)
+    # over the other networks of each network: its map elsewhere, other maps on it, its own twice, and theirs
+    pairs = by_map + by_network - 2 * own - (networks - 1) * own - (own.sum(0) - own)
+    return _Interactions(sign * pairs.sum(0) // 2, sign * pairs.sum(2).T)
 
 
-def _permute_maps_among_networks(shares: Floats, seed: int) -> float | None:
+def _measure_levels(sums: Mapping[str, _Interactions], networks: int) -> Quantities:
+    """Measure the gains of all rows and levels, in points, by (row, level)."""
+    by_image = np.concatenate([row.by_image for row in sums.values()])
+    images = by_image.shape[1]
+    unit = 100 / (networks * (networks - 1))  # points of an image per unit of `by_image`
+    totals = by_image.sum(1)
+    # exact: sums of products of whole numbers
+    moments = images * (by_image.astype(np.float64) @ by_image.T.astype(np.float64)) - np.outer(totals, totals)
+    covariance = unit**2 * moments / images**2 / max(1, images - 1)
+    # a network's deviation: (R - 1) times the mean over all pairs minus the mean over the pairs without it
+    by_network = np.concatenate([row.by_network for row in sums.values()])
+    rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
+    values = unit * totals / images
+    deviations = (networks - 1) * (values[:, None] - 50 * rest / images)
+    nothing = np.zeros((len(values), len(values)))
+    levels = len(next(iter(sums.values())).by_image)
+    return Quantities(
+        index={(name, level): row * levels + level for row, name in enumerate(sums) for level in range(levels)},
+        values=values,
+        images=covariance,
+        image_count=images,
+        networks=deviations,
+        network_names=tuple(map(str, range(networks))),
+        depends=np.ones(len(values), np.bool_),
+        shared=nothing,
+        own=nothing,
+        network_noise=nothing,
+        trainings=nothing,
+        training_noise=nothing,
+    )
+
+
+def _permute_maps_among_networks(shares: Floats) -> float | None:
     """Test by permutation whether own maps act differently from other maps; `shares` has shape (maps, networks)."""
     count = len(shares)
     if count < FEWEST_PERMUTED:
         return None
     own = np.trace(shares)
-    drawn = shares[np.array(_list_assignments(count, seed)), np.arange(count)].sum(1)
+    drawn = shares[np.array(_list_assignments(count)), np.arange(count)].sum(1)
     # `tiny` absorbs rounding: equal sums may add their numbers in another order
     middle, tiny = shares.sum() / count, 1e-9
     return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
 
 
-def _list_assignments(count: int, seed: int) -> Sequence[Sequence[int]]:
+def _list_assignments(count: int) -> Sequence[Sequence[int]]:
     if count <= _MOST_PERMUTED:
         return list(permutations(range(count)))
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(_PERMUTATION_SEED)
     return [range(count), *(chance.permutation(count).tolist() for _ in range(40_319))]

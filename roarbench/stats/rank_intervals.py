@@ -7,63 +7,41 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erf
 
-from roarbench.stats.bootstrap_intervals import Sample, compute_quantile
+from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import Floats
+from roarbench.stats.intervals import CONFIDENCE
+from roarbench.stats.normal_mixtures import Spread, compute_half_widths, list_variance_factors, reduce_to_two_estimates
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """All pairs of numbers with paired draws.
-
-    Draws of differences are computed for one row of the (n, n) matrix at a time, because the draws of all pairs of 200
-    numbers would take 320 MB.
-    """
+    """All pairs of numbers, first < second, with the distributions of their differences."""
 
     values: Floats  # shape (n,)
-    draws: Floats  # draws of the values, shape (n, resamples)
-    confidence: float  # confidence level of differences' intervals, in (0, 1)
+    spread: Spread  # of the differences, in the order of `np.triu_indices(n, 1)`
 
     @classmethod
-    def from_samples(cls, samples: Sequence[Sample], confidence: float) -> Self:
-        """Build the pairs of these samples."""
-        values, draws = [sample.value for sample in samples], [sample.draws for sample in samples]
-        return cls(np.array(values), np.array(draws), confidence)
+    def from_contrasts(cls, contrasts: Sequence[Contrast]) -> Self:
+        """Build the pairs of numbers of one experiment."""
+        values = np.array([contrast.value for contrast in contrasts])
+        if len(contrasts) < 2:
+            return cls(values, Spread(np.zeros((0, 3)), np.ones((0, 3))))
+        one, other = np.triu_indices(len(contrasts), 1)
+        weights = np.eye(len(contrasts))[one] - np.eye(len(contrasts))[other]
+        return cls(values, contrasts[0].quantities.reduce(contrasts).measure_spread(weights))
 
-    @cached_property
-    def upper_triangle(self) -> NDArray[np.bool_]:
-        """Return a matrix, shape (n, n), that is True once for every pair."""
-        return np.triu(np.ones((len(self.values), len(self.values)), dtype=np.bool_), 1)
-
-    @cached_property
+    @property
     def differences(self) -> Floats:
-        """Return the differences of values, row minus column, shape (n, n)."""
-        return self.values[:, None] - self.values[None, :]
+        """Return the difference of every pair, first minus second, shape (pairs,)."""
+        one, other = np.triu_indices(len(self.values), 1)
+        return np.asarray(self.values[one] - self.values[other])
 
     @cached_property
     def half_widths(self) -> Floats:
-        """Return half the width of every difference's interval, shape (n, n); 0 where `upper_triangle` is False."""
-        widths = np.zeros_like(self.differences)
-        for row in range(len(widths) - 1):
-            deviations = self._compute_absolute_deviations(row, slice(row + 1, None))
-            widths[row, row + 1 :] = compute_quantile(deviations, self.confidence)
-        return widths
-
-    def find_largest_deviations(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,)."""
-        largest = np.zeros(self.draws.shape[1])
-        for row, columns in enumerate(chosen):
-            if columns.any():
-                ratios = self._compute_absolute_deviations(row, columns)
-                ratios /= self.half_widths[row, columns, None]
-                np.maximum(largest, ratios.max(0), out=largest)
-        return largest
-
-    def _compute_absolute_deviations(self, row: int, columns: NDArray[np.bool_] | slice) -> Floats:
-        """Return the absolute deviation of each difference from its value in each draw, (columns, resamples)."""
-        deviations: Floats = self.draws[row] - self.draws[columns]
-        deviations -= self.differences[row, columns, None]
-        return np.abs(deviations, out=deviations)
+        """Return half the width of every difference's interval, shape (pairs,)."""
+        return compute_half_widths(self.spread, CONFIDENCE)
 
 
 class RankInterval(NamedTuple):
@@ -85,18 +63,18 @@ def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterva
 
 
 def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[RankInterval]:
-    """Rank estimators, with simultaneous intervals at the confidence level of the pairs.
+    """Rank estimators, with simultaneous 95 % intervals.
 
     The best possible rank of an estimator is one below all estimators that are significantly better, and its worst
     possible rank is one above all estimators that are significantly worse (Klein, Wright, Wieczorek 2020; Mogstad,
-    Romano, Shaikh, Wilhelm 2024). Intervals computed from the ranks in the draws would be wrong if estimators
-    are truly equal (docs/statistics.md). `added` has the indices of added estimators: each gets the rank that it would
+    Romano, Shaikh, Wilhelm 2024). `added` has the indices of added estimators: each gets the rank that it would
     have if it alone joined the others, and it changes no other rank.
     """
     gains, apart = pairs.values, _find_different_pairs(pairs, added)
     groups = find_maximal_tie_groups(gains, apart)
     own = _mark_rows_not_added(len(gains), added)
-    better, worse = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
+    differences = gains[:, None] - gains[None, :]
+    better, worse = ((own & apart & side).sum(1) for side in (differences < 0, differences > 0))
     ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
         rank._replace(
@@ -127,23 +105,49 @@ def _mark_rows_not_added(size: int, added: Collection[int]) -> NDArray[np.bool_]
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
     """Find the significantly different pairs, with a family-wise error rate of at most 1 - confidence.
 
-    The step-down procedure of Romano and Wolf (2005) takes as critical value a quantile of the largest deviation over
-    all pairs in each draw. Significant pairs are removed and the others are judged again, until no other pair
-    is significant. `among` marks the estimators to consider, all by default; the result is a symmetric matrix
-    (estimators, estimators).
+    The step-down procedure of Romano and Wolf (2005) judges all pairs by one critical value, removes the significant
+    pairs, and judges the others again, until no other pair is significant. `among` marks the estimators to consider,
+    all by default; the result is a symmetric matrix (estimators, estimators).
     """
-    differences, scale = np.abs(pairs.differences), pairs.half_widths
-    tested = pairs.upper_triangle if among is None else pairs.upper_triangle & np.outer(among, among)
-    significant = tested & (scale == 0) & (differences > 0)  # differences that are equal in all draws
-    open_ = tested & (scale > 0)
-    while open_.any():
-        new = open_ & (differences > compute_quantile(pairs.find_largest_deviations(open_), pairs.confidence) * scale)
-        if not new.any():
+    one, other = np.triu_indices(len(pairs.values), 1)
+    tested = np.ones(len(one), np.bool_) if among is None else among[one] & among[other]
+    sizes, scale = np.abs(pairs.differences), pairs.half_widths
+    significant = tested & (scale == 0) & (sizes > 0)  # differences that cannot vary
+    open_ = np.flatnonzero(tested & (scale > 0))
+    while len(open_):
+        spread = Spread(*(part[open_] for part in pairs.spread))
+        count = _count_significant(sizes[open_] / scale[open_], spread, scale[open_])
+        if not count:
             break
-        significant |= new
-        open_ &= ~new
-    apart: NDArray[np.bool_] = significant | significant.T
+        order = (-sizes[open_] / scale[open_]).argsort(kind="stable")
+        significant[open_[order[:count]]] = True
+        open_ = np.sort(open_[order[count:]])
+    apart = np.zeros((len(pairs.values), len(pairs.values)), np.bool_)
+    apart[one, other] = apart[other, one] = significant
     return apart
+
+
+def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> int:
+    """Count the pairs whose difference, in half widths, is above the critical value of all pairs together.
+
+    At the critical value, the probability that any pair deviates as far is at most 5 %. All pairs share the estimated
+    variances, so these are integrated over. Given the variances, deviations are normal, and the probability that all of
+    them are small is at least the product of their probabilities, however they are correlated (Sidak 1967).
+    """
+    known, estimated, all_freedoms = reduce_to_two_estimates(spread)
+    freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
+    factors, weights = list_variance_factors(freedoms)
+    scaled = half_widths[:, None] / np.sqrt(2 * (known[:, None] + estimated[:, : len(freedoms)] @ factors))
+    candidates = -np.sort(-ratios)
+
+    def is_above(number: int) -> bool:
+        return float(erf(candidates[number] * scaled).prod(0) @ weights) >= CONFIDENCE
+
+    low, high = 0, len(candidates)  # candidates before `low` are above the critical value, those from `high` on are not
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if is_above(middle) else (low, middle)
+    return low
 
 
 def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:

@@ -33,9 +33,8 @@ PRIOR_FREEDOMS = 1 / np.linspace(1, 0.001, 100)
 class ReferenceVariance:
     """Variance of curves between explained networks (references), including their training runs, pooled over rows."""
 
-    levels: tuple[float, ...]  # ascending; the levels of `factor`'s columns
-    # shape (rank, levels); factor.T @ factor is the covariance of a curve between references, in squared accuracy
-    factor: Floats
+    levels: tuple[float, ...]  # ascending; the levels of `covariance`
+    covariance: Floats  # covariance of a curve between references, shape (levels, levels), in squared accuracy
     # variance of the area under a curve between references, in squared accuracy, including image noise
     variance: float
     noise: float  # part of `variance` that comes from the finite number of images
@@ -43,19 +42,23 @@ class ReferenceVariance:
     freedom: float  # degrees of freedom of `variance` (Satterthwaite)
     # degrees of freedom of the part that rows do not share: (rows - 1) (references - 1) if no curve is missing
     own_freedom: int
-    prior: Floats  # probability of each value in `PRIOR_FREEDOMS`; the probabilities sum to 1
+    prior_freedom: float  # degrees of freedom with which rows' true variances spread around the pooled one
     rows: int  # number of curves from which `variance` is estimated
-    digest: bytes  # hash of the correctness of these curves
+    networks: int  # number of explained networks of these curves
 
     @property
     def deviation_without_image_noise(self) -> float:
         """Return the standard deviation of a row's true gain between explained networks, each retrained, in [0, 1]."""
         return float(np.sqrt(max(0.0, self.variance - self.noise)))
 
-    def get_nearest_factor_column(self, t: float) -> Floats:
-        """Return the column of `factor` for a level, or for the nearest level that was repeated; shape (rank,)."""
-        nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
-        return self.factor[:, nearest]
+    @property
+    def noise_share(self) -> float:
+        """Return the share of the variance that comes from the finite number of images, in [0, 1]."""
+        return min(1.0, self.noise / self.variance) if self.variance else 0.0
+
+    def find_nearest_level(self, t: float) -> int:
+        """Return the index of a level, or of the nearest level that was repeated."""
+        return min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
 
 
 def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVariance | None:
@@ -81,15 +84,15 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
     variance, shared, own_freedom = estimate_variance_and_shared_fraction(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     return ReferenceVariance(
-        *_factor_covariance(curves),
+        *_estimate_covariance_of_curves(curves),
         variance,
         noise / sum(len(row_areas) - 1 for row_areas in areas),
         shared,
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
-        compute_posterior_over_priors(np.nansum(deviations**2, 1) / freedom, freedom),
+        estimate_prior_freedom(np.nansum(deviations**2, 1) / freedom, freedom),
         rows,
-        hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
+        len(networks),
     )
 
 
@@ -103,19 +106,19 @@ def _center_rows(values_by_row: Sequence[dict[str, float]], networks: Sequence[s
     return centered
 
 
-def compute_posterior_over_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
-    """Compute the probability of each value in `PRIOR_FREEDOMS` from the differences in variance between rows.
+def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float:
+    """Estimate from the mean squares of rows with how many degrees of freedom their true variances spread.
 
     The mean square of a row (`squares`) divided by the mean over all rows has an F distribution with the degrees of
     freedom of the row (`freedom`) and of the prior (Smyth 2004). The more the variances of rows differ, the fewer prior
-    degrees of freedom are likely.
+    degrees of freedom are likely. The estimate is the harmonic mean over `PRIOR_FREEDOMS`, weighted by likelihood.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     both, lgamma = (PRIOR_FREEDOMS + own) / 2, np.vectorize(math.lgamma)
     log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
     log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
     likelihood = np.exp(log_likelihood - log_likelihood.max())
-    return np.asarray(likelihood / likelihood.sum())
+    return float(likelihood.sum() / (likelihood @ (1 / PRIOR_FREEDOMS)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]
 
 
 def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
-    correctness = {t: _average_by_network(board, (estimator, t)) for t in levels}
+    correctness = {t: average_by_network(board, (estimator, t)) for t in levels}
     above = [correctness[t] for t in levels if t > 0]
     complete = sorted(set.intersection(*map(set, above))) if above else []
     weights = compute_trapezoid_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
@@ -163,7 +166,8 @@ def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[f
     )
 
 
-def _average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
+def average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
+    """Return the share of correct predictions of each image, (images,), by explained network."""
     correctness, references = board.correct[point].astype(np.float64), np.array(board.references[point])
     return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
 
@@ -188,20 +192,18 @@ def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, fl
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor_covariance(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
-    """Return the levels with at least two networks in a row, and `ReferenceVariance.factor` at these levels.
+def _estimate_covariance_of_curves(curves: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
+    """Return the levels with at least two networks in a row, and `ReferenceVariance.covariance` at these levels.
 
     Missing deviations are set to 0, and each level is divided by its own degrees of freedom. So variances are unbiased,
-    and the product of the factor with its transpose is a covariance matrix.
+    and the result is a covariance matrix.
     """
     levels = tuple(sorted({t for curve in curves for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in curves for names in curve.means.values() for name in names})
     deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in curves], networks) for t in levels], -1)
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
-    deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
-    root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
-    # QR determines rows of the factor only up to sign
-    return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]
+    scaled = np.nan_to_num(deviations).reshape(-1, len(levels)) / np.sqrt(freedom)
+    return levels, np.asarray(scaled.T @ scaled)
 
 
 def compute_between_and_residual_squares(values: Bits | Floats) -> Floats:
@@ -211,10 +213,14 @@ def compute_between_and_residual_squares(values: Bits | Floats) -> Floats:
         Shape (2,): the sum of squares between repetitions, and the residual sum of squares divided by the degrees
             of freedom of the images.
     """
-    images = values.shape[1]
+    repetitions, images = values.shape
+    if values.dtype == np.float64:
+        sums, squares = values.sum(0), float((values**2).sum())
+    else:  # whole numbers, whose sums are exact
+        sums, squares = values.sum(0, dtype=np.int16).astype(np.float64), float(np.count_nonzero(values))
     accuracies = values.mean(1, dtype=np.float64)
     between = float(((accuracies - accuracies.mean()) ** 2).sum())
-    within = float(((values - values.mean(0, dtype=np.float64)) ** 2).sum())  # sum over repetitions and residual
+    within = max(0.0, squares - float((sums**2).sum()) / repetitions)  # sum over repetitions and residual
     return np.array([between, (within - images * between) / (images - 1) / images])
 
 
@@ -225,8 +231,6 @@ class TrainingVariance:
     variance: float  # variance between training runs on the same rankings, in squared accuracy, including image noise
     noise: float  # part of `variance` that comes from the finite number of images
     freedom: int  # degrees of freedom of `variance`
-    # deviations of all training runs from their group's mean, scaled to mean 0 and mean square 1, shape (runs,)
-    deviations: Floats
 
     @property
     def deviation_without_image_noise(self) -> float:
@@ -247,8 +251,8 @@ class VarianceComponents:
         With `other_rankings`, each run has the rankings of another explained network; else all runs have the same.
         """
         if other_rankings and self.references is not None:
-            noise = self.references.noise / self.references.variance if self.references.variance else 0.0
-            return float(np.linalg.norm(self.references.get_nearest_factor_column(t)) * np.sqrt(max(0.0, 1 - noise)))
+            level = self.references.find_nearest_level(t)
+            return float(np.sqrt(self.references.covariance[level, level] * (1 - self.references.noise_share)))
         return self.trainings.deviation_without_image_noise if self.trainings is not None else None
 
 
@@ -282,9 +286,7 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
     groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([compute_between_and_residual_squares(bits) for bits in groups], axis=0) / freedom
-    raw = np.concatenate([_compute_scaled_training_deviations(bits) for bits in groups])
-    size = np.sqrt(np.mean(raw**2))
-    return TrainingVariance(float(variance), float(noise), freedom, raw / size if size > 0 else raw)
+    return TrainingVariance(float(variance), float(noise), freedom)
 
 
 def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
@@ -298,9 +300,3 @@ def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
 def can_vary(bits: Bits) -> bool:
     """Return whether the bits can differ between runs; the difference of a cell from itself is always 0."""
     return bits.dtype == np.bool_ or bool(bits.any())
-
-
-def _compute_scaled_training_deviations(bits: Bits) -> Floats:
-    """Return the deviations of training runs from their mean, multiplied by sqrt(n / (n - 1)) to be unbiased."""
-    accuracies = bits.mean(1, dtype=np.float64)
-    return np.asarray((accuracies - accuracies.mean()) * np.sqrt(len(bits) / (len(bits) - 1)))

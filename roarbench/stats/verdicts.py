@@ -1,20 +1,17 @@
-"""Decide which rows differ significantly and which beat all controls, and compute the detectable difference."""
+"""Decide which rows differ significantly and which beat all controls."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from statistics import NormalDist
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from roarbench.common.text import SAME
-from roarbench.stats.bootstrap_intervals import Estimate, Sample, compute_quantile
-from roarbench.stats.correctness_and_gain import Floats
-from roarbench.stats.rank_intervals import Pairs
+from roarbench.stats.contrasts import Contrast, measure_spreads
+from roarbench.stats.intervals import CONFIDENCE, Estimate
+from roarbench.stats.normal_mixtures import compute_half_widths, compute_p_values
 
-FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a board
-TAIL = 0.05  # smaller p values are computed from the pooled draws of the family, not from a comparison's own draws
-POWER = 0.8  # power of `compute_detectable_difference`; the usual value (Cohen 1988)
+FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a column
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -30,9 +27,9 @@ class Verdict(StrEnum):
 class Comparison(NamedTuple):
     """A row compared with a control or another row."""
 
-    verdict: Verdict  # at a false discovery rate of 5 % over all comparisons of the family
-    p: float  # two-sided p value of this comparison alone
-    q: float  # p value adjusted for the family (Benjamini and Hochberg 1995)
+    verdict: Verdict  # at a false discovery rate of 5 % over all comparisons of the column
+    p: float  # two-sided p value of this comparison alone; at most .05 exactly if the interval excludes 0
+    q: float  # p value adjusted for the column (Benjamini and Hochberg 1995)
     difference: Estimate = Estimate()  # the estimator's gain minus the control's, in accuracy points
 
     @property
@@ -43,7 +40,7 @@ class Comparison(NamedTuple):
 
 
 def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """Adjust p values by Benjamini and Hochberg (1995), without SciPy, whose import would take longer."""
+    """Adjust p values by Benjamini and Hochberg (1995), without `scipy.stats`, whose import would take longer."""
     p = np.asarray(ps, np.float64)
     order = p.argsort()
     scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
@@ -52,27 +49,31 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     return [float(q) for q in adjusted]
 
 
-def judge_comparisons(
-    family: Mapping[Key, Sample], added_rows: Iterable[Mapping[Key, Sample]] = ()
-) -> dict[Key, Comparison]:
-    """Judge all comparisons of a family together; a positive difference counts as better.
+def judge_comparisons(column: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Comparison]:
+    """Judge all comparisons of a column together; a positive difference counts as better.
 
     Args:
-        family: Differences by comparison.
-        added_rows: Differences of each row that is not part of the family. Each added row is judged in the family plus
-            this row alone, and the family is judged without added rows.
+        column: Differences by comparison.
+        added_rows: Keys of comparisons of rows that are not part of the suite. Each of them is judged as if it alone
+            had joined the others, which are judged without any.
     """
-    comparisons: dict[Key, Comparison] = {}
-    family_tails, family_ps = _Tails(), list[float]()
-    for differences in (family, *added_rows):
-        tails = family_tails.copy_with_more_samples(differences.values())
-        ps = tails.compute_p_values(differences.values())
-        qs = adjust_by_benjamini_hochberg([*family_ps, *ps])[len(family_ps) :]
-        for key, p, q in zip(differences, ps, qs, strict=True):
-            comparisons[key] = Comparison(choose_verdict(differences[key].value, q), p, q)
-        if differences is family:
-            family_tails, family_ps = tails, ps
-    return comparisons
+    added = set(added_rows)
+    spread = measure_spreads(list(column.values()))
+    ps = compute_p_values(np.array([contrast.value for contrast in column.values()]), spread).tolist()
+    halves = compute_half_widths(spread, CONFIDENCE).tolist()
+    p_of = dict(zip(column, ps, strict=True))
+    own = [p for key, p in p_of.items() if key not in added]
+    q_of = dict(zip((key for key in p_of if key not in added), adjust_by_benjamini_hochberg(own), strict=True))
+    q_of |= {key: adjust_by_benjamini_hochberg([*own, p_of[key]])[-1] for key in p_of if key in added}
+    return {
+        key: Comparison(
+            choose_verdict(contrast.value, q_of[key]),
+            p_of[key],
+            q_of[key],
+            Estimate(contrast.value, contrast.value - half, contrast.value + half),
+        )
+        for (key, contrast), half in zip(column.items(), halves, strict=True)
+    }
 
 
 def choose_verdict(difference: float, q: float) -> Verdict:
@@ -80,51 +81,6 @@ def choose_verdict(difference: float, q: float) -> Verdict:
     if q > FALSE_DISCOVERIES:
         return Verdict.SAME
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
-
-
-class _Tails(NamedTuple):
-    """Sorted deviations of the draws of all comparisons of a family; they give small p values.
-
-    The deviations of each comparison's draws are divided by the distance that 5 % of them exceed, then pooled; only
-    values above 1 are used. This assumes that comparisons differ in scale far more than in shape. More comparisons
-    give a larger pool, so the smallest possible p falls as the adjustment becomes stricter.
-    """
-
-    pools: tuple[Floats, ...] = ()
-
-    def copy_with_more_samples(self, samples: Collection[Sample]) -> Self:
-        """Return the tails with the draws of more samples added."""
-        scaled = [deviations / end for deviations, end in map(_find_deviations_and_tail_start, samples) if end > 0]
-        return self._replace(pools=(*self.pools, np.sort(np.concatenate(scaled)))) if scaled else self
-
-    def compute_p_values(self, samples: Collection[Sample]) -> list[float]:
-        """Compute two-sided p values for "the true value is 0"."""
-        return [
-            self._compute_p_value(abs(sample.value), *_find_deviations_and_tail_start(sample)) for sample in samples
-        ]
-
-    def _compute_p_value(self, size: float, deviations: Floats, end: float) -> float:
-        if size > end > 0:
-            beyond = sum(len(pool) - int(np.searchsorted(pool, size / end, side="left")) for pool in self.pools)
-            return float((1 + beyond) / (1 + sum(map(len, self.pools))))
-        return float((1 + (deviations >= size).sum()) / (1 + len(deviations)))
-
-
-def _find_deviations_and_tail_start(sample: Sample) -> tuple[Floats, float]:
-    deviations = np.abs(sample.draws - sample.value)
-    return deviations, float(compute_quantile(deviations, 1 - TAIL))
-
-
-def compute_detectable_difference(pairs: Pairs) -> float | None:
-    """Return the difference that a comparison of two samples detects with 80 % power, as the median over pairs.
-
-    A difference of half an interval's width is detected with 50 % power; 80 % needs another 0.84 standard errors.
-    Returns None for fewer than two samples, and if no pair's difference varies between draws.
-    """
-    halves, normal = pairs.half_widths[pairs.upper_triangle], NormalDist().inv_cdf
-    if not halves.any():
-        return None
-    return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))
 
 
 class ControlComparison(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import keep_most_shared_levels
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
@@ -24,7 +24,7 @@ from roarbench.report.paper_claims import (
     read_hooker2019,
 )
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Sample
+from roarbench.stats.contrasts import Contrast
 from studies.page import make_parser, write_tables
 from studies.paper.agreement import kar_levels, levels, machines, orders, own_network_levels, replication
 from studies.paper.cells import (
@@ -76,8 +76,8 @@ def _share(results: SuiteResults, protocol: Protocol) -> str:
 
 def claims(sets: list[DataSet]) -> str:
     """Make a table of the paper's claims with their verdicts on the paper's table and on each data set."""
-    shown = [dataset for dataset in sets if dataset.samples(ROAR)]
-    records = [list_claims_with_findings(SuiteDraws.of(keep_most_shared_levels(dataset.results))) for dataset in shown]
+    shown = [dataset for dataset in sets if dataset.gains(ROAR)]
+    records = [list_claims_with_findings(judge_suite(keep_most_shared_levels(dataset.results))) for dataset in shown]
     rows = []
     for number, claim in enumerate(CLAIMS):
         found = [record[number] for record in records]
@@ -99,9 +99,7 @@ def accuracies(sets: list[DataSet]) -> str:
 
 def accuracies_at_50(sets: list[DataSet]) -> str:
     """Make a table of accuracies after retraining without the first half of the features, the paper's and ours."""
-    return _accuracies_at(
-        HALF, {dataset.name: dataset.results for dataset in sets if dataset.other_samples[ROAR, HALF]}
-    )
+    return _accuracies_at(HALF, {dataset.name: dataset.results for dataset in sets if dataset.other_gains[ROAR, HALF]})
 
 
 def _accuracies_at(level: float, by_set: Mapping[str, SuiteResults]) -> str:
@@ -120,14 +118,14 @@ def _compute_accuracies(results: SuiteResults) -> Mapping[str, Curve]:
 
 def estimators(sets: list[DataSet]) -> str:
     """Make a table of all estimators with their passes, and their own-network and ROAR gains on each data set."""
-    names = dict.fromkeys(name for dataset in sets for name in (*dataset.own, *dataset.samples(ROAR)))
+    names = dict.fromkeys(name for dataset in sets for name in (*dataset.own, *dataset.gains(ROAR)))
     heads = ["estimator", "passes"]
     heads += [f"own-network, {dataset.name}" for dataset in sets if dataset.own]
-    heads += [f"ROAR at .9, {dataset.name}" for dataset in sets if dataset.samples(ROAR)]
+    heads += [f"ROAR at .9, {dataset.name}" for dataset in sets if dataset.gains(ROAR)]
     rows = []
     for name in sort_by_largest_gain(names, [dataset.own for dataset in sets]):
         own = [format_own_network_gain(dataset.own.get(name)) for dataset in sets if dataset.own]
-        roar = [format_judged_gain(dataset.roar.get(name)) for dataset in sets if dataset.samples(ROAR)]
+        roar = [format_judged_gain(dataset.roar.get(name)) for dataset in sets if dataset.gains(ROAR)]
         rows.append([quote_estimator(name), f"{cost(name):,}", *own, *roar])
     return format_markdown_table(heads, rows)
 
@@ -228,13 +226,13 @@ def best(sets: list[DataSet]) -> str:
     rows = []
     for dataset in sets:
         firsts = [
-            _first(dataset.samples(protocol)) if dataset.whole(protocol) else MISSING for protocol in UNTRAINED.values()
+            _first(dataset.gains(protocol)) if dataset.whole(protocol) else MISSING for protocol in UNTRAINED.values()
         ]
         rows.append([dataset.name, *firsts])
     return format_markdown_table(("data set", *UNTRAINED), rows)
 
 
-def _first(samples: Mapping[str, Sample]) -> str:
+def _first(samples: Mapping[str, Contrast]) -> str:
     names = sorted(samples, key=lambda name: -samples[name].value)[:_SHOWN]
     return ", ".join(f"{quote_estimator(name)} {samples[name].value:+.1f}" for name in names)
 

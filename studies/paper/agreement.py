@@ -14,7 +14,8 @@ from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.report.paper_claims import read_hooker2019
 from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
-from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from roarbench.stats.contrasts import Contrast
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict, judge_own_network_gains
 from studies.page import format_agreement
 from studies.paper.published import (
@@ -24,8 +25,8 @@ from studies.paper.published import (
     UNTRAINED,
     DataSet,
     OtherMachine,
-    draw_gains_at,
-    draw_own_network_gains,
+    measure_gains_at,
+    measure_own_network_gains,
 )
 
 CONFIDENCE = 0.95
@@ -42,24 +43,24 @@ def orders(sets: list[DataSet]) -> str:
     for dataset in sets:
         whole = dataset.whole(OWN_NETWORK) and dataset.whole(ROAR)
         rows.append(
-            _order(f"both questions: {dataset.name}", dataset.own_samples, dataset.samples(ROAR), whole, _same_question)
+            _order(f"both questions: {dataset.name}", dataset.own_gains, dataset.gains(ROAR), whole, _same_question)
         )
     for dataset in sets:
         whole = dataset.whole(KAR) and dataset.whole(ROAR)
         rows.append(
-            _order(f"KAR, ROAR at .9: {dataset.name}", dataset.samples(KAR), dataset.samples(ROAR), whole, _contradicts)
+            _order(f"KAR, ROAR at .9: {dataset.name}", dataset.gains(KAR), dataset.gains(ROAR), whole, _contradicts)
         )
     for (one_name, one), (other_name, other) in combinations(UNTRAINED.items(), 2):
         for dataset in sets:
             whole = dataset.whole(one) and dataset.whole(other)
-            samples = dataset.samples(one), dataset.samples(other)
+            samples = dataset.gains(one), dataset.gains(other)
             rows.append(_order(f"{one_name}, {other_name}: {dataset.name}", *samples, whole, _same_question))
     for first, second in combinations(sets, 2):
         for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR), ("KAR at .9", KAR)):
             whole = first.whole(protocol) and second.whole(protocol)
-            samples = first.samples(protocol), second.samples(protocol)
+            samples = first.gains(protocol), second.gains(protocol)
             rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
-        halves = first.other_samples[ROAR, HALF], second.other_samples[ROAR, HALF]
+        halves = first.other_gains[ROAR, HALF], second.other_gains[ROAR, HALF]
         whole = first.whole(ROAR) and second.whole(ROAR)
         rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
@@ -73,7 +74,7 @@ def levels(sets: list[DataSet]) -> str:
             tau = kendalltau(*zip(*((curve[level], curve[HIGH]) for curve in curves.values()), strict=True)).statistic
             rows.append([f"{level:g}", f"{data}, paper", str(len(curves)), f"{tau:+.2f}", MISSING, MISSING])
         for dataset in sets:
-            order = _order(dataset.name, dataset.other_samples[ROAR, level], dataset.samples(ROAR), True, _stands_for)
+            order = _order(dataset.name, dataset.other_gains[ROAR, level], dataset.gains(ROAR), True, _stands_for)
             rows += [[f"{level:g}", *order]] if order else []
     heads = ("level", "data set", "rows", "Kendall's tau with .9 [95 %]", "settled pairs", "verdict")
     return format_markdown_table(heads, rows)
@@ -86,11 +87,11 @@ def own_network_levels(sets: list[DataSet]) -> str:
     """
     rows = []
     for dataset in sets:
-        first, *_, last = dataset.own_samples_by_level.items()
+        first, *_, last = dataset.own_gains_by_level.items()
         signs = [judge_own_network_gains(samples) for _, samples in (first, last)]
         counts = [sum(sign is verdict for sign in by_row.values()) for verdict in _SIGNS for by_row in signs]
         turned = sum({signs[0][name], signs[1][name]} == {*_SIGNS} for name in first[1])
-        agreement = compute_agreement(first[1], last[1], CONFIDENCE)
+        agreement = compute_agreement(first[1], last[1])
         assert agreement is not None, "every data set has own-network gains"
         at = f"{first[0]:g}, {last[0]:g}"
         cells = (len(first[1]), *counts, turned)
@@ -106,17 +107,21 @@ def kar_levels(sets: list[DataSet]) -> str:
     rows = []
     for dataset in sets:
         for level in OTHER_LEVELS:
-            kar, roar = dataset.other_samples[KAR, level], dataset.other_samples[ROAR, level]
+            kar, roar = dataset.other_gains[KAR, level], dataset.other_gains[ROAR, level]
             high = f"KAR at {level:g} and at {HIGH:g}: {dataset.name}"
-            rows.append(_order(high, kar, dataset.samples(KAR), True, _stands_for))
+            rows.append(_order(high, kar, dataset.gains(KAR), True, _stands_for))
             rows.append(_order(f"KAR and ROAR at {level:g}: {dataset.name}", kar, roar, True, _contradicts))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
 def _order(
-    name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
+    name: str,
+    one: Mapping[str, Contrast],
+    other: Mapping[str, Contrast],
+    whole: bool,
+    judged: Callable[[Estimate], str],
 ) -> list[str]:
-    agreement = compute_agreement(one, other, CONFIDENCE)
+    agreement = compute_agreement(one, other)
     if agreement is None:
         return []
     verdict = judged(agreement.tau) if whole else "not yet whole"
@@ -150,7 +155,7 @@ def machines(sets: list[DataSet]) -> str:
     for dataset in sets:
         for other, results in dataset.elsewhere.items():
             here, there = (_draw_gains_of(other, part) for part in (dataset.results, results))
-            if found := compute_agreement(here, there, CONFIDENCE):
+            if found := compute_agreement(here, there):
                 gaps = [measure_gap(here[name], there[name]) for name in here.keys() & there.keys()]
                 inside = sum(gap.inside for gap in gaps)
                 gain = f"{other.protocol.title} at {other.level:g}" if other.level else "own-network gain"
@@ -166,10 +171,10 @@ def machines(sets: list[DataSet]) -> str:
     return format_markdown_table((*heads, "differences within the error", "largest, points", "the machine"), rows)
 
 
-def _draw_gains_of(other: OtherMachine, results: SuiteResults) -> dict[str, Sample]:
+def _draw_gains_of(other: OtherMachine, results: SuiteResults) -> dict[str, Contrast]:
     if other.protocol is OWN_NETWORK:
-        return draw_own_network_gains(results)
-    return draw_gains_at(results, other.protocol, other.level)
+        return measure_own_network_gains(results)
+    return measure_gains_at(results, other.protocol, other.level)
 
 
 class Gap(NamedTuple):
@@ -179,10 +184,10 @@ class Gap(NamedTuple):
     inside: bool  # whether it is at most 1.96 times the standard error of the difference
 
 
-def measure_gap(one: Sample, other: Sample) -> Gap:
+def measure_gap(one: Contrast, other: Contrast) -> Gap:
     """Measure the difference of one row's gains on two machines."""
     points = abs(one.value - other.value)
-    return Gap(points, points <= 1.96 * float(np.hypot(one.draws.std(ddof=1), other.draws.std(ddof=1))))
+    return Gap(points, points <= 1.96 * float(np.sqrt(one.spread.totals[0] + other.spread.totals[0])))
 
 
 def judge_machine(tau: Estimate, opposed: int, inside: float) -> str:

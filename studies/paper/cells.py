@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from studies.page import format_verdict
 from studies.paper.published import value_of

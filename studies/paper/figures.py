@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.ticker import PercentFormatter
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import format_id_with_samples
 from roarbench.plan.protocols import ROAR
@@ -23,7 +23,7 @@ from roarbench.report.curve_panels import (
     label_curve_ends,
 )
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
@@ -50,7 +50,7 @@ def draw_readme_picture(dataset: DataSet) -> None:
     """Draw the two panels of README.md's picture: ROAR curves, and own-network gains of the same rows."""
     figure = Figure(figsize=(9.4, 4.2), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
-    board = SuiteDraws.of(dataset.results).make_board(ROAR, Unit.SCALAR)
+    board = judge_suite(dataset.results).make_board(ROAR, Unit.SCALAR)
     assert board, "ROAR was not run"
     rows = {row.estimator: row for row in board.rows if row.estimator in _PICTURED}
     curves = [make_panel_curve(name, board.make_accuracy_or_gain_curve(row)) for name, row in rows.items()]

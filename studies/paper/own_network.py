@@ -1,7 +1,7 @@
 """Make tables of own-network gain in LeRF order and at single levels."""
 
 from roarbench.common.text import MISSING, format_markdown_table
-from roarbench.stats.bootstrap_intervals import Bootstrap, make_estimate
+from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import judge_own_network_gains
 from studies.paper.cells import (
     format_own_network_gain,
@@ -21,15 +21,14 @@ def own_network_lerf(sets: list[DataSet]) -> str:
 def own_network_by_level(sets: list[DataSet]) -> str:
     """Make a table of own-network gains at each level on sets of images with ROAR; verdicts are adjusted by level."""
     shown = [dataset for dataset in sets if dataset.roar and not dataset.results.suite.dataset_record.tabular]
-    columns = {f"{dataset.name}, {t:g}": of for dataset in shown for t, of in dataset.own_samples_by_level.items()}
+    columns = {f"{dataset.name}, {t:g}": of for dataset in shown for t, of in dataset.own_gains_by_level.items()}
     verdicts = {head: judge_own_network_gains(samples) for head, samples in columns.items()}
     names = sort_by_largest_gain(dict.fromkeys(n for of in columns.values() for n in of), [d.own for d in shown])
 
     def format_cell(name: str, head: str) -> str:
         if name not in columns[head]:
             return MISSING
-        estimate = make_estimate(columns[head][name], Bootstrap().confidence)
-        return mark_own_network_gain(estimate, verdicts[head][name])
+        return mark_own_network_gain(estimate(columns[head][name]), verdicts[head][name])
 
     rows = [[quote_estimator(name), *(format_cell(name, head) for head in columns)] for name in names]
     return format_markdown_table(("estimator", *columns), rows)

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import add_stored_estimators, collect_results
-from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains
+from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains_of_suite
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
@@ -30,7 +30,7 @@ from roarbench.plan.protocols import (
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.report.paper_claims import Curve
 from roarbench.stats.board_records import Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Sample
+from roarbench.stats.contrasts import Contrast
 from roarbench.stats.own_network_gain import OwnNetworkGain
 from roarbench.store.export_and_import import import_results
 from roarbench.store.published_folder import read_index_and_check_folder
@@ -105,7 +105,7 @@ class DataSet:
 
     def whole(self, protocol: Protocol) -> bool:
         """Return whether all runs of a protocol, of ROAR and KAR at `HIGH`, are published; see `ENOUGH` for ROAR."""
-        return share_done(self.high, protocol) == 1 or (protocol is ROAR and len(self.samples(ROAR)) >= ENOUGH)
+        return share_done(self.high, protocol) == 1 or (protocol is ROAR and len(self.gains(ROAR)) >= ENOUGH)
 
     @cached_property
     def own(self) -> dict[str, Row]:
@@ -118,28 +118,28 @@ class DataSet:
         return self._find_varying_rows(OWN_NETWORK_LERF)
 
     def _find_varying_rows(self, protocol: Protocol) -> dict[str, Row]:
-        rows = find_measured_rows(self._suite_draws, protocol)
+        rows = find_measured_rows(self._suite_judges, protocol)
         return {name: row for name, row in rows.items() if row.gain.low != row.gain.high}
 
     @cached_property
     def roar(self) -> dict[str, Row]:
         """Return the rows with a ROAR gain at the level `HIGH`."""
-        return find_measured_rows(self._suite_draws, ROAR)
+        return find_measured_rows(self._suite_judges, ROAR)
 
     @cached_property
     def kar(self) -> dict[str, Row]:
         """Return the rows with a KAR gain at the level `HIGH`."""
-        return find_measured_rows(self._suite_draws, KAR)
+        return find_measured_rows(self._suite_judges, KAR)
 
     @cached_property
     def diffroar(self) -> dict[str, Row]:
         """Return the rows with a DiffROAR gain over all levels that ROAR and KAR share."""
-        return find_measured_rows(self._all_level_draws, DIFFROAR)
+        return find_measured_rows(self._all_level_judges, DIFFROAR)
 
     @cached_property
     def roar_all_levels(self) -> dict[str, Row]:
         """Return the rows with a ROAR gain over all levels."""
-        return find_measured_rows(self._all_level_draws, ROAR)
+        return find_measured_rows(self._all_level_judges, ROAR)
 
     @cached_property
     def masks_alone(self) -> dict[str, float]:
@@ -152,53 +152,53 @@ class DataSet:
     @cached_property
     def matched(self) -> dict[str, Row]:
         """Return the rows with a matched gain."""
-        return find_measured_rows(self._suite_draws, MATCHED)
+        return find_measured_rows(self._suite_judges, MATCHED)
 
     def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
         """Return the rows of submissions on a board; their intervals are adjusted for all its rows."""
         known = self.results.suite.estimators
-        rows = find_measured_rows(self._submitted_draws, protocol)
+        rows = find_measured_rows(self._submitted_judges, protocol)
         return {name: row for name, row in rows.items() if name not in known}
 
     @cached_property
-    def own_samples(self) -> dict[str, Sample]:
-        """Return the draws of own-network gains."""
+    def own_gains(self) -> dict[str, Contrast]:
+        """Return own-network gains."""
         return _select_varying_gains(self._own_network_gains)
 
     @cached_property
-    def own_samples_by_level(self) -> dict[float, dict[str, Sample]]:
-        """Return the draws of own-network gains of estimators, without checks, at each level."""
+    def own_gains_by_level(self) -> dict[float, dict[str, Contrast]]:
+        """Return own-network gains of estimators, without checks, at each level."""
         gains = self._own_network_gains
-        names = [name for name in self.own_samples if not is_check(name)]
+        names = [name for name in self.own_gains if not is_check(name)]
         levels = self.high.list_included_levels(OWN_NETWORK, Unit.SCALAR)
         return {level: {name: gains[name].levels[i] for name in names} for i, level in enumerate(levels)}
 
-    def samples(self, protocol: Protocol) -> dict[str, Sample]:
-        """Return the drawn gains of estimators, without checks, under a protocol; ROAR and KAR at the level `HIGH`."""
+    def gains(self, protocol: Protocol) -> dict[str, Contrast]:
+        """Return the gains of estimators, without checks, under a protocol; ROAR and KAR at the level `HIGH`."""
         if protocol is OWN_NETWORK:
-            return self.own_samples
-        return draw_gains(self._suite_draws, protocol)
+            return self.own_gains
+        return measure_gains(self._suite_judges, protocol)
 
     @cached_property
-    def other_samples(self) -> dict[tuple[Protocol, float], dict[str, Sample]]:
-        """Return the drawn gains of estimators, without checks, under ROAR and KAR at each of `OTHER_LEVELS`."""
-        return {(of, level): draw_gains_at(self.results, of, level) for of in (ROAR, KAR) for level in OTHER_LEVELS}
+    def other_gains(self) -> dict[tuple[Protocol, float], dict[str, Contrast]]:
+        """Return the gains of estimators, without checks, under ROAR and KAR at each of `OTHER_LEVELS`."""
+        return {(of, level): measure_gains_at(self.results, of, level) for of in (ROAR, KAR) for level in OTHER_LEVELS}
 
     @cached_property
     def _own_network_gains(self) -> dict[str, OwnNetworkGain]:
-        return compute_own_network_gains(self.high, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+        return compute_own_network_gains_of_suite(self.high, OWN_NETWORK, Unit.SCALAR)
 
     @cached_property
-    def _submitted_draws(self) -> SuiteDraws:
-        return SuiteDraws.of(self.submitted)
+    def _submitted_judges(self) -> SuiteJudges:
+        return judge_suite(self.submitted)
 
     @cached_property
-    def _all_level_draws(self) -> SuiteDraws:
-        return SuiteDraws.of(self.results)
+    def _all_level_judges(self) -> SuiteJudges:
+        return judge_suite(self.results)
 
     @cached_property
-    def _suite_draws(self) -> SuiteDraws:
-        return SuiteDraws.of(self.high)
+    def _suite_judges(self) -> SuiteJudges:
+        return judge_suite(self.high)
 
 
 def keep_level(results: SuiteResults, level: float) -> SuiteResults:
@@ -206,18 +206,18 @@ def keep_level(results: SuiteResults, level: float) -> SuiteResults:
     return replace(results, included_levels={(protocol, Unit.SCALAR): (level,) for protocol in RETRAINED})
 
 
-def draw_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> dict[str, Sample]:
-    """Draw the gains of estimators, without checks, under ROAR or KAR at one level."""
-    return draw_gains(SuiteDraws.of(keep_level(results, level)), protocol)
+def measure_gains_at(results: SuiteResults, protocol: Protocol, level: float) -> dict[str, Contrast]:
+    """Measure the gains of estimators, without checks, under ROAR or KAR at one level."""
+    return measure_gains(judge_suite(keep_level(results, level)), protocol)
 
 
-def draw_own_network_gains(results: SuiteResults) -> dict[str, Sample]:
-    """Draw own-network gains, without rows whose gain is 0 by construction."""
-    return _select_varying_gains(compute_own_network_gains(results, OWN_NETWORK, Unit.SCALAR, Bootstrap()))
+def measure_own_network_gains(results: SuiteResults) -> dict[str, Contrast]:
+    """Measure own-network gains, without rows whose gain is 0 by construction."""
+    return _select_varying_gains(compute_own_network_gains_of_suite(results, OWN_NETWORK, Unit.SCALAR))
 
 
-def _select_varying_gains(gains: Mapping[str, OwnNetworkGain]) -> dict[str, Sample]:
-    return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.draws.any()}
+def _select_varying_gains(gains: Mapping[str, OwnNetworkGain]) -> dict[str, Contrast]:
+    return {name: own.gain for name, own in gains.items() if own.gain.value or own.gain.varies}
 
 
 def is_check(name: str) -> bool:
@@ -226,15 +226,15 @@ def is_check(name: str) -> bool:
     return row.control or bool(row.twin)
 
 
-def draw_gains(draws: SuiteDraws, protocol: Protocol) -> dict[str, Sample]:
-    """Draw the gains of estimators, without checks, under a protocol; empty if the suite lacks the protocol."""
-    found = draws.draw_gains(protocol, Unit.SCALAR).areas if draws.suite_results.list_units(protocol) else {}
+def measure_gains(judges: SuiteJudges, protocol: Protocol) -> dict[str, Contrast]:
+    """Measure the gains of estimators, without checks, under a protocol; empty if the suite lacks the protocol."""
+    found = judges.judge(protocol, Unit.SCALAR).areas if judges.suite_results.list_units(protocol) else {}
     return {name: sample for name, sample in found.items() if not is_check(name)}
 
 
-def find_measured_rows(draws: SuiteDraws, protocol: Protocol) -> dict[str, Row]:
+def find_measured_rows(judges: SuiteJudges, protocol: Protocol) -> dict[str, Row]:
     """Return the rows of a board that have a gain, by estimator; empty without published results."""
-    found = draws.make_board(protocol, Unit.SCALAR)
+    found = judges.make_board(protocol, Unit.SCALAR)
     return {row.estimator: row for row in (found.rows if found else ()) if row.gain.value is not None}
 
 

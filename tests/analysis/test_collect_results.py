@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions, keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -63,7 +63,7 @@ def make_rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
 def test_collect_results_returns_only_rows_of_suite_points(store):
     found = collect_results(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
-    assert {row.gain.value for row in SuiteDraws.of(found).make_board(ROAR, Unit.SCALAR).rows} == {None}
+    assert {row.gain.value for row in judge_suite(found).make_board(ROAR, Unit.SCALAR).rows} == {None}
     *held, last = make_rows()
     store.add_results(held)
     for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
@@ -246,7 +246,7 @@ def keep(lacks):
     ],
 )
 def test_board_compares_levels_shared_by_most_estimators(lacks, levels, rows):
-    board = SuiteDraws.of(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
+    board = judge_suite(keep(lacks)).make_board(ROAR, Unit.SCALAR, ROWS)
     assert board.levels == levels
     assert sum(row.gain.value is not None for row in board.rows) == rows
 
@@ -256,15 +256,15 @@ def test_board_of_one_level_equals_board_of_one_level_suite():
     part = keep(lambda name, t: t != 0.9 or name == "var-grad")
     alone = replace(WHOLE, blocks=tuple(replace(block, levels=(0.9,)) for block in WHOLE.blocks))
     there = keep_rows(make_suite_results(alone), lambda point: point in part.results)
-    expected = SuiteDraws.of(there).make_board(ROAR, Unit.SCALAR, ROWS)
-    assert SuiteDraws.of(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
+    expected = judge_suite(there).make_board(ROAR, Unit.SCALAR, ROWS)
+    assert judge_suite(part).make_board(ROAR, Unit.SCALAR, ROWS) == expected
     assert {row.estimator for row in expected.rows if row.gain.value is None} == {"var-grad"}
 
 
 def test_table_caption_names_excluded_levels():
     part = keep(lambda name, t: t == 0.5)
     for protocol, text in ((ROAR, "at 30 % and 90 %"), (DIFFROAR, "at 30 % and 90 %"), (MASK_ONLY, "")):
-        table = make_protocol_table(SuiteDraws.of(part), protocol, ROWS)
+        table = make_protocol_table(judge_suite(part), protocol, ROWS)
         assert table.included_levels_text == text
         assert ("levels 0.3, 0.9, without 0.5 of the suite;" in table.caption) is bool(text)
 
@@ -278,5 +278,5 @@ def test_own_network_gain_excludes_level_with_missing_run():
     part = keep_most_shared_levels(keep_rows(whole, lambda point: point not in lacking))
     assert keep_most_shared_levels(whole).included_levels == {}
     assert part.list_included_levels(OWN_NETWORK, Unit.SCALAR) == (0.3,), "ig lacks one of nine runs at .5"
-    board = SuiteDraws.of(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
+    board = judge_suite(part).make_board(OWN_NETWORK, Unit.SCALAR, ("grad", "ig"))
     assert board.levels == (0.3,) and all(row.gain.value is not None for row in board.rows)

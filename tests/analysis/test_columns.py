@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.collect_results import add_stability_ties_and_chance, collect_results
 from roarbench.analysis.faithfulness_scores import (
     METRICS,
@@ -15,13 +14,14 @@ from roarbench.analysis.faithfulness_scores import (
     list_score_specs,
 )
 from roarbench.analysis.row_warnings import find_warnings_by_row
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import LERF, MORF, ROAR
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_sections
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.store.annotations_and_scores import Score, store_scores
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
 from roarbench.store.rankings import RankingsStore
@@ -181,7 +181,7 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))
     stored = add_stability_ties_and_chance(ranked, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
-    flags = find_warnings_by_row(SuiteDraws.of(stored))
+    flags = find_warnings_by_row(judge_suite(stored))
     doubt = "75% of the features in its maps have the same value, so their order is random"
     assert flags.pop("var-grad").reason.startswith(doubt)
     assert not any("same value" in flag.reason for flag in flags.values())

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_warnings import (
     MARKS,
     Grade,
@@ -16,12 +15,13 @@ from roarbench.analysis.row_warnings import (
     find_warnings_by_row,
     grade_shares_of_gain,
 )
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY, ROAR
 from roarbench.plan.suite import Block
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from tests.helpers.made_up_results import (
     LEVELS,
     MAIN,
@@ -35,11 +35,9 @@ from tests.helpers.made_up_results import (
 )
 from tests.helpers.store_rows import has_values, remove_rows
 
-BOOTSTRAP = Bootstrap(300, seed=4)
-
 
 def make_draws(suite=SUITE, accuracy=choose_accuracy):
-    return SuiteDraws.of(make_suite_results(suite, accuracy), BOOTSTRAP)
+    return judge_suite(make_suite_results(suite, accuracy))
 
 
 def compute_mean_accuracy(suite_results, **asked):
@@ -71,8 +69,8 @@ def test_gains_and_areas_match_scipy_integration(made):
         expected = compute_area_between(
             whole, {"estimator": "random", "unit": unit}, {"estimator": "grad", "unit": unit}
         )
-        assert made.draws_by_unit[unit].estimate_area("grad").value == expected
-    assert made.draws_by_fill["mean"] is made.main_gains
+        assert made.judges_by_unit[unit].estimate_area("grad").value == expected
+    assert made.judges_by_fill["mean"] is made.main_gains
     twin = compute_area_between(whole, {"estimator": "grad~blurred"}, {"estimator": "grad"})
     assert made.main_gains.estimate_difference("grad", "grad~blurred").value == twin
     retrained = {"estimator": "var-grad"}
@@ -159,7 +157,7 @@ def test_row_warning_lists_strong_reasons_first():
 
 def test_missing_cell_gives_empty_estimates(made):
     gone = remove_rows(made.suite_results, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
-    drawn = SuiteDraws.of(gone, BOOTSTRAP).main_gains
+    drawn = judge_suite(gone).main_gains
     assert drawn.estimate_difference("grad", "grad~blurred") == Estimate()
     assert drawn.estimate_area("grad").value == made.main_gains.estimate_area("grad").value
 
@@ -177,9 +175,9 @@ def test_single_seed_has_values_without_intervals_or_warnings():
 
 
 def test_suite_without_results_or_roar_has_no_warnings():
-    assert find_warnings_by_row(SuiteDraws.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
+    assert find_warnings_by_row(judge_suite(SuiteResults(SUITE, "", None, {}))) == {}
     alone = make_draws(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main_gains.levels, alone.draws_by_unit, find_warnings_by_row(alone)) == ((), {}, {})
+    assert (alone.main_gains.levels, alone.judges_by_unit, find_warnings_by_row(alone)) == ((), {}, {})
     assert alone.mask_only.estimate_accuracy("grad", 0.9).low is not None
 
 
@@ -190,7 +188,7 @@ def test_gain_is_computed_separately_for_each_fill():
         return choose_accuracy(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     for fill, gain in (("mean", -4.5), ("zero", 9.0)):
-        assert covers(make_draws(suite, accuracy).draws_by_fill[fill].estimate_area("grad"), gain), fill
+        assert covers(make_draws(suite, accuracy).judges_by_fill[fill].estimate_area("grad"), gain), fill
     turned = make_draws(replace(suite, blocks=suite.blocks[::-1]), accuracy)
     assert covers(turned.main_gains.estimate_area("grad"), 9.0)  # tables use the fill of the first block
 
@@ -201,7 +199,7 @@ def test_smoothness_uses_morf_rows_of_scalar_rankings():
         cell = point.cell
         smooth = 2 + cell.t if (cell.order, cell.unit) == (Order.MORF, Unit.SCALAR) else 9.0
         results[point] = result(SUITE, point, answers(point, 0.5), smooth if cell.estimator == "grad" else None)
-    found = SuiteDraws.of(SuiteResults(SUITE, "da7a", None, results)).smoothness
+    found = judge_suite(SuiteResults(SUITE, "da7a", None, results)).smoothness
     assert found == {("grad", 0.3): 2.3, ("grad", 0.9): 2.9}
 
 
@@ -213,6 +211,6 @@ def test_pixel_mask_only_runs_warn_only_about_pixel_rows():
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = make_suite_results(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    found = find_warnings_by_row(SuiteDraws(suite_results, Unit.PIXEL, BOOTSTRAP))
+    found = find_warnings_by_row(judge_suite(suite_results, Unit.PIXEL))
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
-    assert "var-grad" not in find_warnings_by_row(SuiteDraws.of(suite_results, BOOTSTRAP))
+    assert "var-grad" not in find_warnings_by_row(judge_suite(suite_results))

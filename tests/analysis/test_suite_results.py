@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.result_checks import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import PlannedRun, list_clean_runs_of_explained_networks
@@ -28,7 +28,6 @@ from roarbench.report.table import find_default_unit
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.correctness_and_gain import UNTOUCHED
 from tests.helpers.made_up_results import (
     IMAGES,
@@ -52,7 +51,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def draws(whole):
-    return SuiteDraws(whole, Unit.SCALAR)
+    return judge_suite(whole, Unit.SCALAR)
 
 
 def test_units_start_with_unit_of_tables(whole):
@@ -149,7 +148,7 @@ def test_inconsistent_rows_have_no_gain_or_rank(whole, kind, odd, others, whose,
     assert reasons == dict.fromkeys(mixed, f"{reason}; compute the row again in a new --store")
     if protocol is ROAR:  # claims are not tested on them either
         assert compute_mean_accuracies(found, ROAR, Unit.SCALAR).keys() == {*MAIN, *TWINS} - mixed
-    board = SuiteDraws(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
+    board = judge_suite(found, Unit.SCALAR).make_board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
         assert row.accuracies[0].value is not None  # measured accuracies are still shown
@@ -212,13 +211,13 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
     void, sound = make_leaky_results(0.255), make_leaky_results(0.9)
     assert (bool(void.at_chance_warning), sound.at_chance_warning) == (True, "")
     for protocol in (ROAR, KAR, MORF):
-        judged = SuiteDraws.of(void, Bootstrap(200)).make_board(protocol, Unit.SCALAR)
+        judged = judge_suite(void).make_board(protocol, Unit.SCALAR)
         assert not any(row.place or row.against for row in judged.rows)
         assert all(row.gain.value is not None for row in judged.rows)  # measured gains are still shown
         assert judged.detectable is None
-    assert all(row.place for row in SuiteDraws(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
-    assert find_warnings_by_row(SuiteDraws(void, Unit.SCALAR, Bootstrap(200))) == {}
-    assert find_warnings_by_row(SuiteDraws(sound, Unit.SCALAR, Bootstrap(200)))
+    assert all(row.place for row in judge_suite(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert find_warnings_by_row(judge_suite(void, Unit.SCALAR)) == {}
+    assert find_warnings_by_row(judge_suite(sound, Unit.SCALAR))
     for suite_results, said in ((void, True), (sound, False)):
         shown, beside = make_table(suite_results), compute_validity_panel(suite_results)
         texts = (
@@ -241,7 +240,7 @@ def test_explained_networks_at_chance_get_no_verdict():
         networks = {number: result(suite, point, bits) for number, point in enumerate(untouched)}
         found = replace(whole, references=networks)
         assert found.at_chance_warning.startswith(warning) and bool(found.at_chance_warning) is not judged
-        rows = SuiteDraws.of(found, Bootstrap(200)).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
+        rows = judge_suite(found).make_board(OWN_NETWORK, Unit.SCALAR, MAIN).rows
         assert any(row.network for row in rows) is judged and all(row.gain.value is not None for row in rows)
 
 
@@ -275,7 +274,7 @@ def test_mask_leakage_is_share_of_accuracy_above_largest_class():
     """Masks reach .55 and images .7: of what images reach above the largest class, .5, masks reach a quarter."""
     found = make_suite_results(accuracy=make_leaky_accuracy(0.55, 0.7))
     for share, expected in ((0.5, 0.25), (None, 2 / 3)):
-        draws = SuiteDraws.of(replace(found, largest_class_share=share), Bootstrap(200))
+        draws = judge_suite(replace(found, largest_class_share=share))
         (mark,) = (mark for mark in grade_shares_of_gain(draws, "var-grad") if mark.kind == MASKS)
         assert mark.share.value == pytest.approx(expected, abs=0.05)
 
@@ -295,7 +294,7 @@ def test_caption_states_accuracy_of_explained_network():
 def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
     rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=KeptPredictions)
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
-    draws = SuiteDraws.of(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
+    draws = judge_suite(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
     gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
     monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")

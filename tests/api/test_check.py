@@ -17,8 +17,8 @@ from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
-from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from tests.helpers.known_contrasts import make_contrasts
 from tests.helpers.user_networks import WithChangedOutput, gradient
 
 LABELS = np.arange(40) % 2
@@ -137,16 +137,16 @@ def test_check_table_has_text_frames_plot(table, tmp_path):
     assert (tmp_path / "check.png").stat().st_size > 5000
 
 
-NOISE = np.random.default_rng(0).normal(size=(4, 2000))
-
-
 def make_table(columns, images=40, **fields):
-    """Return a table with gains given by column and name; the draws of all rows except Random vary independently."""
+    """Return a table with gains given by column and name; all rows except Random vary independently."""
     gains = {
-        column: {
-            name: Sample(float(value), value + (name != "random") * noise)
-            for (name, value), noise in zip(rows.items(), NOISE, strict=False)
-        }
+        column: dict(
+            zip(
+                rows,
+                make_contrasts([*rows.values()], np.diag([name != "random" for name in rows]), images),
+                strict=True,
+            )
+        )
         for column, rows in columns.items()
     }
     return CheckTable(gains, dict.fromkeys(columns, (0.5,)), images, 0.5, **fields)
@@ -189,6 +189,9 @@ def test_check_leader_of_own_network_is_shown_to_explain_its_network_on_ten_imag
     verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": OwnNetworkVerdict[verdict]}
     own = OwnNetworkTable({}, verdicts, 3, images, 40, (0.5,), Order.MORF)
     table = make_table({"x": {"random": 0, "a": 9}, "own network": {"random": 0, "a": 9}}, own_network=own)
+    table.gains["own network"].update(
+        zip(["random", "a"], make_contrasts([0.0, 9.0], np.diag([0, 1]), images), strict=True)
+    )
     assert table.leaders == {"x": "a", "own network": leader}
     assert (table.gain("own network", "a").low is None) == ("none for own network" in table.caption) == (images == 9)
 
@@ -218,7 +221,7 @@ def test_check_gives_no_interval_to_gain_without_any_difference():
     table = make_table({"x": {"random": 0, "mine": 0, "other": 1}})
     words = "0.0 without an interval: the gain is 0 on every image, which does not show equality."
     assert words not in table.caption
-    table.gains["x"]["mine"] = Sample(0.0, np.zeros(2000))
+    table.gains["x"]["mine"] = make_contrasts([0.0], 0.0)[0]
     assert table.gain("x", "mine") == (0.0, None, None) and words in table.caption
 
 

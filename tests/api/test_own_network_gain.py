@@ -14,8 +14,8 @@ import roarbench as rb
 from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.removal import rank_maps
 from roarbench.common.errors import CallerError
-from roarbench.stats.bootstrap_intervals import Sample
 from roarbench.stats.own_network_gain import OwnNetworkGain
+from tests.helpers.known_contrasts import make_contrasts
 from tests.helpers.user_networks import WithChangedOutput, gradient
 
 LEVELS = (0.1, 0.4)
@@ -138,8 +138,7 @@ def test_own_network_gain_adds_permutation_test_for_four_networks(networks, imag
 
 
 def test_interval_of_few_networks_ends_at_largest_possible_gain():
-    draws = 54.7 + 300 * np.random.default_rng(0).standard_normal(2000)
-    gain = OwnNetworkGain(Sample(54.7, draws), (), None)
+    gain = OwnNetworkGain(make_contrasts([54.7], 300.0**2)[0], (), None)
     assert OwnNetworkTable({"mine": gain}, {}, 3, 60, 60, LEVELS, "morf").gain("mine") == (54.7, -100, 100)
 
 

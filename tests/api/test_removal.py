@@ -108,21 +108,21 @@ def test_mix_maps_exchanges_stated_share_of_maps_of_any_size(height, width, shar
     assert abs(float(mixed.float().mean()) - share) < 1 / 98 + 1 / (height * width)
 
 
-def test_bootstrap_resamples_paired_differences_by_image():
+def test_estimate_mean_pairs_differences_by_image():
     one, two = np.tile([1, 1, 0, 1], 3), np.tile([1, 0, 0, 1], 3)
-    found = roarbench.bootstrap(one, two)
+    found = roarbench.estimate_mean(one, two)
     assert found.value == 0.25 and found.low < 0.25 < found.high
-    assert roarbench.bootstrap(one, one) == (0, 0, 0)
-    assert roarbench.bootstrap(np.stack([one, two])).value == 0.625
-    assert roarbench.bootstrap([1]) == roarbench.bootstrap([[3]], [[2]]) == (1, None, None)
-    assert roarbench.bootstrap(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 4 seeds, 9 images
-    assert roarbench.bootstrap(np.arange(10) % 2).low < 0.5
+    assert roarbench.estimate_mean(one, one) == (0, 0, 0)
+    assert roarbench.estimate_mean(np.stack([one, two])).value == 0.625
+    assert roarbench.estimate_mean([1]) == roarbench.estimate_mean([[3]], [[2]]) == (1, None, None)
+    assert roarbench.estimate_mean(np.tile([0, 1, 1], (4, 3))) == (pytest.approx(2 / 3), None, None)  # 9 images
+    assert roarbench.estimate_mean(np.arange(10) % 2).low < 0.5
 
 
-def test_bootstrap_warns_of_more_seeds_than_images():
+def test_estimate_mean_warns_of_more_seeds_than_images():
     values = np.random.default_rng(0).random((40, 3))
     with pytest.warns(UserWarning, match=r"shape \(40, 3\) are read as 40 seeds of 3 images; write values.T if"):
-        found = roarbench.bootstrap(values)
+        found = roarbench.estimate_mean(values)
     assert found.value == pytest.approx(values.mean())
 
 
@@ -173,10 +173,10 @@ def test_fill_on_another_scale_causes_warning(fill, warnings, recwarn):
         (lambda: roarbench.mix_maps(MAPS, MAPS, 2), r"share is 2.0, expected a fraction in \[0, 1\]"),
         (lambda: roarbench.mix_maps(MAPS, MAPS, 0.1), "so a share of 0.1 exchanges 0; pass larger maps"),
         (lambda: roarbench.mix_maps(MAPS, MAPS[:1], 0.5), "other maps .*; expected equal shapes"),
-        (lambda: roarbench.bootstrap([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
-        (lambda: roarbench.bootstrap(torch.ones(4, 1)), r"for one column write values\[:, 0\]"),
-        (lambda: roarbench.bootstrap(IMAGES, IMAGES), r"values have shape .*, expected \(n,\) or \(seeds, n\)$"),
-        (lambda: roarbench.bootstrap([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
+        (lambda: roarbench.estimate_mean([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
+        (lambda: roarbench.estimate_mean(torch.ones(4, 1)), r"for one column write values\[:, 0\]"),
+        (lambda: roarbench.estimate_mean(IMAGES, IMAGES), r"values have shape .*, expected \(n,\) or \(seeds, n\)$"),
+        (lambda: roarbench.estimate_mean([1, 0], [1]), r"values have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )
 def test_steps_reject_invalid_arguments(call, words):

@@ -11,7 +11,7 @@ from roarbench.cli.show_results import _format_difference
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import CombinedTable
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.command_line import command, record
 

@@ -9,7 +9,7 @@ from roarbench.common.text import (
     format_rank,
     wrap_lines,
 )
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval
 
 

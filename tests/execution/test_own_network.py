@@ -23,7 +23,6 @@ from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_json_and_csv import list_flat_rows
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
@@ -105,7 +104,7 @@ def test_masks_that_differ_on_shared_images_are_not_zero_by_construction(done):
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
     other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
-    board = make_own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    board = make_own_network_board(altered, OWN_NETWORK, Unit.SCALAR)
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 

@@ -23,7 +23,7 @@ from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.report.table_formats import format_text, render
 from roarbench.stats.board_records import Board, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
@@ -104,7 +104,7 @@ def limit_to_one_seed(suite: SuiteSpec) -> SuiteSpec:
 def _table(protocol, levels, *rows):
     nothing = (Estimate(),) * len(levels)
     rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
-    board = Board(protocol, levels, rows, 100, Bootstrap(), IntervalScope.REFERENCES, detectable=None)
+    board = Board(protocol, levels, rows, 100, IntervalScope.REFERENCES)
     doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
     return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=doubted)
 

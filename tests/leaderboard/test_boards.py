@@ -10,15 +10,15 @@ from leaderboard.board_contents import make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
 from leaderboard.render import list_addresses, render_page
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
+from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.table import make_table
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.results import UNVERIFIED, Origin
 from tests.helpers.made_up_results import LEVELS, SUITE, limit_to_one_seed, make_suite_results
@@ -26,7 +26,7 @@ from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, se
 
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
-    draws = SuiteDraws.of(results, Bootstrap(200))
+    draws = judge_suite(results)
     table = make_table(draws, protocol, results.suite.estimators_with_own_row, levels=levels)
     return make_board_contents(draws, table, **more)
 
@@ -38,7 +38,7 @@ def quick(views):
 
 @pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
 def test_board_contents_equal_numbers_of_statistics(quick, protocol, levels):
-    draws, rows = SuiteDraws.of(quick, Bootstrap(200)), quick.suite.estimators_with_own_row
+    draws, rows = judge_suite(quick), quick.suite.estimators_with_own_row
     board = draws.make_board(SHOWN[protocol], Unit.SCALAR, rows, levels)
     shown = make_contents(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
@@ -198,7 +198,7 @@ def test_compare_rows_matches_counts_by_loops(name):
         made = results.results.items()
         return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.correctness]
 
-    found = compare_rows(SuiteDraws.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
+    found = compare_rows(judge_suite(results), protocol, Unit.SCALAR, "var-grad", "grad")
     assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
     assert found.counted == COUNTED[name]
     for level in found.levels:
@@ -216,11 +216,11 @@ def test_compare_rows_matches_counts_by_loops(name):
 def test_compare_rows_subtracts_0_where_random_gain_is_0_by_construction(monkeypatch):
     rows = ("random", "sobel", "random-blurred", "grad")
     results = make_suite_results(replace(SUITE, blocks=(Block(SHOWN["matched"], rows, LEVELS, seeds=2),)))
-    draws = SuiteDraws.of(results, Bootstrap(200))
+    draws = judge_suite(results)
     gains = {name: area.value for name, area in draws.main_gains.areas.items()}
     assert gains["random"] != 0
     compared = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
-    monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
+    monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
     without_verdict = compare_rows(draws, SHOWN["matched"], Unit.SCALAR, "random", "grad")
     assert compared.gain.value == without_verdict.gain.value == -gains["grad"]
     names = {"random": "Random", "grad": "grad"}
@@ -240,7 +240,7 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
     numbers = range(3)
     agreed = np.all([made[CLEAN, 0.0, i, j] for i in numbers for j in numbers], axis=0)
     assert 0 < agreed.sum() < len(agreed)
-    draws = SuiteDraws.of(results, Bootstrap(200))
+    draws = judge_suite(results)
     found = compare_rows(draws, protocol, Unit.SCALAR, "var-grad", "grad")
     own, other = "kept with its own mask alone", "kept with another network’s mask alone"
     removed_first = protocol.order is Order.MORF
@@ -261,20 +261,22 @@ def test_compare_rows_matches_counts_by_loops_for_own_network_gain(protocol):
         assert gains[name] == pytest.approx(np.mean([count.net_points for count in counts]))
     for level in found.levels:
         assert level.difference.value == pytest.approx(level.first.net_points - level.second.net_points)
-    assert found.gain.value == pytest.approx(gains["var-grad"] - gains["grad"]) and found.comparison is None
+    assert found.gain.value == pytest.approx(gains["var-grad"] - gains["grad"])
+    excludes_zero = not found.gain.low <= 0 <= found.gain.high
+    assert (found.comparison.p <= 0.05) == excludes_zero and found.comparison.q == found.comparison.p
 
 
 def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch):
     at = make_address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
-    found = view.suite_draws.compare(view.headline_protocol, view.suite_draws.unit, "sobel", "grad")
+    found = view.suite_judges.compare(view.headline_protocol, view.suite_judges.unit, "sobel", "grad")
     assert f"the first is {found.verdict}" in page and "The verdict is the same as in every table" in page
     assert "Difference in augmented gain over Random: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))
-    monkeypatch.setattr(SuiteDraws, "compare", lambda *_: None)  # as for networks at chance
+    monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
     page = render_page(site, at).html
     assert "The verdict is" not in page and " These pairs have no verdict. " in page

@@ -22,7 +22,7 @@ from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.descriptions_and_repeat_commands import make_repeat_command
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore

@@ -15,7 +15,7 @@ from leaderboard.render import list_addresses, render_page
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES, find_builtin_suite
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 from tests.helpers.made_up_results import make_table_of_both_gains

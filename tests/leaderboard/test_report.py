@@ -134,19 +134,6 @@ def test_methods_count_rows_and_networks_with_results(report):
     assert networks.count(" %") == 2
 
 
-def test_detectable_difference_is_of_estimators(folder, report):
-    """It is at least the standard error that the two wide intervals imply, not that of Sobel and Random."""
-    found = re.search(r"True differences of ([0-9.]+) points between two estimators are detected", report)
-    view = SuiteView(load(folder, "quick-roar"), folder, dict)
-    rows = {row.estimator: row.gain for row in view.table(ROAR).rows}
-    narrow, wide = (rows[name].high - rows[name].low for name in ("sobel", "ig"))
-    assert narrow < wide / 4 < float(found[1])
-
-
-def test_detectable_difference_is_left_out_without_two_estimators(tmp_path):
-    assert "True differences" not in read_report(write_part(tmp_path, select("quick-roar", ["ig"])), "quick-roar")
-
-
 def test_bibtex_has_each_paper_of_run_rows_once(report):
     """The suite, the paper, Sobel and Integrated Gradients; `grad` and `var-grad` were not run."""
     first = ["roarbench-quick-roar-v1-small-400", "hooker2019benchmark"]

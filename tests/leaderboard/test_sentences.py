@@ -20,13 +20,13 @@ from leaderboard.page.estimator import (
     write_verdict_sentence,
 )
 from leaderboard.render import load_templates
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
 from roarbench.report.notes_and_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.board_records import Board, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
@@ -223,8 +223,8 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 def list_doubts(results, protocol=MATCHED, **row):
     """Return short text, sentence and severity of each doubt, with plain spaces and minus signs."""
     levels = tuple(0.1 * (1 + i) for i in range(len(row.get("differences", ()))))
-    board = Board(protocol, levels, (), 0, Bootstrap(200), IntervalScope.NETWORKS, None)
-    found = list_row_doubts(SuiteDraws.of(results, Bootstrap(200)), board, replace(BARE, **row))
+    board = Board(protocol, levels, (), 0, IntervalScope.NETWORKS)
+    found = list_row_doubts(judge_suite(results), board, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

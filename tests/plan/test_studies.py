@@ -7,9 +7,10 @@ import numpy as np
 
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.plan.protocols import KAR
-from roarbench.stats.bootstrap_intervals import Estimate, Sample
+from roarbench.stats.intervals import Estimate
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.published import HIGH, DataSet, front, keep_level
+from tests.helpers.known_contrasts import make_contrasts
 from tests.helpers.made_up_results import make_suite_results
 from tests.helpers.processes import ROOT
 
@@ -48,10 +49,10 @@ def test_kar_is_whole_if_its_highest_level_is():
 
 
 def test_judge_machine_follows_study_plan():
-    """Draws 1 and 2 apart have standard deviations of 0.71 and 1.41, so gains up to 3.10 apart agree."""
-    one, other = (Sample(value, np.array([value - spread, value + spread])) for value, spread in ((0, 0.5), (4.3, 1)))
+    """Standard errors of 0.71 and 1.41: gains up to 1.96 * sqrt(2.5) = 3.10 apart agree."""
+    one, other = make_contrasts([0.0, 4.3], np.diag([0.5, 2.0]))
     assert measure_gap(one, other) == (4.3, False)
-    assert measure_gap(one, Sample(3.05, other.draws)).inside and not measure_gap(one, Sample(3.15, other.draws)).inside
+    assert measure_gap(one, other.shift(-1.25)).inside and not measure_gap(one, other.shift(-1.15)).inside
     for tau, opposed, inside, verdict in (
         (Estimate(0.9, 0.1, 1.0), 0, 0.95, "does not matter"),
         (Estimate(0.9, 0.1, 1.0), 1, 0.95, "matters"),

@@ -18,7 +18,7 @@ from roarbench.report.combined_table import (
 )
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
-from roarbench.stats.bootstrap_intervals import Estimate
+from roarbench.stats.intervals import Estimate
 from tests.helpers.made_up_results import SUITE, make_table_of_both_gains, render_text
 
 TEXT = """\

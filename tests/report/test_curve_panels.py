@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.bootstrap_draws import SuiteDraws
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.report.curve_panels import Chart, PanelCurve, XLabel, make_figure, save_figure, spread_label_positions
@@ -30,7 +30,7 @@ def test_make_chart_draws_each_row_from_untouched_images(whole):
         assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in points]
     above = make_chart(make_table(whole)).above_masks
     assert [curve.estimator for curve in above] == [*MAIN]  # the blurred random map has no masks here
-    expected = SuiteDraws.of(whole).estimate_accuracy_above_masks("grad", 0.9)
+    expected = judge_suite(whole).estimate_accuracy_above_masks("grad", 0.9)
     assert (above[2].accuracy[-1], above[2].low[-1], above[2].high[-1]) == expected
     part = remove_rows(remove_rows(whole, t=0.9), estimator="grad")
     curves = {curve.estimator: curve for curve in make_chart(make_table(part)).curves}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -27,7 +27,6 @@ from roarbench.report.paper_claims import (
     list_claims_with_findings,
     read_hooker2019,
 )
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from tests.helpers.made_up_results import DATA, SUITE, choose_accuracy, make_suite_results
 
 CLAIM = {claim.id: claim for claim in CLAIMS}
@@ -135,7 +134,7 @@ def test_read_hooker2019_returns_complete_table(order):
 
 
 def make_draws(truth=choose_accuracy):
-    return SuiteDraws(make_suite_results(SUITE, truth), Unit.SCALAR, Bootstrap(500))
+    return judge_suite(make_suite_results(SUITE, truth), Unit.SCALAR)
 
 
 def find_claim(draws, name):
@@ -179,7 +178,7 @@ def test_own_network_gain_gives_claim_verdicts(monkeypatch):
     kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
     monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
     scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = list_claims_with_findings(SuiteDraws(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    records = list_claims_with_findings(judge_suite(SuiteResults(scored, DATA, None, {}), Unit.SCALAR))
     found = {row["claim"]: row["own_network"].verdict for row in records}
     assert {name: verdict for name, verdict in found.items() if verdict != "no data"} == {
         "grad-worse-than-random": "fails",

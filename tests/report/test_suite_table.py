@@ -17,7 +17,6 @@ from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
-from roarbench.stats.bootstrap_intervals import Bootstrap
 from roarbench.store.annotations_and_scores import replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.results import ResultsStore, make_default_url
@@ -179,11 +178,7 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
-    (last,) = (
-        line
-        for line in list_lines_below_panel(compute_validity_panel(shown, Bootstrap(50)))
-        if line.startswith(ENTRY.id)
-    )
+    (last,) = (line for line in list_lines_below_panel(compute_validity_panel(shown)) if line.startswith(ENTRY.id))
     assert "(!)" in last and NETWORK in last
     said = write_all_notes(table, signs=False)  # rows of the board have no sign
     assert "var-grad 50%" in said and "†" not in said

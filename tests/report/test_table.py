@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.analysis.bootstrap_draws import SuiteDraws
 from roarbench.analysis.row_warnings import Grade, Mark, RowWarning
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.published_results import load_published_results
 from roarbench.cli.terminal import print_table
@@ -22,7 +22,7 @@ from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.report.table_formats import format_html, format_text, list_columns, render, wrap_columns
 from roarbench.stats.board_records import Board, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.store.published_folder import read_index_and_check_folder
@@ -54,7 +54,7 @@ ROWS = (
     make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), RankInterval(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
-BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, Bootstrap(), IntervalScope.BOTH, detectable=2.25, family=12)
+BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, IntervalScope.BOTH, family=12)
 TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
@@ -78,9 +78,9 @@ def format_printed(table, width=80, notes=True):
 JSON = """{
     "suite": "made-up", "version": 1, "levels": [0.5, 0.9], "protocol": "roar", "unit": "scalar", "fill": "mean",
     "images": 2000, "limit": null, "data": "da7a", "reference": null, "reference_accuracy": null, "complete": false,
-    "at_chance": false, "confidence": 0.95, "resamples": 2000, "bootstrap_seed": 0,
+    "at_chance": false, "confidence": 0.95,
     "intervals_cover": "images and seeds", "one_network": false, "references": 0, "reference_deviation": null,
-    "reference_rows": 0, "reference_freedom": null, "family": 12, "detectable": 2.25, "chance": 0.25}"""
+    "reference_rows": 0, "reference_freedom": null, "family": 12, "chance": 0.25}"""
 ROW = """{
     "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "added": false, "verdict": "better",
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
@@ -257,7 +257,7 @@ def test_narrow_table_drops_whole_columns():
 @pytest.mark.parametrize(
     ("board", "said"),
     [
-        ({}, "95% intervals over images and seeds (2000 paired resamples, seed 0)"),
+        ({}, "95% intervals over images and seeds; place intervals hold jointly"),
         ({"covers": IntervalScope.NOTHING}, "no intervals, no verdicts"),
         ({"covers": IntervalScope.NOTHING, "images": 0}, "0 of "),
         ({"reference_rows": 5, "reference_freedom": 8.09}, "5 rows (8.1 degrees of freedom)"),
@@ -331,7 +331,7 @@ def test_wrap_columns_breaks_names_before_words(width, name, words):
 def test_published_tables_have_whole_words_on_80_columns(suite):
     results = load_published_results(suite).stored
     for protocol in dict.fromkeys(block.protocol for block in results.suite.blocks):
-        draws = SuiteDraws(results, find_default_unit(results.suite, protocol), Bootstrap(resamples=50))
+        draws = judge_suite(results, find_default_unit(results.suite, protocol))
         if not (table := make_protocol_table(draws, protocol, results.suite.estimators)):
             continue
         shown = format_printed(table, notes=False)

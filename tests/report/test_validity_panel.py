@@ -20,8 +20,8 @@ from roarbench.report.replication_comparison import (
     make_replication_record,
 )
 from roarbench.report.validity_panel import compute_validity_panel, describe_rank_agreements, format_text, list_sections
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge
+from roarbench.stats.intervals import Estimate
 from roarbench.store.export_and_import import import_results
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.made_up_results import (
@@ -36,13 +36,12 @@ from tests.helpers.made_up_results import (
 from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import keep_rows
 
-BOOTSTRAP = Bootstrap(200)
 REPLICATION = replace(SUITE, replication=1)
 
 
 @pytest.fixture(scope="module")
 def made():
-    return compute_validity_panel(make_suite_results(accuracy=make_leaky_accuracy(0.5)), BOOTSTRAP)
+    return compute_validity_panel(make_suite_results(accuracy=make_leaky_accuracy(0.5)))
 
 
 def format_printed(panel, width=300):
@@ -60,8 +59,8 @@ def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     # KAR has one seed, hence no interval
-    assert areas[gaps[0]] == f"{made.suite_draws.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
-    gains = made.suite_draws.main_gains
+    assert areas[gaps[0]] == f"{made.suite_judges.lerf_morf_gap_retrained.estimate_area('grad').value:+.1f}"
+    gains = made.suite_judges.main_gains
     twins = find_cells(made, "Twins", "grad")
     assert twins["blurred"] == f"{gains.estimate_area('grad~blurred').value:+.1f}"
     assert twins["Δ blurred"].startswith(f"{gains.estimate_difference('grad', 'grad~blurred').value:+.1f} [")
@@ -76,13 +75,13 @@ def test_validity_text_is_complete_with_doubts_last(made):
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = format_printed(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
-    assert lines[-1] == f"var-grad (!) {find_row_warning(made.suite_draws, 'var-grad').reason}"
+    assert lines[-1] == f"var-grad (!) {find_row_warning(made.suite_judges, 'var-grad').reason}"
 
 
 @pytest.mark.parametrize(("kinds", "column"), [(("morf", "lerf"), "LeRF - MoRF, reference"), (("matched",), "gain")])
 def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
-    found = compute_validity_panel(make_suite_results(scored), Bootstrap(resamples=50))
+    found = compute_validity_panel(make_suite_results(scored))
     columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
     assert column in columns and not any(set(cells) <= {"–"} for cells in columns.values())
     assert format_printed(found).rstrip().endswith("which made-up does not have.")
@@ -115,14 +114,14 @@ def turned(cell):
 
 def test_rank_agreements_have_sign_of_true_order():
     other = make_suite_results(replace(ORDERED, name="other", blocks=(PLAIN,)), choose_accuracy)
-    made = compute_validity_panel(make_suite_results(ORDERED, turned), BOOTSTRAP, [other])
+    made = compute_validity_panel(make_suite_results(ORDERED, turned), [other])
     assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
     for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
         assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "every significant pair is opposed or none"
         assert alike.tau.low <= tau <= alike.tau.high
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
-    short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
+    short = compute_validity_panel(make_suite_results(replace(ORDERED, blocks=few), turned))
     assert {*short.agreements.values()} == {None} and "fewer than 3 rows" in describe_rank_agreements(short)[0]
 
 

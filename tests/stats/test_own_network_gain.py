@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
-from roarbench.stats import own_network_gain
-from roarbench.stats.bootstrap_intervals import Bootstrap, make_estimate
+from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
-    compute_own_network_gain,
-    compute_own_network_gain_per_row,
+    OwnNetworkGain,
+    compute_own_network_gains,
     judge_own_network_gains,
     predict_replicated_gain,
 )
 
-FEW = Bootstrap(resamples=400)
+
+def compute_own_network_gain(kept: np.ndarray, order: Order) -> OwnNetworkGain:
+    return compute_own_network_gains({"row": kept}, order)["row"]
 
 
 def draw_answers(networks: int, images: int = 60, levels: int = 2, own: float = 0.2) -> np.ndarray:
@@ -43,15 +44,15 @@ def compute_gain_by_loops(kept: np.ndarray) -> float:
 def test_own_network_gain_matches_manual_computation_for_one_image() -> None:
     kept = np.ones((3, 3, 1, 1), dtype=bool)
     kept[0, 0] = False  # map 0 misleads network 0 alone: +50 in both of its pairs, 0 in the third
-    found = compute_own_network_gain(kept, Order.MORF, FEW)
+    found = compute_own_network_gain(kept, Order.MORF)
     assert isclose(found.gain.value, 100 / 3)
-    assert isclose(compute_own_network_gain(kept, Order.LERF, FEW).gain.value, -100 / 3)
+    assert isclose(compute_own_network_gain(kept, Order.LERF).gain.value, -100 / 3)
 
 
 @pytest.mark.parametrize("networks", [3, 5])
 def test_own_network_gain_matches_loops_over_definition(networks: int) -> None:
     kept = draw_answers(networks)
-    found = compute_own_network_gain(kept, Order.MORF, FEW)
+    found = compute_own_network_gain(kept, Order.MORF)
     assert isclose(found.gain.value, compute_gain_by_loops(kept), abs_tol=1e-9)
     for level, sample in enumerate(found.levels):
         assert isclose(sample.value, compute_gain_by_loops(kept[:, :, level : level + 1]), abs_tol=1e-9)
@@ -59,8 +60,8 @@ def test_own_network_gain_matches_loops_over_definition(networks: int) -> None:
 
 def test_own_network_gain_is_0_for_maps_that_ignore_network() -> None:
     one_map = np.random.default_rng(0).random((1, 4, 3, 50)) < np.linspace(0.2, 0.9, 4)[:, None, None]
-    found = compute_own_network_gain(np.repeat(one_map, 4, axis=0), Order.MORF, FEW)
-    assert found.gain.value == 0 and not found.gain.draws.any()
+    found = compute_own_network_gain(np.repeat(one_map, 4, axis=0), Order.MORF)
+    assert found.gain.value == 0 and not found.gain.varies
 
 
 def test_own_network_gain_cancels_harmful_maps_and_fragile_networks() -> None:
@@ -69,24 +70,47 @@ def test_own_network_gain_cancels_harmful_maps_and_fragile_networks() -> None:
     harmful[1] = False  # map 1 misleads all networks
     fragile[:, 2] = False  # network 2 always fails
     for changed in (harmful, fragile):
-        assert abs(compute_own_network_gain(changed, Order.MORF, FEW).gain.value) < 3
+        assert abs(compute_own_network_gain(changed, Order.MORF).gain.value) < 3
 
 
-def test_network_draws_match_jackknife() -> None:
+def test_network_variance_matches_jackknife() -> None:
     kept = np.repeat(draw_answers(5, images=1, levels=1), 50, axis=3)  # equal images: networks alone vary
-    whole = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
+    whole = compute_own_network_gain(kept, Order.MORF)
     rest = [[j for j in range(5) if j != i] for i in range(5)]
     without = np.array([compute_gain_by_loops(kept[np.ix_(some, some)]) for some in rest])
     jackknife = np.sqrt(4 / 5 * ((without - compute_gain_by_loops(kept)) ** 2).sum())
-    half = make_estimate(whole.gain, 0.95).high - whole.gain.value
-    assert isclose(half, 2.776 * jackknife, rel_tol=0.04)  # Student's t with 4 degrees of freedom
+    half = estimate(whole.gain).high - whole.gain.value
+    assert isclose(half, 2.7764451 * jackknife, rel_tol=1e-6)  # Student's t with 4 degrees of freedom
 
 
-def test_image_draws_match_standard_error() -> None:
+def test_image_variance_matches_standard_error() -> None:
     kept = np.ones((3, 3, 1, 400), dtype=bool)
     kept[[0, 1, 2], [0, 1, 2], :, ::2] = False  # every pair says +100 on half of the images and 0 on the others
-    found = compute_own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
-    assert isclose(float(found.gain.draws.std()), 50 / 20, rel_tol=0.03)
+    found = compute_own_network_gain(kept, Order.MORF)
+    assert isclose(float(found.gain.spread.totals[0]), 50**2 / 399, rel_tol=1e-9)
+
+
+def test_differences_of_rows_are_paired_by_images_and_networks() -> None:
+    """The difference of two rows has the variance of the differences of images and of networks without one of them."""
+    rows = {"one": draw_answers(4, own=0.2), "two": draw_answers(4, own=0.4)}
+    rows["two"][:, :, :, :30] = rows["one"][:, :, :, :30]
+    gains = compute_own_network_gains(rows, Order.MORF)
+    difference = gains["one"].gain.subtract(gains["two"].gain)
+    by_image = np.array([[compute_gain_by_loops(kept[..., [x]]) for x in range(60)] for kept in rows.values()])
+    apart = by_image[0] - by_image[1]
+    assert isclose(difference.value, apart.mean(), abs_tol=1e-9)
+    rest = [[j for j in range(4) if j != i] for i in range(4)]
+    without = np.array([[compute_gain_by_loops(k[np.ix_(some, some)]) for some in rest] for k in rows.values()])
+    jackknife = 3 / 4 * ((without[0] - without[1] - difference.value) ** 2).sum()
+    images, networks, _ = difference.spread.variances[0]
+    assert isclose(images, apart.var(ddof=1) / 60, rel_tol=1e-9) and isclose(networks, jackknife, rel_tol=1e-9)
+
+
+def test_equal_sums_give_equal_gains_to_the_last_bit() -> None:
+    """Three levels of thirds: the same whole number of answers, in another order of levels."""
+    kept = draw_answers(3, images=7, levels=3)
+    one, other = (compute_own_network_gain(each, Order.MORF).gain.value for each in (kept, kept[:, :, ::-1]))
+    assert one == other
 
 
 def test_permutation_p_value_counts_assignments() -> None:
@@ -94,44 +118,26 @@ def test_permutation_p_value_counts_assignments() -> None:
     share = kept.mean((2, 3))
     sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
     expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
-    assert compute_own_network_gain(kept, Order.MORF, FEW).permutation == expected == 1 / 24
-    assert compute_own_network_gain(kept[:3, :3], Order.MORF, FEW).permutation is None
+    assert compute_own_network_gain(kept, Order.MORF).permutation == expected == 1 / 24
+    assert compute_own_network_gain(kept[:3, :3], Order.MORF).permutation is None
 
 
 def test_permutation_test_samples_assignments_of_many_networks() -> None:
-    found = compute_own_network_gain(draw_answers(9, images=20, own=0.6), Order.MORF, FEW)
+    found = compute_own_network_gain(draw_answers(9, images=20, own=0.6), Order.MORF)
     assert found.permutation is not None
     assert 0 < found.permutation < 0.001
-
-
-def test_rows_of_table_share_one_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gains equal those of each row alone, bit for bit; a row with fewer images has its own draw."""
-    rows = {name: draw_answers(4, own=own) for name, own in (("one", 0.2), ("two", 0.4), ("three", 0.0))}
-    rows["few"] = draw_answers(4, images=30)
-    alone = {name: compute_own_network_gain(kept, Order.LERF, FEW) for name, kept in rows.items()}
-    draw, drawn = own_network_gain._draw_image_counts_and_network_effects, []
-
-    def counted(bootstrap: Bootstrap, images: int, networks: int) -> own_network_gain.SharedDraws:
-        drawn.append((images, networks))
-        return draw(bootstrap, images, networks)
-
-    monkeypatch.setattr(own_network_gain, "_draw_image_counts_and_network_effects", counted)
-    found = compute_own_network_gain_per_row(rows, Order.LERF, FEW)
-    assert drawn == [(60, 4), (30, 4)]
-    for name, gain in alone.items():
-        assert np.array_equal(found[name].gain.draws, gain.gain.draws) and found[name].permutation == gain.permutation
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])
 def test_own_network_gain_rejects_other_shapes(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="maps = networks >= 3"):
-        compute_own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
+        compute_own_network_gain(np.ones(shape, dtype=bool), Order.MORF)
 
 
 def test_own_network_verdict_names_side_of_0() -> None:
     kept = draw_answers(5, images=300, own=0.4)
-    above, below = (compute_own_network_gain(kept, order, FEW).gain for order in (Order.MORF, Order.LERF))
-    unclear = compute_own_network_gain(draw_answers(5, images=300, own=0), Order.MORF, FEW).gain
+    above, below = (compute_own_network_gain(kept, order).gain for order in (Order.MORF, Order.LERF))
+    unclear = compute_own_network_gain(draw_answers(5, images=300, own=0), Order.MORF).gain
     found = judge_own_network_gains({"a": above, "b": below, "c": unclear, "d": None})
     assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
 
@@ -141,9 +147,9 @@ def test_prediction_interval_covers_gain_of_replication() -> None:
     chance, inside = np.random.default_rng(3), []
     for _ in range(200):
         one, other = (draw_varied_answers(chance, 3) for _ in range(2))
-        gain = compute_own_network_gain(one, Order.MORF, FEW).gain
-        again = compute_own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
-        ranges = [make_estimate(each, 0.95) for each in (gain, predict_replicated_gain(gain))]
+        gain = compute_own_network_gain(one, Order.MORF).gain
+        again = compute_own_network_gain(other, Order.MORF).gain.value
+        ranges = [estimate(each) for each in (gain, predict_replicated_gain(gain))]
         inside.append([each.low <= again <= each.high for each in ranges])
     alone, predicted = np.mean(inside, 0)
     assert alone < 0.91

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest, norm, studentized_range
+from scipy.stats import t as student
 
 from roarbench.stats.board_agreement import compute_agreement
-from roarbench.stats.bootstrap_intervals import (
-    Estimate,
-    Sample,
-    compute_half_width,
-    compute_quantile,
-    estimate_ratio,
-    make_estimate,
-)
+from roarbench.stats.contrasts import measure_means
+from roarbench.stats.intervals import Estimate, estimate, estimate_ratio, estimate_shares
+from roarbench.stats.normal_mixtures import Spread
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_rank_intervals,
@@ -23,81 +20,69 @@ from roarbench.stats.rank_intervals import (
     find_significant_pairs,
     rank_by_gain,
 )
+from tests.helpers.known_contrasts import make_contrasts
 
 
-@given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))
-def test_compute_quantile_equals_numpy_quantile(count, part, seed):
-    numbers = np.random.default_rng(seed).normal(size=(2, count)) ** 3
-    np.testing.assert_array_equal(compute_quantile(numbers, part), np.quantile(numbers, part, axis=-1))
-
-
-@given(st.integers(0, 8), st.integers(0, 10_000))
-def test_pairs_equal_differences_of_samples(size, seed):
-    """Equal to the last bit, also for gains that are equal or share their draws."""
-    generator = np.random.default_rng(seed)
-    draws = generator.normal(size=(max(1, size - 1), 40))
-    values = generator.integers(-3, 4, size) / 4
-    made = [Sample(float(value), value + draws[generator.integers(len(draws))]) for value in values]
-    pairs = Pairs.from_samples(made, 0.9)
-    assert pairs.upper_triangle.sum() == size * (size - 1) // 2
-    for one, other in combinations(range(size), 2):
-        difference = made[one].subtract(made[other])
-        assert pairs.upper_triangle[one, other] and not pairs.upper_triangle[other, one]
-        assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
-        assert pairs.half_widths[one, other] == (half := compute_half_width(difference, 0.9))
-        assert make_estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
-
-
-def draw_normal(gains, deviation, resamples=2000, seed=0):
-    noise = np.random.default_rng(seed).normal(size=(len(gains), resamples))
-    return gains[:, None] + deviation * noise
+def test_pairs_equal_differences_of_contrasts():
+    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 3.0]])
+    made = make_contrasts([1.5, -0.5, 4.0], covariance)
+    pairs = Pairs.from_contrasts(made)
+    for number, (one, other) in enumerate(combinations(range(3), 2)):
+        found = estimate(made[one].subtract(made[other]))
+        half = norm.ppf(0.975) * np.sqrt(covariance[one, one] + covariance[other, other] - 2 * covariance[one, other])
+        assert pairs.differences[number] == found.value
+        assert pairs.half_widths[number] == pytest.approx(found.high - found.value) == pytest.approx(half)
 
 
 def test_rank_intervals_match_manual_computation():
     """Equal gains share the better rank. Under noise of 1, a difference of 1 is a tie and one of 20 is significant."""
     assert [place.place for place in rank_by_gain(np.array([3.0, 5.0, 3.0, -1.0]))] == [2, 1, 2, 4]
     assert rank_by_gain(np.array([1.0]))[0].low is None
-    gains = np.array([20.0, 0.0, 21.0, -20.0, 0.5])
-    found = compute_rank_intervals(Pairs(gains, draw_normal(gains, 1.0), 0.95))
+    found = compute_rank_intervals(Pairs.from_contrasts(make_contrasts([20.0, 0.0, 21.0, -20.0, 0.5])))
     places = [(one.place, one.low, one.high) for one in found]
     assert places == [(2, 1, 2), (4, 3, 4), (1, 1, 2), (5, 5, 5), (3, 3, 4)]
     assert [one.groups for one in found] == [(1,), (2,), (1,), (3,), (2,)]
 
 
-def find_significant_pairs_by_loops(gains, draws, confidence):
-    """Romano and Wolf's step-down over all pairs, draw by draw."""
-    pairs = {}
-    for one, other in combinations(range(len(gains)), 2):
-        difference = gains[one] - gains[other]
-        deviations = [abs(a - b - difference) for a, b in zip(draws[one], draws[other], strict=True)]
-        pairs[one, other] = (abs(difference), deviations, float(np.quantile(deviations, confidence)))
+def find_significant_pairs_by_steps(gains, deviation):
+    """With known variances this is Holm's (1979) step-down with Sidak's (1967) bound for the pairs that are left."""
+    p_of = {
+        (one, other): 2 * norm.sf(abs(gains[one] - gains[other]) / deviation / np.sqrt(2))
+        for one, other in combinations(range(len(gains)), 2)
+    }
     apart = np.zeros((len(gains), len(gains)), dtype=bool)
-    while left := {pair: rest for pair, rest in pairs.items() if not apart[pair]}:
-        largest = [max(devs[b] / scale for _, devs, scale in left.values()) for b in range(draws.shape[1])]
-        critical = float(np.quantile(largest, confidence))
-        new = [pair for pair, (size, _, scale) in left.items() if size / scale > critical]
-        if not new:
+    for left, (pair, p) in zip(range(len(p_of), 0, -1), sorted(p_of.items(), key=lambda item: item[1]), strict=True):
+        if (1 - p) ** left < 0.95:
             break
-        for one, other in new:
-            apart[one, other] = apart[other, one] = True
+        apart[pair] = apart[pair[::-1]] = True
     return apart
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_significant_pairs_match_step_down_by_loops(seed):
-    generator = np.random.default_rng(seed)
-    gains = generator.normal(size=6) * 4
-    draws = draw_normal(gains, 1.0, 200, seed) + generator.normal(size=200)
-    expected = find_significant_pairs_by_loops(gains, draws, 0.9)
+def test_significant_pairs_of_known_variance_match_holm(seed):
+    gains = np.random.default_rng(seed).normal(size=8) * 4
+    expected = find_significant_pairs_by_steps(gains, 1.0)
     assert expected.any() and not expected.all()
-    np.testing.assert_array_equal(find_significant_pairs(Pairs(gains, draws, 0.9)), expected)
+    np.testing.assert_array_equal(find_significant_pairs(Pairs.from_contrasts(make_contrasts(gains))), expected)
 
 
-@pytest.mark.parametrize("common", [draw_normal(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
-def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps(common):
-    gains = np.array([1.0, 1.0, 2.0])
-    draws = np.repeat(common, 3, axis=0) + np.array([[0.0], [0.0], [1.0]])
-    apart = find_significant_pairs(Pairs(gains, draws, 0.95))
+def test_critical_value_of_shared_variance_is_between_tukey_and_bonferroni():
+    """With one shared variance of 4 degrees of freedom, the exact critical value of 10 rows is Tukey's (1949)."""
+    count, freedom = 10, 4
+    tukey, alone = studentized_range(count, freedom).ppf(0.95) / np.sqrt(2), student(freedom)
+    pairs = count * (count - 1) // 2
+    bonferroni = alone.ppf(1 - 0.025 / pairs)
+
+    def is_significant(size):
+        spread = Spread(np.full((pairs, 1), 2.0), np.full((pairs, 1), float(freedom)))
+        return find_significant_pairs(Pairs(np.array([size * np.sqrt(2)] + [0.0] * (count - 1)), spread)).any()
+
+    assert not is_significant(tukey * 0.999) and is_significant(tukey * 1.12)
+    assert tukey * 1.12 < bonferroni * 0.85
+
+
+def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps():
+    apart = find_significant_pairs(Pairs.from_contrasts(make_contrasts([1.0, 1.0, 2.0], np.ones((3, 3)))))
     assert not apart[0, 1] and apart[0, 2] and apart[1, 2]
 
 
@@ -114,11 +99,10 @@ def test_tie_groups_are_all_maximal_sets_without_significant_pair(size, seed):
     assert set(groups) == largest
 
 
-def draw_gains(values, seed):
-    """Draw gains with noise of a tenth, by estimator; equal values share their draws."""
-    draws = 0.1 * np.random.default_rng(seed).normal(size=(len(values), 500))
-    noise = dict(zip(values.values(), draws, strict=True))
-    return {name: Sample(value, value + noise[value]) for name, value in values.items()}
+def make_gains(values):
+    """Return gains with noise of a tenth, by estimator; equal values share their noise."""
+    equal = np.equal.outer([*values.values()], [*values.values()])
+    return dict(zip(values, make_contrasts([*values.values()], 0.01 * equal), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -132,16 +116,28 @@ def draw_gains(values, seed):
     ],
 )
 def test_compute_agreement_matches_manual_counts(one, other, tau, counts):
-    found = compute_agreement(draw_gains(one, 0), draw_gains(other, 1), 0.95)
+    found = compute_agreement(make_gains(one), make_gains(other))
     assert (found.tau, found[1:]) == (pytest.approx(tau), counts)
 
 
 def test_estimate_ratio_matches_manual_computation():
     """Half widths of 3 (part) and 4 (whole) about 10 and 5, uncorrelated: 9 c^2 - 100 c + 91 = 0."""
-    part = Sample(10.0, 10 + 3 * np.array([1.0, 1.0, -1.0, -1.0]))
-    up_and_down = np.array([1.0, -1.0, 1.0, -1.0])
-    assert estimate_ratio(part, Sample(5.0, 5 + 4 * up_and_down), 0.95) == pytest.approx((2.0, 1.0, 91 / 9))
-    for same in (part, Sample(4.0, np.full(10, 4.0))):
-        assert estimate_ratio(same, same, 0.95) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
+    unit = norm.ppf(0.975)
+    part, whole = make_contrasts([10.0, 5.0], np.diag([3.0, 4.0]) ** 2 / unit**2)
+    assert estimate_ratio(part, whole) == pytest.approx((2.0, 1.0, 91 / 9))
+    (constant,) = make_contrasts([4.0], 0.0)
+    for same in (part, constant):
+        assert estimate_ratio(same, same) == pytest.approx((1.0, 1.0, 1.0)), "the whole, without width"
     for value in (3.9, 0.0, -8.0):
-        assert estimate_ratio(part, Sample(value, value + 4 * up_and_down), 0.95) == Estimate(), "no share of nothing"
+        part, whole = make_contrasts([10.0, value], np.diag([3.0, 4.0]) ** 2 / unit**2)
+        assert estimate_ratio(part, whole) == Estimate(), "no share of nothing"
+
+
+@pytest.mark.parametrize(("right", "images"), [(49, 50), (1, 30), (50, 50), (0, 12), (500, 1000)])
+def test_intervals_of_accuracies_are_wilsons_and_inside_0_and_1(right, images):
+    bits = (np.arange(images) < right).astype(float)
+    (mean,) = measure_means(bits[None])
+    found = estimate_shares({"": mean})[""]
+    low, high = binomtest(right, images).proportion_ci(method="wilson")
+    assert found.value == right / images and 0 <= found.low <= found.value <= found.high <= 1
+    assert found[1:] == pytest.approx((low, high), abs=0.04 if images < 100 else 1e-4)  # Student's t of few images

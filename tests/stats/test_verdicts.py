@@ -4,67 +4,51 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import false_discovery_control
+from scipy.stats import false_discovery_control, norm
 
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.stats.board_agreement import compare_boards
 from roarbench.stats.board_records import Board, IntervalScope, Row
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate, Sample
-from roarbench.stats.rank_intervals import Pairs
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import (
     Comparison,
     ControlComparison,
     Verdict,
     adjust_by_benjamini_hochberg,
     choose_verdict,
-    compute_detectable_difference,
     judge_comparisons,
 )
+from tests.helpers.known_contrasts import make_contrasts
 
 
-def draw_sample(value, deviation=1.0, resamples=2000, seed=0):
-    return Sample(value, value + deviation * np.random.default_rng(seed).normal(size=resamples))
-
-
-def find_p_values(*samples):
-    return [found.p for found in judge_comparisons(dict(enumerate(samples))).values()]
-
-
-def test_p_value_counts_draws_at_least_as_far_as_0():
-    sample = Sample(2.0, np.array([2.0, 4.5, -0.5, 3.9, 0.0]))  # distances 0, 2.5, 2.5, 1.9, 2
-    assert find_p_values(sample) == find_p_values(Sample(-2.0, -sample.draws)) == [(1 + 3) / (1 + 5)]
-    assert find_p_values(Sample(0.0, np.zeros(99))) == [1]
-    assert find_p_values(draw_sample(50.0, resamples=99)) == [0.01]  # the smallest there is
-
-
-def test_p_value_uses_family_draws_beyond_own_interval():
-    one, other = draw_sample(0.0, 1.0, 2000, seed=1), draw_sample(7.0, 2.0, 2000, seed=2)
-    away = np.abs([sample.draws - sample.value for sample in (one, other)])
-    halves = np.quantile(away, 0.95, axis=1, keepdims=True)
-    beyond = (1 + (away / halves >= 7.0 / halves[1]).sum()) / (1 + 4000)
-    assert find_p_values(one, other) == [*find_p_values(one), beyond]
-    assert find_p_values(one, other)[1] < 0.05
+def test_p_values_verdicts_and_intervals_follow_one_distribution():
+    """A deviation of 1.96 standard errors has p = .05, and the interval then ends at 0."""
+    edge = norm.ppf(0.975)
+    for value in (edge - 1e-9, edge + 1e-9, -edge - 1e-9):
+        (contrast,) = make_contrasts([value])
+        found = judge_comparisons({"": contrast})[""]
+        low, high = found.difference[1:]
+        assert found.p == found.q == pytest.approx(0.05, rel=1e-7)
+        assert (found.p <= 0.05) == (low > 0 or high < 0) == (found.verdict is not Verdict.SAME)
+    assert judge_comparisons({"": make_contrasts([0.0], 0.0)[0]})[""].p == 1
 
 
 def test_verdict_among_200_rows_requires_adjusted_significance():
-    values = [12.0] + [0.0] * 199
-    samples = [draw_sample(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
-    alone = [p for sample in samples for p in find_p_values(sample)]
-    assert min(alone) > 0.05 / 200  # a row's own 2,000 draws reach no smaller p
-    words = [found.verdict for found in judge_comparisons(dict(enumerate(samples))).values()]
+    contrasts = make_contrasts([12.0] + [0.0] * 199)
+    words = [found.verdict for found in judge_comparisons(dict(enumerate(contrasts))).values()]
     assert words == [Verdict.BETTER] + [Verdict.SAME] * 199
-    lone = {0: draw_sample(2.06)}
-    assert judge_comparisons(lone)[0].verdict is Verdict.BETTER
-    assert judge_comparisons(dict(enumerate(samples)) | lone)[0].verdict is Verdict.SAME
+    alone, *others = make_contrasts([2.06, *[0.0] * 199])
+    assert judge_comparisons({0: alone})[0].verdict is Verdict.BETTER
+    assert judge_comparisons(dict(enumerate([alone, *others])))[0].verdict is Verdict.SAME
 
 
-def test_detectable_difference_is_2_8_standard_errors():
-    """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent gains."""
-    samples = [draw_sample(float(index), resamples=50_000, seed=index) for index in range(5)]
-    found = compute_detectable_difference(Pairs.from_samples(samples, 0.95))
-    assert found == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
-    for without_noise in (samples[:1], [Sample(0.0, np.zeros(500))] * 2):
-        assert compute_detectable_difference(Pairs.from_samples(without_noise, 0.95)) is None
+def test_added_rows_change_no_other_row_and_ignore_each_other():
+    contrasts = dict(enumerate(make_contrasts([3.0, 2.3, 0.5, 2.2, 9.0])))
+    own = {key: contrasts[key] for key in (0, 1, 2)}
+    found = judge_comparisons(contrasts, added_rows=[3, 4])
+    assert {key: found[key] for key in own} == judge_comparisons(own)
+    for key in (3, 4):
+        assert found[key] == judge_comparisons({**own, key: contrasts[key]})[key]
 
 
 def test_q_values_equal_scipy_and_verdict_accepts_5_percent():
@@ -108,7 +92,7 @@ def make_row(name, gain, half, *words):
 
 
 def make_board(*rows):
-    return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), IntervalScope.REFERENCES, 1.0)
+    return Board(ROAR, (0.5, 0.9), rows, 3925, IntervalScope.REFERENCES)
 
 
 ONE = make_board(

@@ -1,42 +1,32 @@
-"""Draw the bootstrap of a suite once per protocol; all boards and checks share these paired draws."""
+"""Judge a suite's rows once per protocol; all boards and checks share these judgements."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Self
+from functools import cached_property, lru_cache
 
 from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
-from roarbench.stats.bootstrap_intervals import Bootstrap, Estimate
 from roarbench.stats.compute_board import Judge, compute_areas_between_lerf_and_morf
-from roarbench.stats.correctness_and_gain import Correctness
-from roarbench.stats.resampling import draw_resamples
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
+from roarbench.stats.intervals import Estimate, estimate_all
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
 
 
 @dataclass(frozen=True, eq=False)
-class SuiteDraws:
-    """Bootstrap draws of a suite's boards and checks, computed at first use and cached.
+class SuiteJudges:
+    """Gains and accuracies of a suite's boards and checks by protocol, computed at first use and cached.
 
-    All boards and checks use the same bootstrap, so their draws are paired. All draws but `draws_by_unit` are for the
-    unit `unit`.
+    All judges but `judges_by_unit` are for the unit `unit`.
     """
 
     suite_results: SuiteResults
     unit: Unit
-    bootstrap: Bootstrap = Bootstrap()
     _judges: dict[tuple[Protocol, Unit, str], Judge] = field(default_factory=dict, init=False)
-
-    @classmethod
-    def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None) -> Self:
-        """Build the draws of a suite for the first unit of its main protocol."""
-        units = suite_results.list_units(find_roar_or_headline_protocol(suite_results))
-        return cls(suite_results, units[0] if units else Unit.SCALAR, bootstrap or Bootstrap())
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -46,17 +36,17 @@ class SuiteDraws:
     @property
     def main_gains(self) -> Judge:
         """Return gains and accuracies under the main protocol."""
-        return self.draw_gains(self.main_protocol, self.unit)
+        return self.judge(self.main_protocol, self.unit)
 
     @property
     def roar(self) -> Judge:
         """Return gains and accuracies under ROAR."""
-        return self.draw_gains(ROAR, self.unit)
+        return self.judge(ROAR, self.unit)
 
     @property
     def mask_only(self) -> Judge:
         """Return accuracies of networks trained on removal masks alone."""
-        return self.draw_gains(MASK_ONLY, self.unit)
+        return self.judge(MASK_ONLY, self.unit)
 
     @property
     def highest_level_shared_with_mask_only(self) -> float:
@@ -68,34 +58,39 @@ class SuiteDraws:
 
     def estimate_accuracy_above_masks(self, estimator: str, t: float) -> Estimate:
         """Return the accuracy under ROAR minus the accuracy of mask-only networks, in [-1, 1]."""
-        images, alone = (drawn.draws.get_accuracy((estimator, t)) for drawn in (self.roar, self.mask_only))
-        if images is None or alone is None:
-            return Estimate()
-        above = images.subtract(alone)
-        return self.roar.estimate(above) if self.mask_only.has_intervals else Estimate(above.value)
+        return self._accuracies_above_masks.get((estimator, t), Estimate())
 
     @cached_property
-    def draws_by_unit(self) -> dict[Unit, Judge]:
-        """Return the draws of the main protocol for each of its units in the suite."""
+    def _accuracies_above_masks(self) -> dict[Point, Estimate]:
+        images, alone = self.roar.cells, self.mask_only.cells
+        common = [point for point in self.mask_only.scores.correct if point in images.index and point != UNTOUCHED]
+        above = {point: images[point].subtract(alone[point]) for point in common}
+        if self.roar.has_intervals and self.mask_only.has_intervals:
+            return estimate_all(above)
+        return {point: Estimate(contrast.value) for point, contrast in above.items()}
+
+    @cached_property
+    def judges_by_unit(self) -> dict[Unit, Judge]:
+        """Return the judges of the main protocol for each of its units in the suite."""
         units = self.suite_results.list_units(self.main_protocol)
-        return {unit: self.draw_gains(self.main_protocol, unit) for unit in units}
+        return {unit: self.judge(self.main_protocol, unit) for unit in units}
 
     @cached_property
-    def draws_by_fill(self) -> dict[str, Judge]:
-        """Return the draws of the main protocol for each fill value in the suite."""
+    def judges_by_fill(self) -> dict[str, Judge]:
+        """Return the judges of the main protocol for each fill value in the suite."""
         main = (self.main_protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
-        return {fill: self.draw_gains(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
+        return {fill: self.judge(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}
 
     @cached_property
     def lerf_morf_gap_retrained(self) -> Judge:
         """Return the areas between the KAR and ROAR curves over their common levels."""
-        return self._draw_areas_between_orders(ROAR, KAR)
+        return self._judge_areas_between_orders(ROAR, KAR)
 
     @cached_property
     def lerf_morf_gap_unretrained(self) -> Judge:
         """Return the areas between the LeRF and MoRF curves without retraining, over their common levels."""
-        return self._draw_areas_between_orders(MORF, LERF)
+        return self._judge_areas_between_orders(MORF, LERF)
 
     @cached_property
     def smoothness(self) -> dict[tuple[str, float], float]:
@@ -107,14 +102,13 @@ class SuiteDraws:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def draw_gains(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
-        """Draw gains and accuracies of a protocol's rows, including twins; the default is the fill of its tables."""
+    def judge(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
+        """Judge a protocol's rows, including twins; the default is the fill of its tables."""
         key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
         if key not in self._judges:
             scores = self.suite_results.collect_correctness(*key) or _NOTHING
             variances = self.suite_results.estimate_variance(protocol, key[2]) if scores.levels else None
-            draws = draw_resamples(scores, self.bootstrap, variances)
-            self._judges[key] = Judge.from_draws(scores, protocol, self.bootstrap, variances, draws)
+            self._judges[key] = Judge.from_scores(scores, protocol, variances)
         return self._judges[key]
 
     def make_board(
@@ -122,32 +116,39 @@ class SuiteDraws:
     ) -> Board | None:
         """Return the board with these rows and levels, by default with all; None if the suite lacks the protocol."""
         if protocol.scores_all_network_pairs:
-            return make_own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
-        judge = self.draw_gains(protocol, unit)
+            return make_own_network_board(self.suite_results, protocol, unit, rows, levels)
+        judge = self.judge(protocol, unit)
         if not judge.levels:
             return None
         if chosen := tuple(t for t in judge.levels if t in levels):
             scores = replace(judge.scores, levels=chosen)
-            judge = Judge.from_draws(scores, protocol, self.bootstrap, judge.variances, judge.draws)
+            judge = Judge.from_scores(scores, protocol, judge.variances)
         board = judge.make_board(rows)
         return drop_ranks_and_verdicts(board) if self.suite_results.at_chance_warning else board
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
-        """Compare two rows as the tables do; None at chance, for own-network gain, and without intervals."""
+        """Compare two rows as the tables do; None at chance, and without intervals."""
         if self.suite_results.at_chance_warning or protocol.scores_all_network_pairs:
             return None
-        return self.draw_gains(protocol, unit).compare(first, second)
+        return self.judge(protocol, unit).compare(first, second)
 
-    def _draw_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
-        one, other = (self.draw_gains(protocol, self.unit) for protocol in (morf, lerf))
+    def _judge_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
+        one, other = (self.judge(protocol, self.unit) for protocol in (morf, lerf))
         covers = one.covers if other.has_intervals else other.covers
         levels = tuple(t for t in one.levels if t in other.levels)
         if not levels:
             return replace(one, scores=_NOTHING, areas={}, covers=covers)
         mixed = one.scores.inconsistent | other.scores.inconsistent
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
-        areas = compute_areas_between_lerf_and_morf(scores, one.draws, other.draws)
+        areas = compute_areas_between_lerf_and_morf(scores, one, other)
         return replace(one, scores=scores, areas=areas, covers=covers)
+
+
+@lru_cache(16)  # all tables of a suite's results share their judges
+def judge_suite(suite_results: SuiteResults, unit: Unit | None = None) -> SuiteJudges:
+    """Return the judges of a suite; the default is the first unit of its main protocol."""
+    units = suite_results.list_units(find_roar_or_headline_protocol(suite_results))
+    return SuiteJudges(suite_results, unit or (units[0] if units else Unit.SCALAR))
 
 
 def find_roar_or_headline_protocol(suite_results: SuiteResults) -> Protocol:

@@ -1,0 +1,156 @@
+"""Variances of cells, gains and differences: bootstraps of images, slow loops, and hand-made tables of networks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roarbench.stats import contrasts as module
+from roarbench.stats.contrasts import join_quantities, measure_cells, measure_means, measure_spreads
+from roarbench.stats.correctness_and_gain import Correctness
+from roarbench.stats.variance_components import (
+    ReferenceVariance,
+    TrainingVariance,
+    VarianceComponents,
+    estimate_variance_components,
+)
+
+LEVELS = (0.5, 0.9)
+COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
+KNOWN = ReferenceVariance(LEVELS, COVARIANCE, 2e-4, 0.0, 0.5, 1e9, 10**9, prior_freedom=1e9, rows=2, networks=10**9)
+
+
+def make_rows(rows=2, networks=2, trainings=1, images=400, seed=0):
+    """Return rows with explained networks, training s with network s mod their number, and a control."""
+    generator = np.random.default_rng(seed)
+    names = tuple(f"e{row}" for row in range(rows))
+    difficulty = generator.normal(size=images)
+    correct = {}
+    for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
+        luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
+        correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
+    which = tuple(f"r{s % networks}" for s in range(networks * trainings))
+    return Correctness((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
+
+
+@pytest.mark.parametrize("at_once", [module._AT_ONCE, 900])  # all images at once, and 150 at a time
+def test_image_variance_matches_bootstrap_of_images(monkeypatch, at_once):
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    scores, images = make_rows(), 400
+    cells = measure_cells(replace(scores, references={}), None)
+    counts = np.random.default_rng(1).multinomial(images, np.full(images, 1 / images), size=20_000)
+    drawn = {point: counts @ bits.mean(0) / images for point, bits in scores.correct.items()}
+    one, other = ("e0", 0.5), ("e1", 0.9)
+    assert cells[one].spread.totals[0] == pytest.approx(np.var(drawn[one]), rel=0.05)
+    assert cells[one].subtract(cells[other]).spread.totals[0] == pytest.approx(
+        np.var(drawn[one] - drawn[other]), rel=0.05
+    )
+    # exact, with the bias of n images removed
+    deviations = scores.correct[one].mean(0) - scores.correct[one].mean()
+    assert cells[one].spread.totals[0] == pytest.approx((deviations**2).sum() / images / (images - 1), rel=1e-12)
+    assert not cells[one].subtract(cells[one]).varies and cells.get(("e9", 0.5)) is None
+
+
+def test_whole_moments_are_exact_and_independent_of_order_of_images():
+    scores = make_rows(images=3000)
+    turned = replace(scores, correct={point: bits[:, ::-1] for point, bits in scores.correct.items()})
+    one, other = (measure_cells(each, None).images for each in (scores, turned))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_joined_protocols_are_paired_by_images_and_networks():
+    scores, other = make_rows(networks=3), make_rows(networks=3, seed=5)
+    whole = {**scores.correct, **{(f"other {name}", t): bits for (name, t), bits in other.correct.items()}}
+    names = {**scores.references, **{(f"other {name}", t): value for (name, t), value in other.references.items()}}
+    together = measure_cells(replace(scores, correct=whole, references=names), None)
+    first, second = measure_cells(scores, None), measure_cells(other, None)
+    difference = first["e0", 0.5].subtract(second["e1", 0.9])
+    expected = together["e0", 0.5].subtract(together["other e1", 0.9])
+    assert difference.value == expected.value
+    assert difference.spread.totals == pytest.approx(expected.spread.totals, rel=1e-12)
+    assert join_quantities(first, second) is difference.quantities  # later differences of both are paired, too
+    with pytest.raises(ValueError, match="400 and 300 images"):
+        join_quantities(first, measure_cells(make_rows(images=300), None))
+
+
+def test_network_variance_adds_curve_covariance_to_rows_but_not_controls():
+    """With a prior that outweighs the rows, variances are the known ones; controls have the variance of trainings."""
+    scores = make_rows()
+    cells = measure_cells(scores, VarianceComponents(TrainingVariance(0.03**2, 0.0, 10**9), KNOWN))
+    networks, trainings = measure_spreads([cells["e0", 0.5], cells["e0", 0.9], cells["random", 0.9]]).variances[:, 1:].T
+    assert networks == pytest.approx([4e-4 / 2, 9e-4 / 2, 0])
+    assert trainings == pytest.approx([0, 0, 0.03**2 / 2])
+    area = cells.combine({("e0", 0.5): 1.0, ("e0", 0.9): 2.0}, 0.0)
+    assert area.spread.variances[0, 1] == pytest.approx((4 + 2 * 2 * 3 + 4 * 9) * 1e-4 / 2)
+    for shared in (0.0, 0.5, 0.9):  # rows share a part of a network's deviation, which cancels in differences
+        cells = measure_cells(scores, VarianceComponents(None, replace(KNOWN, shared=shared)))
+        difference = cells["e0", 0.9].subtract(cells["e1", 0.9])
+        assert difference.spread.variances[0, 1] == pytest.approx(2 * (1 - shared) * 9e-4 / 2, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", [1.0, 4.0])
+def test_row_variance_is_moderated_as_by_smyth(prior):
+    """The pooled variance counts with the prior's degrees of freedom, a row's own with R - 1."""
+    scores = make_rows(networks=3)
+    known = replace(KNOWN, prior_freedom=prior, networks=3, shared=0.0)
+    spread = measure_cells(scores, VarianceComponents(None, known))["e0", 0.9].spread
+    square = np.var(scores.correct["e0", 0.9].mean(1), ddof=1)
+    own = 10**9  # degrees of freedom of the pooled variance: K (R - 1) if rows share nothing, here of the own part
+    freedom = 1 / (1 / prior + 0.25 / 2 + 0.25 / own)
+    assert spread.freedoms[0, 1] == pytest.approx(freedom + 2, rel=1e-6)
+    assert spread.variances[0, 1] == pytest.approx((freedom * 9e-4 + 2 * square) / (freedom + 2) / 3, rel=1e-6)
+
+
+def test_satterthwaite_freedom_matches_two_mean_squares():
+    """K rows that share rho of their variance: (R - 1) / (1/K + (1 - 1/K) rho^2) for a row, more for a difference."""
+    rows, networks, rho = 5, 4, 0.3
+    known = replace(KNOWN, shared=rho, rows=rows, networks=networks, own_freedom=(rows - 1) * (networks - 1))
+    cells = measure_cells(make_rows(rows, networks), VarianceComponents(None, known))
+    row, difference = cells["e0", 0.9], cells["e0", 0.9].subtract(cells["e1", 0.9])
+    of_row = (networks - 1) / (1 / rows + (1 - 1 / rows) * rho**2)
+    assert row.spread.freedoms[0, 1] == pytest.approx(of_row + networks - 1, rel=1e-6)
+    assert difference.spread.freedoms[0, 1] == pytest.approx((rows - 1) * (networks - 1) + networks - 1, rel=1e-6)
+
+
+def test_image_noise_counts_once_and_enters_replication():
+    noisy = replace(KNOWN, noise=0.25 * KNOWN.variance)
+    scores = make_rows()
+    quiet, loud = (measure_cells(scores, VarianceComponents(None, each))["e0", 0.9] for each in (KNOWN, noisy))
+    less = quiet.spread.variances[0] - loud.spread.variances[0]
+    assert less == pytest.approx([0.25 * 9e-4 / 2, 0, 0], abs=1e-12)
+    repeated = measure_spreads([loud], repeated=True).variances[0]
+    assert repeated == pytest.approx([0, 2 * 9e-4 / 2, 0])
+
+
+def test_missing_network_leaves_those_that_both_rows_have():
+    scores = make_rows(networks=4)
+    point = ("e0", 0.9)
+    references = {**scores.references, point: scores.references[point][:3]}
+    part = replace(scores, correct={**scores.correct, point: scores.correct[point][:3]}, references=references)
+    known = replace(KNOWN, prior_freedom=1e-12, networks=4)
+    cells = measure_cells(part, VarianceComponents(None, known))
+    difference = cells[point].subtract(cells["e1", 0.9])
+    by_network = part.correct[point].mean(1) - part.correct["e1", 0.9].mean(1)[:3]
+    assert difference.spread.variances[0, 1] == pytest.approx(np.var(by_network, ddof=1) / 3, rel=1e-6)
+    assert difference.spread.freedoms[0, 1] == pytest.approx(2)
+
+
+def test_reduced_quantities_keep_every_spread():
+    scores = make_rows(3, 3, 2)
+    cells = measure_cells(scores, estimate_variance_components([scores]))
+    contrasts = [cells["e0", 0.9], cells["e1", 0.5].scale(3.0), cells["random", 0.9].subtract(cells["e2", 0.5])]
+    reduced = cells.reduce(contrasts).measure_spread(np.array([[1.0, -1.0, 0.0], [0.0, 2.0, 1.0]]))
+    whole = measure_spreads(
+        [contrasts[0].subtract(contrasts[1]), contrasts[1].scale(2.0).subtract(contrasts[2].scale(-1.0))]
+    )
+    np.testing.assert_allclose(reduced.variances, whole.variances, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(reduced.freedoms, whole.freedoms, rtol=1e-9)
+
+
+def test_means_over_images_are_paired():
+    values = np.random.default_rng(0).normal(size=(2, 50))
+    one, other = measure_means(values)
+    difference = one.subtract(other)
+    assert difference.value == pytest.approx((values[0] - values[1]).mean())
+    assert difference.spread.totals[0] == pytest.approx(np.var(values[0] - values[1], ddof=1) / 50)
+    assert difference.spread.freedoms[0, 0] == 49
