@@ -18,6 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
+from roarbench.compute.truncated_normal import use_own_truncated_normal
 
 _DRAWING = RLock()  # one thread at a time may seed the global generator
 ONEDNN_BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
@@ -78,7 +79,8 @@ def build_network(
         classes: Number of logits.
         channels: Channels of the images.
         size: Height and width of the images in pixels.
-        generator: Draws the weights of residual networks; for other networks, its seed seeds the global generator.
+        generator: Draws the weights of residual networks; for other networks, its seed seeds the global generator,
+            and truncated normal weights are drawn by `truncated_normal`.
         source: Text of the Python file that defines the network; empty without such a file.
 
     Raises:
@@ -87,7 +89,7 @@ def build_network(
     """
     residual = name in MODELS and not MODELS[name].drawn
     # torch's layers draw their initial weights from the global generator
-    with _DRAWING, torch.random.fork_rng(devices=[]):
+    with _DRAWING, torch.random.fork_rng(devices=[]), use_own_truncated_normal():
         if not residual:
             torch.manual_seed(generator.initial_seed())
         if name in MODELS:

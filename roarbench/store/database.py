@@ -60,6 +60,10 @@ _ADVICE = (  # parts of the database's message, and advice; the first match coun
         ("SSL was required", "certificate"),
         "the server answered, but not with the TLS that the URL requires; check sslmode and sslrootcert in the URL",
     ),
+    (
+        ("no schema has been selected",),
+        "no schema of the search path exists; create the schema (`CREATE SCHEMA NAME`), or use another one",
+    ),
     (("does not exist",), "create the database (`createdb NAME`), or use another one"),
     (
         ("failed to resolve", "connection"),
@@ -223,8 +227,14 @@ _BEGIN = {  # from database and access (`Database`) to the statement that begins
     ("sqlite", "reading"): "BEGIN",
     ("sqlite", "writing"): "BEGIN IMMEDIATE",
     ("sqlite", "exclusive"): "BEGIN IMMEDIATE",
-    ("postgresql", "exclusive"): "SELECT pg_advisory_xact_lock(19081806)",
+    # settings of one transaction, not of the connection: as a connection's `options` they would replace the user's
+    # (a URL's, PGOPTIONS or a service file's, such as the schema), and a pool of connections would keep or refuse them
+    ("postgresql", "reading"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true)",
+    ("postgresql", "writing"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true)",
+    ("postgresql", "exclusive"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), "
+    "pg_advisory_xact_lock(19081806)",
 }
+_READ_ONLY = ", set_config('transaction_read_only', 'on', true)"
 
 
 def open_database(url: str, read_only: bool) -> Database:
@@ -237,14 +247,15 @@ def open_database(url: str, read_only: bool) -> Database:
     is_sqlite = address.get_backend_name() == "sqlite"
     where = str(address.database) if is_sqlite else address.set(query={}).render_as_string(hide_password=True)
     engine = _make_sqlite_engine(Path(where), read_only) if is_sqlite else _make_postgres_engine(address, read_only)
-    event.listen(engine, "begin", _begin_transaction)
+    event.listen(engine, "begin", partial(_begin_transaction, read_only))
     database = Database(engine, where)
     try:
         _refuse_other_version(database, read_only)
         if not read_only:
             with database.begin_exclusive_write() as connection:  # fails early if the database is not writable
                 if not _read_version(connection, where):
-                    metadata.create_all(connection)
+                    # unchecked: a check would find tables of the same names in other schemas of the search path
+                    metadata.create_all(connection, checkfirst=False)
                     connection.execute(insert(schema_version), {"version_num": SCHEMA_VERSION})
         if is_sqlite and not read_only:
             _enable_write_ahead_log(engine, where)
@@ -267,7 +278,7 @@ def _parse_url(url: str) -> URL:
         raise StoreError(f"{seen}; write sqlite:///PATH or postgresql://HOST/NAME")
     if "@" in (address.host or ""):  # the host contains the end of a password
         raise StoreError("the database URL has one '@' too many; in a password write %40, or set PGPASSWORD")
-    if address.database in (None, "", ":memory:"):
+    if address.database in (None, "", ":memory:") and "service" not in address.query:
         raise StoreError("the database URL names no database; write sqlite:///PATH or postgresql://HOST/NAME")
     return address
 
@@ -314,18 +325,20 @@ def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
 
 
 def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
-    options = f"-c lock_timeout={PATIENCE}s -c default_transaction_read_only={'on' if read_only else 'off'}"
-    arguments: dict[str, Any] = {"options": options, "connect_timeout": 10}
+    # stored text is UTF-8 whatever the database's encoding; of SQL_ASCII, psycopg would return bytes
+    arguments: dict[str, Any] = {"client_encoding": "utf8"}
+    if not {"connect_timeout", "service"} & {*address.query} and "PGCONNECT_TIMEOUT" not in os.environ:
+        arguments["connect_timeout"] = 10
     try:
         return create_engine(address, connect_args=arguments, isolation_level="READ COMMITTED", pool_pre_ping=True)
     except ModuleNotFoundError:
         raise StoreError("PostgreSQL needs psycopg; run `pip install 'roarbench[postgres]'`") from None
 
 
-def _begin_transaction(connection: Connection) -> None:
-    access = connection.get_execution_options()["access"]
-    if statement := _BEGIN.get((connection.dialect.name, access)):
-        connection.exec_driver_sql(statement)
+def _begin_transaction(read_only: bool, connection: Connection) -> None:
+    access, database = connection.get_execution_options()["access"], connection.dialect.name
+    if statement := _BEGIN.get((database, access)):
+        connection.exec_driver_sql(statement + (_READ_ONLY if read_only and database == "postgresql" else ""))
 
 
 def _refuse_other_version(database: Database, read_only: bool) -> None:
@@ -341,7 +354,8 @@ def _refuse_other_version(database: Database, read_only: bool) -> None:
 
 def _read_version(connection: Connection, where: str) -> str:
     """Return the version of the schema; empty for an empty database."""
-    names = inspect(connection).get_table_names()
+    # the schema in which `create_all` creates tables, and not all schemas of the search path
+    names = inspect(connection).get_table_names(connection.dialect.default_schema_name)
     if schema_version.name in names:
         return connection.scalar(select(schema_version.c.version_num)) or ""
     if names:

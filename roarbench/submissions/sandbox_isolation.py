@@ -37,7 +37,10 @@ from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
-_NETWORKS = ("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks")
+_NETWORKS = (
+    *("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks"),
+    "truncated_normal",
+)
 _INSIDE = (
     *("__init__", "network_changes", "sealed_memory_messages", "submission_calls"),
     *("isolation_probe", "limits_and_faults", "sandbox_program"),

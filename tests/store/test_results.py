@@ -10,9 +10,11 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from urllib.parse import quote
 
+import psycopg
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, make_url
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
 from roarbench.cli.suggested_commands import append_proposed_command
@@ -307,3 +309,61 @@ def test_postgres_store_is_not_created_by_reading_and_checks_permissions(postgre
         assert len(store.list_result_keys("")) == 0
         with pytest.raises(StoreError, match="permissions"):
             store.add_results([make_result(make_run())])
+
+
+def list_schemas_with_results(url):
+    with psycopg.connect(url) as connection:
+        return [name for (name,) in connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'results'")]
+
+
+@pytest.fixture
+def bench_schema(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA bench")
+        yield
+        connection.execute("DROP SCHEMA bench CASCADE")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("given", ["url", "environment", "service"])
+@pytest.mark.usefixtures("bench_schema")
+def test_postgres_keeps_schema_that_the_user_sets(postgres_url, monkeypatch, tmp_path, given):
+    ResultsStore.open(postgres_url).close()  # `public` holds another store, and is in the search path
+    url, options = postgres_url, "-c search_path=bench,public"
+    if given == "url":
+        url += "&options=" + quote(options)
+    elif given == "environment":
+        monkeypatch.setenv("PGOPTIONS", options)
+    else:
+        (tmp_path / "services").write_text(f"[bench]\noptions={options}\nhost={make_url(url).query['host']}\n")
+        monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+        url = "postgresql://postgres@/postgres?service=bench"
+    run = make_run()
+    with ResultsStore.open(url) as store:
+        store.add_results([make_result(run)])
+    with ResultsStore.open(url, read_only=True) as store:
+        assert list(store.list_result_keys("")) == [run.key]
+        with pytest.raises(StoreError, match="read-only"):
+            store.add_results([make_result(make_run(seed=1))])
+    monkeypatch.delenv("PGOPTIONS", raising=False)
+    assert sorted(list_schemas_with_results(postgres_url)) == ["bench", "public"]
+    with ResultsStore.open(postgres_url, read_only=True) as store:
+        assert not store.list_result_keys("")
+
+
+@pytest.mark.postgres
+def test_postgres_names_schema_that_does_not_exist(postgres_url):
+    message = open_refused_store(f"{postgres_url}&options=-csearch_path%3Dabsent", read_only=False)
+    assert "CREATE SCHEMA" in message and list_schemas_with_results(postgres_url) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_postgres_of_other_encoding_keeps_text(postgres_server, encoding):
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS encoded")
+        connection.execute(f"CREATE DATABASE encoded ENCODING '{encoding}' TEMPLATE template0")
+    origin = Provenance("0", {"torch": "2"}, {"cpu": "Prozessor für Äpfel"})
+    with ResultsStore.open(postgres_server.url.replace("@/postgres", "@/encoded")) as store:
+        store.add_results([replace(make_result(run := make_run()), provenance=origin)])
+        assert store.read_results([run.key])[run.key].provenance == origin
