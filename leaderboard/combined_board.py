@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 from leaderboard.board_contents import (
@@ -25,7 +24,7 @@ from leaderboard.headline import write_combined_headline
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
-from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
@@ -110,7 +109,7 @@ class NamedRow(NamedTuple):
     detail: str
     about: str
     control: bool
-    passes: int  # forward and backward passes per image; 0 if unknown
+    passes: float | None  # forward and backward passes per image; None if unknown, 0 for controls
     added: bool = False  # whether the row was added to the suite
 
 
@@ -144,7 +143,6 @@ def make_combined_board(
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(", ".join(question.gain_with_levels for question in questions if question.answers))
-    features = prod(results.suite.dataset_record.shape)
     return CombinedBoard(
         slug=make_slug(results),
         title=results.title,
@@ -154,7 +152,7 @@ def make_combined_board(
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
-        rows=tuple(_make_named_row(results, name, features) for name in names),
+        rows=tuple(_make_named_row(results, name) for name in names),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -163,7 +161,6 @@ def make_board_without_roar(
     results: SuiteResults, board: BoardContents, own_network_lerf: SuiteTable | None = None
 ) -> CombinedBoard:
     """Build the board of a suite that leads with own-network gain alone, for advice; its ROAR question is empty."""
-    features = prod(results.suite.dataset_record.shape)
     own = replace(make_board_question(board), gain=board.protocol.gain_name)
     return CombinedBoard(
         slug=board.slug,
@@ -172,7 +169,7 @@ def make_board_without_roar(
         facts=board.facts,
         caption=(board.caption,),
         questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
-        rows=tuple(_make_named_row(results, name, features) for name in own.answers),
+        rows=tuple(_make_named_row(results, name) for name in own.answers),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -189,14 +186,14 @@ def make_board_question(board: BoardContents) -> Question:
     return Question(protocol, protocol.title, "", kinds, answers, board.included_levels_text, board.levels)
 
 
-def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow:
-    estimator = find_estimator_or_placeholder(name)
+def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
+    estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     return NamedRow(
         name,
         *find_display_name(name),
         describe_estimator(results, name),
         estimator.control,
-        sum(count_passes([estimator], features)),
+        None if passes is None else sum(passes),
         name in results.suite.added,
     )
 

@@ -71,9 +71,16 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **_make_estimate_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
+        **_make_passes(table, row),
         **_make_curves(table, row),
         **_make_optional_fields(table, row),
     }
+
+
+def _make_passes(table: SuiteTable, row: Row) -> dict[str, float | None]:
+    """Return the forward and backward passes per image of the row's maps; None if unknown."""
+    forward, backward = table.suite_results.find_passes(row.estimator) or (None, None)
+    return {"forward_passes": forward, "backward_passes": backward}
 
 
 def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
