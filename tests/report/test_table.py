@@ -88,6 +88,7 @@ ROW = """{
     "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
     "delta_nearest_control_high": null, "better_than": null,
     "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "prediction_stability": null,
+    "forward_passes": 15.0, "backward_passes": 15.0,
     "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034},
     "delta_twins": {"other-image": 2.5, "other-image_low": 1.0, "other-image_high": 4.0,
@@ -103,7 +104,8 @@ def test_table_json_has_documented_keys():
     assert full == json.loads(ROW)
     values = {name: value for name, value in empty.items() if not isinstance(value, dict)}
     missing = dict.fromkeys(name for name, value in full.items() if not isinstance(value, dict))
-    assert values == missing | {"estimator": "grad", "added": False, "seeds": 0}
+    declared = {"forward_passes": 1.0, "backward_passes": 1.0}
+    assert values == missing | declared | {"estimator": "grad", "added": False, "seeds": 0}
     assert empty["curve"] == {"0.0": 0.9, "0.5": 0.75, "0.9": None} and empty["above_masks_low"] == {"0.9": None}
     assert {*empty["delta_twins"].values()} == {None}
 
