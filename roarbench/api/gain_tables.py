@@ -197,7 +197,7 @@ class CheckTable(GainTable):
     """Gains of several estimators and the controls in several columns; positive is better in every column.
 
     Attributes:
-        gains: Gains in points by column and name, with draws over images (own-network gain: over networks, too).
+        gains: Gains in points by column and name, which vary with images (own-network gain: with networks, too).
         levels: Removal fractions by column.
         images: Number of images.
         accuracy: The network's accuracy on the untouched images, in [0, 1].

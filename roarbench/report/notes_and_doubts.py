@@ -92,7 +92,7 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
-    """Describe the intervals' scope, the smallest detectable difference, all doubts, and special rows and columns.
+    """Describe the intervals' scope, all doubts, and special rows and columns.
 
     The note on unstable predictions starts with the sign †, unless rows are shown without signs.
     """
