@@ -23,9 +23,7 @@ _MOST = 10  # networks
 _DESIGNS = ((1, 300, 0.0), (1, 300, 0.2), (1, 300, 0.5))  # rows, images, spread of networks' effects
 
 
-def simulate_table(
-    rows: int, images: int, spread: float, chance: np.random.Generator
-) -> dict[str, NDArray[np.bool_]]:
+def simulate_table(rows: int, images: int, spread: float, chance: np.random.Generator) -> dict[str, NDArray[np.bool_]]:
     """Draw which predictions stay the same, (maps, networks, levels, images) by row.
 
     `spread` is the standard deviation of the effect of each pair of map and network, relative to that of images.
