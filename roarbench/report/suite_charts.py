@@ -10,7 +10,16 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, Chart, PanelCurve, XLabel
+from roarbench.report.curve_panels import (
+    COLOURS,
+    FONT_POINTS,
+    INK,
+    TITLE_POINTS,
+    Chart,
+    PanelCurve,
+    XLabel,
+    use_own_settings,
+)
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope
@@ -80,6 +89,7 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), values, lows, highs)
 
 
+@use_own_settings()
 def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str = "") -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom.
 
