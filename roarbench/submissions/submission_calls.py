@@ -248,7 +248,15 @@ def _describe_exception(error: BaseException) -> str:
 
 def explain_limits_of_sandbox(refusal: Refusal) -> str:
     """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
+    if _is_raised_by_process_pool(refusal.__context__):
+        return "; the sandbox has no shared memory, which process pools need: use one process"
     outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
     if outside or "name resolution" in str(refusal):
         return "; the sandbox has installed packages only, and neither your files nor a network"
     return ""
+
+
+def _is_raised_by_process_pool(error: BaseException | None) -> bool:
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)] if error else []
+    pools = ("/multiprocessing/", "/concurrent/futures/process", "/joblib/", "/loky/")
+    return isinstance(error, OSError | NotImplementedError) and any(part in file for file in files for part in pools)
