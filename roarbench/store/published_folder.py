@@ -24,7 +24,7 @@ from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.plan.suites import find_builtin_suite
+from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.published_networks import FOLDER, NETWORK_PATH, read_network_file
 from roarbench.store.run_result import RunResult
@@ -249,4 +249,5 @@ def list_checked_result_files(source: str) -> list[Path]:
         return [path / file.path for file in read_checked_folder(path)]
     if path.exists():
         return [path]
-    raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results")
+    here = f" such as {RESULTS}" if RESULTS else ""
+    raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results{here}")
