@@ -55,7 +55,7 @@ def measure_design(rows: int, images: int, spread: float, tables: int) -> list[s
     explains = np.array([[OwnNetworkVerdict.EXPLAINS in verdicts for verdicts in table] for table in looks])
     any_verdict = np.array([[verdicts != {OwnNetworkVerdict.OPEN} for verdicts in table] for table in looks])
     shares = [explains[:, 0], explains[:, -1], explains.any(1), any_verdict.any(1)]
-    return [_format_share(share) for share in shares]
+    return [_format_share(np.asarray(share)) for share in shares]
 
 
 def _format_share(found: NDArray[np.bool_]) -> str:
