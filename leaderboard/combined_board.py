@@ -18,9 +18,10 @@ from leaderboard.board_contents import (
     add_order_to_title,
     choose_colour_class,
     make_gain_axis,
+    mark_unfinished,
 )
 from leaderboard.build_board_contents import describe_estimator, list_facts
-from leaderboard.headline import write_combined_headline
+from leaderboard.headline import add_missing_runs_to_headline, write_combined_headline
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
@@ -146,8 +147,11 @@ def make_combined_board(
     return CombinedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(
-            both.own_network.rows, both.roar.rows, results.suite.added, both.roar.included_levels_text
+        headline=add_missing_runs_to_headline(
+            write_combined_headline(
+                both.own_network.rows, both.roar.rows, results.suite.added, both.roar.included_levels_text
+            ),
+            both.unfinished_text,
         ),
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
@@ -200,7 +204,7 @@ def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
 
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
-    roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
+    roar_answers = {row.estimator: _make_roar_answer(roar, row) for row in _select_started_rows(roar)}
     own_answers = _make_own_network_answers(own)
     pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
     network, gain = "Does the map explain this network?", own.board.protocol.gain_name
@@ -218,9 +222,11 @@ def _select_started_rows(table: SuiteTable) -> list[Row]:
 
 
 def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Question:
-    texts = {CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the descriptions of the legend
+    texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the legend's descriptions
     answers = {
-        row.id: Answer(row.value, row.colour_class, texts.get(row.colour_class, row.verdict_text))
+        row.id: Answer(
+            row.value, row.colour_class, mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished)
+        )
         for row in board.rows
         if row.started
     }
@@ -229,18 +235,22 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
     return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
 
 
-def _make_roar_answer(row: Row) -> Answer:
+def _make_roar_answer(table: SuiteTable, row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
     comparison, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
     kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
     gain = row.gain if comparison else Estimate(row.gain.value)
-    return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
+    text = mark_unfinished(RANDOM_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
+    return Answer(gain, CONTROL if control else kind, text)
 
 
 def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
-    return {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(table)} if table else {}
+    if table is None:
+        return {}
+    return {row.estimator: _make_own_network_answer(table, row) for row in _select_started_rows(table)}
 
 
-def _make_own_network_answer(row: Row) -> Answer:
+def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:
     kind = choose_colour_class(row.network)
-    return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)
+    text = mark_unfinished(NETWORK_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
+    return Answer(row.gain, kind, text, kind == CONTROL)
