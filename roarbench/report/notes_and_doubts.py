@@ -286,7 +286,8 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not table.has_gains_and_ranks:
         return f"{scope}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
-        return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
+        rows = format_count(board.family, "row")
+        return f"{meaning} {scope}; verdicts are adjusted for the suite's {rows}, shown or not."
     notes = [f"{meaning} {scope}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(
