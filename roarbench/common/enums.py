@@ -16,12 +16,16 @@ TEST_IDS = 2**32  # first id of test images; training images have smaller ids, s
 class Order(StrEnum):
     """The order in which features are removed."""
 
+    __hash__ = str.__hash__  # records are looked up often; that of Enum runs in Python
+
     MORF = "morf"  # most relevant first
     LERF = "lerf"  # least relevant first
 
 
 class Unit(StrEnum):
     """The unit of a feature."""
+
+    __hash__ = str.__hash__  # records are looked up often; that of Enum runs in Python
 
     SCALAR = "scalar"  # each number of an image, channels x height x width, is a feature (Hooker et al. 2019)
     PIXEL = "pixel"  # a pixel with all channels is a feature; maps are summed over channels (Rong et al. 2022)
@@ -34,6 +38,8 @@ class Unit(StrEnum):
 
 class ScoredNetwork(StrEnum):
     """The network that is scored at a level (removal fraction)."""
+
+    __hash__ = str.__hash__  # records are looked up often; that of Enum runs in Python
 
     IMAGES = "images"  # network trained from scratch on degraded images
     MASKS = "masks"  # network trained from scratch on binary removal masks

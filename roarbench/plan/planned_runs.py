@@ -42,11 +42,12 @@ def _list_runs_of_block(suite: SuiteSpec, block: Block) -> Iterator[PlannedRun]:
         cell = Cell(*shared, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (PlannedRun(cell, seed) for seed in suite.list_seeds(block))
     for estimator, t in product(block.estimators, block.levels):
-        for seed in suite.list_seeds(block, estimator):
-            twins = (protocol.make_paired_twin_id(estimator),) if protocol.compares_with_other_image else ()
-            for name in (estimator, *twins):
-                cell = Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
-                yield PlannedRun(cell, seed)
+        twins = (protocol.make_paired_twin_id(estimator),) if protocol.compares_with_other_image else ()
+        cells = [
+            Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+            for name in (estimator, *twins)
+        ]
+        yield from (PlannedRun(cell, seed) for seed in suite.list_seeds(block, estimator) for cell in cells)
 
 
 def describe_run(planned: PlannedRun, suite: SuiteSpec | None = None) -> str:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -85,12 +86,17 @@ def hash_correctness(bits: Bits) -> bytes:
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
-def list_trapezoid_weights(levels: Sequence[float]) -> list[Fraction]:
+def list_trapezoid_weights(levels: Sequence[float]) -> Sequence[Fraction]:
     """Return each level's weight in the mean height of a curve (trapezoid rule), exactly; the weights sum to 1."""
+    return _list_trapezoid_weights(tuple(levels))
+
+
+@lru_cache(64)  # all rows of a board have the same levels
+def _list_trapezoid_weights(levels: tuple[float, ...]) -> tuple[Fraction, ...]:
     exact = [Fraction(repr(float(t))) for t in levels]
     widths = [after - before for before, after in pairwise(exact)]
     sides = zip([*widths, Fraction(0)], [Fraction(0), *widths], strict=True)
-    return [(right + left) / (2 * sum(widths)) for right, left in sides]
+    return tuple((right + left) / (2 * sum(widths)) for right, left in sides)
 
 
 def compute_trapezoid_weights(levels: Sequence[float]) -> Floats:

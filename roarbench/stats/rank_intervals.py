@@ -1,5 +1,6 @@
 """Compute rank intervals from all pairwise differences, and groups of estimators that do not differ significantly."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,18 +137,25 @@ def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> i
     """
     known, estimated, all_freedoms = reduce_to_two_estimates(spread)
     freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
-    factors, weights = list_variance_factors(freedoms)
-    scaled = half_widths[:, None] / np.sqrt(2 * (known[:, None] + estimated[:, : len(freedoms)] @ factors))
+
+    def prepare(roughness: float) -> tuple[Floats, Floats]:
+        factors, weights = list_variance_factors(freedoms, roughness)
+        variances = known[:, None] + estimated[:, : len(freedoms)] @ factors
+        return half_widths[:, None] / np.sqrt(2 * variances), weights
+
+    rough, exact = prepare(2.0), prepare(1.0)
     candidates = -np.sort(-ratios)
 
-    def is_above(number: int) -> bool:
+    def is_above(number: int, scaled: Floats, weights: Floats) -> bool:
         return float(erf(candidates[number] * scaled).prod(0) @ weights) >= CONFIDENCE
 
-    low, high = 0, len(candidates)  # candidates before `low` are above the critical value, those from `high` on are not
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if is_above(middle) else (low, middle)
-    return low
+    # few nodes find the count almost; all nodes decide
+    count = bisect_left(range(len(candidates)), True, key=lambda number: not is_above(number, *rough))
+    while count > 0 and not is_above(count - 1, *exact):
+        count -= 1
+    while count < len(candidates) and is_above(count, *exact):
+        count += 1
+    return count
 
 
 def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:

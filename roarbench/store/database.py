@@ -5,6 +5,7 @@ advisory lock), so data that such a transaction has read cannot change before th
 operations (leases, results, failures) use `run_write`, which on PostgreSQL locks only the rows that the operation uses.
 """
 
+import json
 import os
 import random
 import sqlite3
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -234,6 +235,7 @@ _BEGIN = {  # from database and access (`Database`) to the statement that begins
     ("postgresql", "exclusive"): f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), "
     "pg_advisory_xact_lock(19081806)",
 }
+_SHARED_JSON = 2000  # maximum characters of a JSON text that is kept to be reused
 _READ_ONLY = ", set_config('transaction_read_only', 'on', true)"
 
 
@@ -290,7 +292,23 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
     # `_connect_to_sqlite` decides for each read whether the file can change, so reads share no connections
     pool = NullPool if read_only else QueuePool
-    return create_engine("sqlite://", creator=partial(_connect_to_sqlite, path, read_only), poolclass=pool)
+    return create_engine(
+        "sqlite://",
+        creator=partial(_connect_to_sqlite, path, read_only),
+        poolclass=pool,
+        json_deserializer=_parse_json,
+    )
+
+
+def _parse_json(text: str) -> object:
+    """Parse a JSON column; texts that many rows share, such as versions of libraries, are parsed once."""
+    value = _parse_shared_json(text) if len(text) <= _SHARED_JSON else json.loads(text)
+    return value.copy() if isinstance(value, (dict, list)) else value
+
+
+@lru_cache(256)
+def _parse_shared_json(text: str) -> object:
+    return json.loads(text)
 
 
 def _check_or_create_sqlite_file(path: Path, read_only: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Self
 
 from sqlalchemy import Connection, Select, Table, delete, func, insert, select
@@ -49,6 +50,7 @@ from roarbench.store.workspace import DEFAULT_FILE as DEFAULT_FILE
 from roarbench.store.workspace import make_default_url as make_default_url
 
 _PROVENANCE_TABLES = (imports, reproductions)
+_FEW_KEYS = 1000  # of one question whether results exist
 _OUTAGE_PATIENCE = 900.0  # seconds to wait for an unreachable server
 
 
@@ -158,6 +160,14 @@ class ResultsStore:
         """Return the keys that have a result."""
         return self.database.run_read(lambda connection: find_stored_keys(connection, results, keys))
 
+    def has_result(self, keys: Iterable[str]) -> bool:
+        """Return whether any of the keys has a result; keys after the first hit are not computed."""
+        rest = iter(keys)
+        while chunk := list(islice(rest, _FEW_KEYS)):
+            if self.find_done_keys(chunk):
+                return True
+        return False
+
     def list_result_keys(self, prefix: str) -> list[str]:
         """Return the keys of results that begin with this string."""
         statement = select(results.c.key).where(results.c.key.startswith(prefix, autoescape=True))
@@ -194,12 +204,6 @@ class ResultsStore:
             number = decode_network_pair_seed(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds
-
-    def read_explained_weights(self, reference: str) -> set[str]:
-        """Return the checksums of the weights of an explained network, by its key, that stored results record."""
-        statement = select(results.c.weights).where(results.c.reference == reference).distinct()
-        with self.database.begin_read() as connection:
-            return {checksum for checksum in connection.scalars(statement) if checksum}
 
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
@@ -275,13 +279,6 @@ def find_imported_keys(database: Database, keys: Collection[str]) -> set[str]:
     """Return the keys of imported results; a result that this store computed from imported rankings is not imported."""
     with database.begin_read() as connection:
         return find_stored_keys(connection, imports, keys)
-
-
-def read_data_of_imported_results(database: Database, dataset: str) -> frozenset[str]:
-    """Return the fingerprints of the images of all imported results of a data set."""
-    statement = select(results.c.data).join(imports, imports.c.key == results.c.key).distinct()
-    with database.begin_read() as connection:
-        return frozenset(connection.scalars(statement.where(results.c.dataset == dataset)))
 
 
 UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import erf
 from scipy.stats import binomtest, norm, studentized_range
 from scipy.stats import t as student
 
 from roarbench.stats.board_agreement import compute_agreement
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.intervals import Estimate, estimate, estimate_ratio, estimate_shares
-from roarbench.stats.normal_mixtures import Spread
+from roarbench.stats.normal_mixtures import Spread, list_variance_factors
 from roarbench.stats.rank_intervals import (
     Pairs,
     compute_rank_intervals,
@@ -31,8 +32,7 @@ def test_pairs_equal_differences_of_contrasts():
         found = estimate(made[one].subtract(made[other]))
         half = norm.ppf(0.975) * np.sqrt(covariance[one, one] + covariance[other, other] - 2 * covariance[one, other])
         assert pairs.differences[number] == found.value
-        assert pairs.half_widths[number] == pytest.approx(half)
-        assert (found.value - found.low, found.high - found.value) == pytest.approx((half, half))
+        assert pairs.half_widths[number] == pytest.approx(found.high - found.value) == pytest.approx(half)
 
 
 def test_rank_intervals_match_manual_computation():
@@ -80,6 +80,26 @@ def test_critical_value_of_shared_variance_is_between_tukey_and_bonferroni():
 
     assert not is_significant(tukey * 0.999) and is_significant(tukey * 1.12)
     assert tukey * 1.12 < bonferroni * 0.85
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_significant_pairs_come_from_all_quadrature_nodes(seed):
+    """Few nodes only guess the critical value; the pairs that are found are those of all nodes."""
+    chance, count = np.random.default_rng(seed), 10
+    values, pairs = chance.normal(0, 4, count), count * (count - 1) // 2
+    spread = Spread(chance.uniform(0.2, 1, (pairs, 3)), np.tile([np.inf, 2.0, 9.0], (pairs, 1)))
+    made = Pairs(values, spread)
+    factors, weights = list_variance_factors((2.0, 9.0))
+    deviations = np.sqrt(2 * (spread.variances[:, :1] + spread.variances[:, 1:] @ factors))
+    ratios, left = np.abs(made.differences) / made.half_widths, np.ones(pairs, bool)
+    while True:
+        scaled = made.half_widths[left, None] / deviations[left]
+        above = left & np.array([erf(ratio * scaled).prod(0) @ weights >= 0.95 for ratio in ratios])
+        if not above.any():
+            break
+        left &= ~above
+    assert 0 < (~left).sum() < pairs
+    assert find_significant_pairs(made)[np.triu_indices(count, 1)].tolist() == (~left).tolist()
 
 
 def test_significant_pairs_exclude_equal_rows_and_include_constant_gaps():

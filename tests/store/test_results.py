@@ -91,6 +91,24 @@ def test_find_done_keys_accepts_more_keys_than_one_statement(store):
     assert store.list_result_keys("%") == store.list_result_keys("_" * 32) == []  # no patterns
 
 
+def test_has_result_finds_one_key_among_many(store):
+    result = make_result(make_run())
+    store.add_results([result])
+    others = [f"{number:032x}" for number in range(2500)]
+    assert store.has_result([*others, result.run.key])
+    assert not store.has_result(others) and not store.has_result([])
+
+
+def test_results_with_equal_provenance_share_no_dictionary(store):
+    """The text of equal versions is parsed once, but a change of one result must not change another."""
+    made = [make_result(make_run(seed=seed)) for seed in range(2)]
+    store.add_results(made)
+    one, other = store.read_results([result.run.key for result in made]).values()
+    one.provenance.versions["python"] = "0"
+    assert other.provenance.versions == made[0].provenance.versions
+    assert store.read_results([one.run.key])[one.run.key].provenance.versions == made[0].provenance.versions
+
+
 def test_read_results_reports_damaged_row_in_one_line(tmp_path):
     damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
     with ResultsStore.open(make_default_url(tmp_path)) as store:
