@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE  # pip has compiled nothing: unless it is kept,
 
 PORT ?= 8501
 
-.PHONY: run demo test first-gpu quick-test soak site install install-test check benchmark release clean
+.PHONY: run demo test first-gpu quick-test soak environments site install install-test check benchmark release clean
 
 run: install
 	$(BIN)/roarbench run --suite $(SUITE)
@@ -41,6 +41,10 @@ test: install-test
 soak: install-test
 	$(BIN)/pip install -qq --no-compile -c constraints.txt imagecodecs==2026.3.6
 	$(BIN)/python -m pytest -n 2 -m soak -rP
+
+# the wheel installed in other ways, and tests with the oldest and the newest releases of packages; needs uv
+environments:
+	scripts/environments.sh
 
 check: install-test
 	$(BIN)/ruff check .

@@ -36,6 +36,11 @@ RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no oth
 _KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
 
 
+def mark_unfinished(text: str, colour_class: str, unfinished: bool) -> str:
+    """Add `unfinished` to the text of a verdict if missing runs can change the verdict; controls have none."""
+    return f"{text}{', unfinished' * (unfinished and colour_class in (BEATS, OPEN, BELOW))}"
+
+
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
     """Return a row's colour class under own-network gain; rows with a gain of 0 by construction look like controls."""
     return _KINDS_BY_VERDICT[test.verdict] if test else UNJUDGED
@@ -73,6 +78,7 @@ class BoardRow:
     started: bool = True  # whether the row has a result under the protocol
     # under ROAR, the verdict of the comparison with Random alone, which the board of all gains shows; else empty
     random_verdict_text: str = ""
+    unfinished: bool = False  # whether missing runs can change the row's verdicts
 
     @property
     def colour_class(self) -> str:
@@ -87,8 +93,9 @@ class BoardRow:
 
     @property
     def verdict_text(self) -> str:
-        """Return the verdict as text."""
-        return (NETWORK_KINDS if self.network else KINDS)[self.colour_class]
+        """Return the verdict as text, with `unfinished` if missing runs can change it."""
+        text = (NETWORK_KINDS if self.network else KINDS)[self.colour_class]
+        return mark_unfinished(text, self.colour_class, self.unfinished)
 
     @property
     def by_construction(self) -> bool:

@@ -3,7 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Set
 
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
-from leaderboard.headline import add_protocol_to_headline, write_beats_controls_headline, write_own_network_headline
+from leaderboard.headline import (
+    add_missing_runs_to_headline,
+    add_protocol_to_headline,
+    write_beats_controls_headline,
+    write_own_network_headline,
+)
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_judges import SuiteJudges
@@ -55,6 +60,7 @@ def make_board_contents(
             reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
             doubts=(
                 *_explain_missing_rank(table, points, row),
+                *_make_missing_runs_doubt(table, row),
                 *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
             ),
             seconds=(seconds or {}).get(row.estimator),
@@ -62,6 +68,7 @@ def make_board_contents(
             added=row.estimator in results.suite.added,
             started=row.estimator in table.estimators_with_results,
             random_verdict_text=RANDOM_TEXTS[row.vs_random.verdict] if protocol == ROAR and row.vs_random else "",
+            unfinished=table.runs.is_unfinished(row.estimator),
         )
         for row in table.rows
     )
@@ -72,6 +79,7 @@ def make_board_contents(
         headline += "."
     else:
         headline = add_protocol_to_headline(write_beats_controls_headline(rows, board.one_network), protocol)
+    headline = add_missing_runs_to_headline(headline, table.unfinished_text)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(
         slug=make_slug(results),
@@ -120,6 +128,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         table.suite_results.adapt_text(format_count(images, "test image")),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
+        f"unfinished: {table.runs.own.text}" if table.runs.own.missing and table.has_results else "",
         "imported, not reproduced here" if table.all_rows_self_reported else "",
     )
     return tuple(filter(None, facts))
@@ -142,6 +151,13 @@ def _explain_missing_rank(table: SuiteTable, done: Set[Point], row: Row) -> Iter
     inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
     if reason := inconsistency or chance or next(missing, ""):
         yield Doubt("no rank", f"No rank: {reason}.")
+
+
+def _make_missing_runs_doubt(table: SuiteTable, row: Row) -> Iterator[Doubt]:
+    """Yield a doubt about an added row whose own runs are missing; the board's facts name runs that all rows lack."""
+    counts = table.runs.added.get(find_estimator_or_placeholder(row.estimator).untwinned_id)
+    if counts and counts.missing and row.estimator in table.estimators_with_results:
+        yield Doubt("unfinished", f"Unfinished: {counts.text}; the row’s verdicts may change.")
 
 
 def _find_shared_doubts_about_origin(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:

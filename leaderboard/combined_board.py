@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 from leaderboard.board_contents import (
@@ -19,13 +18,14 @@ from leaderboard.board_contents import (
     add_order_to_title,
     choose_colour_class,
     make_gain_axis,
+    mark_unfinished,
 )
 from leaderboard.build_board_contents import describe_estimator, list_facts
-from leaderboard.headline import write_combined_headline
+from leaderboard.headline import add_missing_runs_to_headline, write_combined_headline
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize
-from roarbench.estimators.catalogue import count_passes, find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable
@@ -110,7 +110,7 @@ class NamedRow(NamedTuple):
     detail: str
     about: str
     control: bool
-    passes: int  # forward and backward passes per image; 0 if unknown
+    passes: float | None  # forward and backward passes per image; None if unknown, 0 for controls
     added: bool = False  # whether the row was added to the suite
 
 
@@ -144,17 +144,19 @@ def make_combined_board(
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(", ".join(question.gain_with_levels for question in questions if question.answers))
-    features = prod(results.suite.dataset_record.shape)
     return CombinedBoard(
         slug=make_slug(results),
         title=results.title,
-        headline=write_combined_headline(
-            both.own_network.rows, both.roar.rows, results.suite.added, both.roar.included_levels_text
+        headline=add_missing_runs_to_headline(
+            write_combined_headline(
+                both.own_network.rows, both.roar.rows, results.suite.added, both.roar.included_levels_text
+            ),
+            both.unfinished_text,
         ),
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
-        rows=tuple(_make_named_row(results, name, features) for name in names),
+        rows=tuple(_make_named_row(results, name) for name in names),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -163,7 +165,6 @@ def make_board_without_roar(
     results: SuiteResults, board: BoardContents, own_network_lerf: SuiteTable | None = None
 ) -> CombinedBoard:
     """Build the board of a suite that leads with own-network gain alone, for advice; its ROAR question is empty."""
-    features = prod(results.suite.dataset_record.shape)
     own = replace(make_board_question(board), gain=board.protocol.gain_name)
     return CombinedBoard(
         slug=board.slug,
@@ -172,7 +173,7 @@ def make_board_without_roar(
         facts=board.facts,
         caption=(board.caption,),
         questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
-        rows=tuple(_make_named_row(results, name, features) for name in own.answers),
+        rows=tuple(_make_named_row(results, name) for name in own.answers),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -189,21 +190,21 @@ def make_board_question(board: BoardContents) -> Question:
     return Question(protocol, protocol.title, "", kinds, answers, board.included_levels_text, board.levels)
 
 
-def _make_named_row(results: SuiteResults, name: str, features: int) -> NamedRow:
-    estimator = find_estimator_or_placeholder(name)
+def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
+    estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     return NamedRow(
         name,
         *find_display_name(name),
         describe_estimator(results, name),
         estimator.control,
-        sum(count_passes([estimator], features)),
+        None if passes is None else sum(passes),
         name in results.suite.added,
     )
 
 
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
-    roar_answers = {row.estimator: _make_roar_answer(row) for row in _select_started_rows(roar)}
+    roar_answers = {row.estimator: _make_roar_answer(roar, row) for row in _select_started_rows(roar)}
     own_answers = _make_own_network_answers(own)
     pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
     network, gain = "Does the map explain this network?", own.board.protocol.gain_name
@@ -221,9 +222,11 @@ def _select_started_rows(table: SuiteTable) -> list[Row]:
 
 
 def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Question:
-    texts = {CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the descriptions of the legend
+    texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the legend's descriptions
     answers = {
-        row.id: Answer(row.value, row.colour_class, texts.get(row.colour_class, row.verdict_text))
+        row.id: Answer(
+            row.value, row.colour_class, mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished)
+        )
         for row in board.rows
         if row.started
     }
@@ -232,18 +235,22 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
     return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
 
 
-def _make_roar_answer(row: Row) -> Answer:
+def _make_roar_answer(table: SuiteTable, row: Row) -> Answer:
     """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
     comparison, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
     kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
     gain = row.gain if comparison else Estimate(row.gain.value)
-    return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
+    text = mark_unfinished(RANDOM_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
+    return Answer(gain, CONTROL if control else kind, text)
 
 
 def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
-    return {row.estimator: _make_own_network_answer(row) for row in _select_started_rows(table)} if table else {}
+    if table is None:
+        return {}
+    return {row.estimator: _make_own_network_answer(table, row) for row in _select_started_rows(table)}
 
 
-def _make_own_network_answer(row: Row) -> Answer:
+def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:
     kind = choose_colour_class(row.network)
-    return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)
+    text = mark_unfinished(NETWORK_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
+    return Answer(row.gain, kind, text, kind == CONTROL)

@@ -80,7 +80,7 @@ def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
     from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
 
     file = io.BytesIO()
-    with warnings.catch_warnings():
+    with curve_panels.use_own_settings(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # the font draws a box in place of a character that it lacks
         curve_panels.make_figure(suite_charts.make_chart(table)).savefig(file, format="png", dpi=100)
     picture, encoded = Image.open(file).convert("RGB"), io.BytesIO()

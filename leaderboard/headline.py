@@ -64,6 +64,14 @@ def add_protocol_to_headline(headline: str, protocol: Protocol) -> str:
     return f"Under {protocol.title}, {first.lower() if first in _WORDS_AT_START else first}{space}{rest}"
 
 
+def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
+    """Add a sentence on missing runs, such as `6 of 99 runs are missing`, to a headline, because its counts may change.
+
+    An empty headline stays empty.
+    """
+    return f"{headline} Unfinished: {unfinished_text}." if headline and unfinished_text else headline
+
+
 def write_combined_headline(
     network: Sequence[Row], roar: Sequence[Row], added: Collection[str] = (), included_levels_text: str = ""
 ) -> str:

@@ -42,7 +42,7 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     roar, own_network = (question.answers for question in board.questions[:2])
     kinds = {answer.colour_class for answer in own_network.values()}
     front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
-    for row, gain, value in sorted(_list_candidates(board), key=lambda candidate: (candidate[0].passes, -candidate[2])):
+    for row, gain, value in sorted(_list_candidates(board), key=_sort_by_passes_and_gain):
         retrained, lerf = roar.get(row.id), board.lerf_answers.get(row.id)
         advised = AdvisedRow(
             row,
@@ -70,9 +70,17 @@ def _list_candidates(board: CombinedBoard) -> Iterator[tuple[NamedRow, Estimate,
             yield row, answer.gain, answer.gain.value
 
 
+def _sort_by_passes_and_gain(candidate: tuple[NamedRow, Estimate, float]) -> tuple[float, float]:
+    row, _, value = candidate
+    return row.passes or 0.0, -value
+
+
 def _is_above_rows_with_as_few_passes(row: NamedRow, rows: Iterable[NamedRow], answers: Mapping[str, Answer]) -> bool:
     """Return whether a row's interval is above the gains of the suite's other rows with at most as many passes."""
-    rivals = (other for other in rows if other != row and not other.added and 0 < other.passes <= row.passes)
+    most = row.passes or 0.0
+    # a row with an unknown number of passes may have as few
+    rivals = (other for other in rows if other != row and not other.added and not other.control)
+    rivals = (other for other in rivals if other.passes is None or 0 < other.passes <= most)
     gains = (answers[other.id].gain.value for other in rivals if other.id in answers)
     low = answers[row.id].gain.low
     return low is not None and low > max((gain for gain in gains if gain is not None), default=float("-inf"))

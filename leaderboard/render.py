@@ -19,6 +19,7 @@ from roarbench.common.text import (
     capitalize,
     format_count,
     format_interval,
+    format_passes,
     format_rank,
     format_signed,
     list_some,
@@ -181,6 +182,7 @@ def load_templates() -> Environment:
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case
+        "count_of_passes": format_passes,
         "plain": shorten_line,
         "human": lambda name: find_display_name(name).full_name,
         "interval": format_interval,

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.published_results import load_all_results, load_published_results
     from roarbench.api.removal import fill, match_masks, mix_maps, rank, remove
+    from roarbench.api.row_difference import Difference, TwoDifferences
     from roarbench.api.submission_source import write_submission
-    from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
+    from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite, load_suite
     from roarbench.api.training_free_measures import Curve, check, estimate_mean, own_network_gain, perturbation_curve
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
@@ -28,7 +29,8 @@ _HOMES = {
     "api.published_results": ("load_all_results", "load_published_results"),
     "api.removal": ("fill", "match_masks", "mix_maps", "rank", "remove"),
     "api.submission_source": ("write_submission",),
-    "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
+    "api.row_difference": ("Difference", "TwoDifferences"),
+    "api.suite_result": ("SuiteResult",),
     "api.suites": ("Suite", "load_suite"),
     "api.training_free_measures": ("Curve", "check", "estimate_mean", "own_network_gain", "perturbation_curve"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),

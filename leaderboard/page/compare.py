@@ -10,7 +10,8 @@ from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.estimators.catalogue import find_display_name
-from roarbench.plan.protocols import MASK_ONLY
+from roarbench.plan.protocols import MASK_ONLY, Protocol
+from roarbench.stats.verdicts import Comparison, Verdict
 
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
 _EACH = 2  # maximum images in favour of each row
@@ -38,8 +39,18 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
             for pair, sheets in pairs
         ],
         "rows": rows.values(),
+        "verdict_text": _write_verdict,
         "photos": images.add_sheet_of_originals(site, view) if any(sheets for _, sheets in pairs) else "",
     }
+
+
+def _write_verdict(comparison: Comparison, protocol: Protocol) -> str:
+    """Return the verdict on two rows as a clause."""
+    if comparison.verdict is Verdict.SAME:
+        return str(Verdict.SAME)
+    if not protocol.scores_all_network_pairs:
+        return f"the first is {comparison.verdict}"
+    return f"the first explains its network {'more' if comparison.verdict is Verdict.BETTER else 'less'}"
 
 
 def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
-from math import prod
 from typing import Any
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
@@ -17,7 +16,6 @@ from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
 from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
-    count_passes,
     describe_control_use_of_network,
     find_display_name,
     find_estimator_or_placeholder,
@@ -42,12 +40,13 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
-    passes = count_passes([find_estimator_or_placeholder(name)], prod(view.results.suite.dataset_record.shape))
+    passes = next((found for each in views if (found := each.results.find_passes(name)) is not None), None)
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
-        "passes": sum(passes),
+        "passes": None if passes is None else sum(passes),
+        "control": find_estimator_or_placeholder(name).control,
         "item": view.results.adapt_text("an image"),
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
         "disagreement": explain_disagreement(boards),

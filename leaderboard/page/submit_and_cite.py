@@ -20,8 +20,8 @@ COMMANDS = (  # each command with its purpose; {} stands for the suite
     ("roarbench run --suite {}", "needed once: computes the rows to compare with"),
     ("roarbench run --suite {} --submission my_estimator.py", "computes its row"),
     (
-        'roarbench submit my-estimator@HASH --suite {} --results results --about "A. Author" --write',
-        "makes a branch with the row, for a pull request; the table shows the hash",
+        'roarbench submit my-estimator --suite {} --results results --about "A. Author" --write',
+        "makes a branch with the row, for a pull request",
     ),
 )
 _DESIGN = {  # from fields of a suite to their descriptions

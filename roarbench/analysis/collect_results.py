@@ -5,7 +5,7 @@ import torch.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import (
+    PlannedRun,
     build_run,
     list_clean_runs_of_explained_networks,
     list_planned_runs,
@@ -84,6 +85,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     stored = store.read_results(by_key, by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     rankings = {row.rankings for row in stored.values() if row.rankings}
+    counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)
     other_versions = [other for other in versions.stored if other != version]
     unverified = explain_unverified_estimators(store.database, results.values())
     return SuiteResults(
@@ -95,6 +97,7 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         submissions=read_submissions_of_estimators(store.database, {point.cell.estimator for point in results}),
         findings=describe_validation_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
+        counted_passes=_average_passes_by_estimator(results, counted),
         quantus=_load_quantus_scores(suite, store, version.data),
         quantus_counts=_load_quantus_counts(suite, store, version.data),
         title_parts=versions.list_title_parts(version),
@@ -108,6 +111,26 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
             for other in other_versions
         ),
     )
+
+
+def _average_passes_by_estimator(
+    results: Mapping[PlannedRun, RunResult], counted: Mapping[str, Sequence[float]]
+) -> dict[str, tuple[float, float]]:
+    """Average the passes per image, a dict from checksums of rankings, over the rankings of each estimator.
+
+    An estimator with a ranking that lacks a count has no entry.
+    """
+    rankings: defaultdict[str, set[str]] = defaultdict(set)
+    for point, result in results.items():
+        if result.rankings:
+            rankings[point.cell.estimator].add(result.rankings)
+    averages = {}
+    for name, checksums in rankings.items():
+        pairs = [counted[checksum] for checksum in sorted(checksums) if checksum in counted]
+        if len(pairs) == len(checksums):
+            forward, backward = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+            averages[name] = (forward, backward)
+    return averages
 
 
 def _is_pair_with_own_network(result: RunResult) -> bool:

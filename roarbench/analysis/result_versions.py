@@ -13,7 +13,7 @@ from roarbench.plan.planned_runs import list_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suite_changes import set_explained_weights
 from roarbench.plan.suites import find_default_explained_weights
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, read_data_of_imported_results
 from roarbench.store.user_files import LOCAL, ImageSource, read_image_sources, read_sources_of_decoded_images
 from roarbench.store.workspace import Workspace
 
@@ -87,12 +87,14 @@ class Versions:
     sources: tuple[ImageSource, ...]  # sources of the data set's images
     # fingerprints of the images of failed runs, with images per split, oldest first
     data_of_failed_runs: tuple[tuple[str, int | None], ...]
+    imported_data: frozenset[str] = frozenset()  # fingerprints of the images of imported results
 
     def find_default_data(self, limit: int | None) -> str:
         """Return the fingerprint of the default images; empty if they cannot be determined.
 
         If the suite's own images have several versions, the most recent one with results is used. Images of unknown
-        source, as in old stores, are used only if there are no others.
+        source, as in old stores and imports, are used only if there are no others. Files that a user decoded later do
+        not make imported results results of other images, and a user's data set has no source but the user's files.
         """
         done = list(dict.fromkeys(version.data for version in self.stored if version.limit == limit))
         known = [(source.data, source.limit) for source in self.sources]
@@ -100,8 +102,11 @@ class Versions:
         own = [data for data in (*begun, *done) if is_from_dataset_source(data, self.sources)]
         if own:
             return next((data for data in reversed(own) if data in done), own[-1])
-        unknown = [data for data in done or begun if is_from_dataset_source(data, self.sources) is None]
-        return unknown[-1] if len(unknown) == 1 or not done and unknown else ""
+        sources = [source for source in self.sources if source.is_imported or source.data not in self.imported_data]
+        unknown = [data for data in done or begun if is_from_dataset_source(data, sources) is None]
+        if len(unknown) == 1 or not done and unknown:
+            return unknown[-1]
+        return done[0] if len(done) == 1 and self.suite.dataset_record.own else ""
 
     def list_title_parts(self, version: Version) -> tuple[str, ...]:
         """Return the parts of a title that distinguish this version's images and networks from other versions."""
@@ -144,7 +149,8 @@ def list_versions(suite: SuiteSpec, store: ResultsStore, sources: Iterable[Image
     """Return all versions of a suite in a store, whatever the value of `suite.given`."""
     mine = tuple(source for source in sources if source.dataset == suite.dataset)
     failed = tuple(store.failures.list_data_and_limits_of_failed_runs(suite.dataset, suite.model))
-    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed)
+    imported = read_data_of_imported_results(store.database, suite.dataset)
+    return Versions(suite, tuple(_list_result_versions(suite, store)), mine, failed, imported)
 
 
 def shorten_weights_checksum(given: str) -> str:

@@ -14,7 +14,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import Estimate, estimate
-from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
 from roarbench.stats.verdicts import Comparison, judge_comparisons
 
 
@@ -55,6 +55,7 @@ class RowPair(NamedTuple):
     comparison: Comparison | None  # with the verdict of all tables; None for pairs without a verdict
     levels: tuple[LevelComparison, ...]
     counted: tuple[str, str]
+    planned: bool = False  # whether no column of a table has the comparison, so that its p value is not adjusted
 
 
 def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
@@ -69,7 +70,8 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
     correctness = (judge.scores.differences or judge.scores).correct
     common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
     levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
-    return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol))
+    planned = comparison is not None and {(first, second), (second, first)}.isdisjoint(judge.comparisons)
+    return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol), planned)
 
 
 def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) -> str:
@@ -89,13 +91,30 @@ def _compare_own_network_gains(judges: SuiteJudges, protocol: Protocol, unit: Un
     gains = compute_own_network_gains(bits, protocol.order)
     one, two = gains[first], gains[second]
     difference = one.gain.subtract(two.gain)
-    planned = judge_comparisons({"": difference})[""] if difference.varies and first != second else None
-    at_chance = bool(judges.suite_results.at_chance_warning)
+    fixed = [name for name in (first, second) if predictions[name].same_masks]
+    if fixed:  # the other row minus 0, which the table's column tests
+        comparison = _find_comparison_with_zero(judges, protocol, unit, first, second)
+    else:
+        comparison = judge_comparisons({"": difference})[""] if difference.varies and first != second else None
+    if judges.suite_results.at_chance_warning:
+        comparison = None
     counts = [_count_discordant_predictions(bits[name], protocol.order) for name in (first, second)]
     compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
     by_level = zip(levels, *counts, compared, strict=True)
     pairs = tuple(LevelComparison(*numbers) for numbers in by_level)
-    return RowPair(estimate(difference), None if at_chance else planned, pairs, counted)
+    gain = comparison.difference if comparison else estimate(difference)
+    return RowPair(gain, comparison, pairs, counted, planned=not fixed and comparison is not None)
+
+
+def _find_comparison_with_zero(
+    judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str
+) -> Comparison | None:
+    """Return the table's test of a row whose rival's gain is 0 by construction; None if both gains are."""
+    board = judges.make_board(protocol, unit, (first, second))
+    for row in board.rows if board else ():
+        if row.vs_random and row.network and row.network.verdict is not OwnNetworkVerdict.BY_CONSTRUCTION:
+            return row.vs_random if row.estimator == first else row.vs_random.reversed
+    return None
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,12 @@ from roarbench.analysis.result_checks import (
     has_same_rankings_for_all_networks,
 )
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import (
+    ESTIMATORS,
+    count_passes,
+    find_estimator,
+    find_estimator_or_placeholder,
+)
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
@@ -76,6 +82,9 @@ class SuiteResults:
     # share of noisy copies with an unchanged prediction, in [0, 1], by estimator, mean over its rankings; estimators
     # without recorded shares are missing
     prediction_stability: dict[str, float] = field(default_factory=dict)
+    # counted forward and backward passes per image, by submission and twin, mean over its rankings; rows without a
+    # recorded count are missing
+    counted_passes: dict[str, tuple[float, float]] = field(default_factory=dict)
     # share of features that have the map's most frequent value, in [0, 1], by estimator, mean over its rankings;
     # estimators without recorded shares are missing
     ties: dict[str, float] = field(default_factory=dict)
@@ -127,6 +136,20 @@ class SuiteResults:
         for point, result in self.results.items():
             grouped[point.cell.estimator].append((point, result))
         return dict(grouped)
+
+    def find_passes(self, name: str) -> tuple[float, float] | None:
+        """Return the forward and backward passes per image of a row's maps; None if unknown.
+
+        The passes of an estimator of the table are declared (tests compare them with a count), those of a submission
+        were counted in its sandbox.
+        """
+        row = find_estimator_or_placeholder(name)
+        if row.submitted:
+            return self.counted_passes.get(name)
+        if row.base not in ESTIMATORS:
+            return None
+        forward, backward = count_passes([row], prod(self.suite.dataset_record.shape))
+        return float(forward), float(backward)
 
     @property
     def chance(self) -> float:

@@ -9,7 +9,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roarbench.common.enums import Order
+from roarbench.api.row_difference import Difference
+from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.text import (
     MISSING,
@@ -19,7 +20,7 @@ from roarbench.common.text import (
     format_percent_number,
     list_some,
 )
-from roarbench.plan.protocols import adapt_text_to_data
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, adapt_text_to_data
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
@@ -135,8 +136,11 @@ class OwnNetworkTable(GainTable):
         own_gain = self.gains[name]
         return Estimate(0.0) if own_gain is None else _estimate_gain(own_gain.gain)
 
-    def compare(self, first: str, second: str) -> Estimate:
-        """Return the first row's gain minus the second's, with its 95 % interval, paired by images and networks.
+    def compare(self, first: str, second: str) -> Difference:
+        """Compare two rows by the first gain minus the second, paired by images and networks.
+
+        A comparison with a row of gain 0 by construction has the verdict of the table. Any other pair is one planned
+        comparison, whose p value is not adjusted. There is no verdict for fewer than 10 images.
 
         Raises:
             CallerError: The table has no such row.
@@ -145,9 +149,31 @@ class OwnNetworkTable(GainTable):
             if name not in self.gains:
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
         own_first, own_second = self.gains[first], self.gains[second]
+        comparison: Comparison | None = None
+        planned = bool(own_first and own_second)
         if own_first and own_second:
-            return estimate_over_images(own_first.gain.subtract(own_second.gain))
-        return self.gain(first) if own_first else self.gain(second).negative
+            difference = own_first.gain.subtract(own_second.gain)
+            points = estimate_over_images(difference)
+            if first != second and difference.varies:
+                comparison = judge_comparisons({"": difference})[""]
+        else:
+            points = self.gain(first) if own_first else self.gain(second).negative
+            tested = judge_comparisons({name: own_gain.gain for name, own_gain in self.gains.items() if own_gain})
+            comparison = tested.get(first) or (tested[second].reversed if second in tested else None)
+        if comparison is None or self.images < FEWEST_IMAGES:
+            comparison, planned = None, False
+        protocol = OWN_NETWORK if self.order is Order.MORF else OWN_NETWORK_LERF
+        return Difference(
+            *points,
+            p_adjusted=comparison and comparison.q,
+            verdict=comparison and comparison.verdict,
+            gains=(self.gain(first), self.gain(second)),
+            protocol=protocol.name,
+            unit=Unit.SCALAR,
+            beside_zero=(self.verdicts[first], self.verdicts[second]),
+            subtraction=f"{first} - {second}",
+            planned=planned,
+        )
 
     def to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator, largest gain first, with interval, verdict and permutation test."""
@@ -197,7 +223,7 @@ class CheckTable(GainTable):
     """Gains of several estimators and the controls in several columns; positive is better in every column.
 
     Attributes:
-        gains: Gains in points by column and name, with draws over images (own-network gain: over networks, too).
+        gains: Gains in points by column and name, which vary with images (own-network gain: with networks, too).
         levels: Removal fractions by column.
         images: Number of images.
         accuracy: The network's accuracy on the untouched images, in [0, 1].

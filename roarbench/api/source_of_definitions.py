@@ -4,19 +4,16 @@ import ast
 import builtins
 import dis
 import linecache
-import os
 import re
 import sys
-import sysconfig
 import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from roarbench.common.errors import CallerError
-from roarbench.submissions.sandbox_isolation import list_package_folders
+from roarbench.submissions.installed_packages import is_installed_file
 from roarbench.submissions.submission_file import parse_source
 
 _NAME_LOOKUPS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -35,9 +32,7 @@ def is_module_installed(module: ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
-    standard_library = [os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
-    folders = [*standard_library, *list_package_folders()]
-    return bool(file) and any(Path(str(file)).resolve().is_relative_to(folder) for folder in folders)
+    return bool(file) and is_installed_file(str(file))
 
 
 def read_source_and_used_objects(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from roarbench.api.source_of_definitions import (
@@ -84,7 +84,10 @@ def make_submission(name: str, function: Callable[..., Any]) -> Submission:
     name = make_submission_name(name)
     written = WrittenStatements()
     call = written.write_expression(function, "explained_by")
-    summary = fit_on_one_line((inspect.getdoc(function) or "").partition("\n\n")[0]) or f"{call}, called from Python"
+    # of other objects, such as a partial, `getdoc` returns Python's description of their type, which versions change
+    described = isinstance(function, type | FunctionType | MethodType)
+    documentation = (inspect.getdoc(function) or "") if described else ""
+    summary = fit_on_one_line(documentation.partition("\n\n")[0]) or f"{call}, called from Python"
     head = f"NAME = {json.dumps(name)}\nDESCRIPTION = {json.dumps(summary[:_MOST_DESCRIPTION_LETTERS])}\n"
     imports, definitions = written.split_imports_from_definitions()
     imports = sorted({"import torch", *imports}, key=lambda text: (text.startswith("from "), text))

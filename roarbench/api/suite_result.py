@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from roarbench.analysis.collect_results import keep_most_shared_levels
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_store_for_reading
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.api.row_difference import Difference, TwoDifferences
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
@@ -32,9 +33,6 @@ from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.report.table_formats import list_all_notes, list_columns
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values
-from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas
@@ -42,42 +40,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 120  # characters per line of text
 _NOT_NUMERIC = re.compile("verdict|beats_controls|(?<!delta_)nearest_control|better_than|flag|grade")  # column names
-
-
-class Difference(NamedTuple):
-    """Comparison of two rows of a table, paired by images, references and seeds.
-
-    Attributes:
-        points: The first row's gain minus the second row's, in accuracy points; None if a gain is missing. If Random's
-            gain is 0 by construction (`matched`, DiffROAR), 0 is used instead of Random's measured gain.
-        low, high: 95 % interval of this difference; None if the variance between training runs is unknown.
-        p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
-        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
-            if the networks are at chance, and for own-network gains, which tables compare only with 0.
-        gains: Gains of the two rows, with their intervals.
-        protocol: Protocol that measured the gains, such as `roar`.
-        unit: Unit of the removed features, such as `scalar`.
-        beside_zero: For own-network gain, each row's verdict, such as `0 by construction`; None for other protocols.
-        subtraction: The subtraction behind `points`, such as `grad - 0 (random's gain by construction)`.
-    """
-
-    points: float | None
-    low: float | None
-    high: float | None
-    p_adjusted: float | None
-    verdict: Verdict | None
-    gains: tuple[Estimate, Estimate]
-    protocol: str
-    unit: str
-    beside_zero: tuple[OwnNetworkVerdict | None, OwnNetworkVerdict | None] = (None, None)
-    subtraction: str = ""
-
-
-class TwoDifferences(NamedTuple):
-    """Two rows compared by ROAR and by own-network gain; None if the suite does not measure both rows."""
-
-    roar: Difference | None
-    own_network: Difference | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +200,9 @@ class SuiteResult:
 
         judge = replace(self, rows=self.rows or self.stored.suite.estimators_with_own_row)
         if not (protocol or unit or published) and self._has_combined_table:
-            gains = make_combined_table(self.stored, judge.rows).gains_by_axis_label
-            figure = plot_gains(gains, self.stored.title)
+            table = make_combined_table(self.stored, judge.rows)
+            unfinished = f"\nUnfinished: {table.unfinished_text}." if table.unfinished_text else ""
+            figure = plot_gains(table.gains_by_axis_label, f"{self.stored.title}{unfinished}")
         else:
             figure = make_figure(make_chart(judge.single_table(protocol, unit), published))
         if file is not None:
@@ -278,9 +241,11 @@ def _compare_within_table(table: SuiteTable, names: Mapping[str, str]) -> Differ
         return None
     row, other_row, protocol = rows[first], rows[second], table.board.protocol
     judges = judge_suite(table.suite_results, table.unit)
-    points, comparison, *_ = compare_rows(judges, protocol, table.unit, first, second)
+    points, comparison, *_, planned = compare_rows(judges, protocol, table.unit, first, second)
     p_adjusted, verdict = (comparison.q, comparison.verdict) if comparison else (None, None)
     beside_zero = (row.network and row.network.verdict, other_row.network and other_row.network.verdict)
     gains = (row.gain, other_row.gain)
     subtraction = describe_subtraction(protocol, names)
-    return Difference(*points, p_adjusted, verdict, gains, protocol.name, table.unit, beside_zero, subtraction)
+    board = (protocol.name, table.unit)
+    unfinished = table.unfinished_text if any(map(table.runs.is_unfinished, names)) else ""
+    return Difference(*points, p_adjusted, verdict, gains, *board, beside_zero, subtraction, planned, unfinished)

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from platformdirs import user_data_path
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def find_default_store() -> Path:
@@ -75,6 +78,18 @@ class Reference(NamedTuple):
     train_targets: "Tensor | None"
 
 
+def _use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorate as `torch_settings.use_neutral_settings` does, but import torch only when the function is called."""
+
+    @wraps(function)
+    def call(*args: _P.args, **options: _P.kwargs) -> _R:
+        from roarbench.api.torch_settings import use_neutral_settings
+
+        return use_neutral_settings(function)(*args, **options)
+
+    return call
+
+
 @dataclass(eq=False)
 class Suite:
     """A suite, its data, and the store of its results; made by `load_suite` or `from_arrays`.
@@ -107,6 +122,7 @@ class Suite:
         self.db = self.db or find_default_database(self.store)
 
     @classmethod
+    @_use_neutral_settings
     def from_arrays(
         cls,
         model: "nn.Module",
@@ -212,6 +228,7 @@ class Suite:
         return [*islice(filter(None, missing), 1), *self._runnable_plan_and_warnings[1]]
 
     @cached_property
+    @_use_neutral_settings
     def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
         if self.plan.own is None:
             return set_explained_networks(self.plan, self.weights), []
@@ -267,6 +284,7 @@ class Suite:
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
+    @_use_neutral_settings
     def load_or_train_references(self) -> list[Reference]:
         """Return the explained networks; train them first if the store lacks them."""
         console = make_console()
@@ -274,10 +292,12 @@ class Suite:
             work = self.make_context_with_networks(self.runnable_plan, results, console)
         return list(map(_load_reference, work.explained))
 
+    @_use_neutral_settings
     def load_test_data(self) -> LabelledImages:
         """Return the test images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TEST)
 
+    @_use_neutral_settings
     def load_training_data(self) -> LabelledImages:
         """Return the training images and labels; decode them first if the store lacks them."""
         return self._load_images(Split.TRAIN)

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import nn
 
+from roarbench.submissions.installed_packages import is_installed_file
+
 _TORCH = str(Path(torch.__file__).parent)
 _COMPILER = (f"{_TORCH}/_dynamo/", f"{_TORCH}/_compile.py")  # torch wraps functions itself when it first compiles
 _MODULES = (
@@ -108,8 +110,10 @@ def list_foreign_functions(networks: Iterable[nn.Module] = ()) -> list[str]:
     for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
         forward: Any = vars(kind).get("forward")
         package = sys.modules.get(kind.__module__.partition(".")[0])
-        folder = str(Path(getattr(package, "__file__", None) or "").parent)
-        if "site-packages" in folder and _is_foreign(forward) and not _find_file(unwrap(forward)).startswith(folder):
+        file = getattr(package, "__file__", None) or ""
+        folder = str(Path(file).parent)
+        installed = file and is_installed_file(file)
+        if installed and _is_foreign(forward) and not _find_file(unwrap(forward)).startswith(folder):
             found.append(f"{kind.__module__}.{kind.__qualname__}.forward")
     return found
 
@@ -199,4 +203,5 @@ def _is_foreign(function: Any) -> bool:
 
 
 def _is_of_standard_library(file: str, module: str) -> bool:
-    return "site-packages" not in file and file.startswith(str(Path(types.__file__).parent))
+    packages = {"site-packages", "dist-packages"} & {*Path(file).parts}  # may lie in the library's folder
+    return not packages and file.startswith(str(Path(types.__file__).parent))

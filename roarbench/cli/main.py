@@ -36,7 +36,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
     stored_runs.list_runs: "--suite quick --estimators sgsq-grad",
     stored_runs.run_info: "1a2b3c4d",
     show_results.table: "--suite quick --protocol roar --format markdown",
-    show_results.compare: "ig grad --suite quick --protocol roar",
+    show_results.compare: "input-x-grad grad --suite quick --protocol roar",
     show_results.diagnose: "--suite quick",
     show_results.plot: "--suite quick-roar -o roar.png",
     show_results.report: "--suite quick-matched -o report.html",

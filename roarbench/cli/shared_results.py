@@ -93,6 +93,12 @@ def import_(
     files = list_checked_result_files(source)
     unchecked = [] if Path(source).is_dir() else files
     with open_store_for_writing(store, db, partial(check_exported_files, unchecked)) as results:
+        if Path(source).is_dir():
+            from roarbench.execution.published_networks import copy_published_networks
+            from roarbench.store.workspace import Workspace
+
+            if copied := copy_published_networks(Path(source), Workspace(store)):
+                err.print(f"read: {source}: {format_count(copied, 'explained network')}", soft_wrap=True)
         for file in files:
             outcome = import_results(results, file)
             unranked_rows = list_unranked_by_suite(outcome.new | outcome.known, results, store)
@@ -230,8 +236,14 @@ def submit(
 
     with open_store_for_reading(store, db) as results_store:
         prepared = plan_pull_request(results_store, suite, row, folder, about)
+        for warning in prepared.warnings:
+            err.print(f"warning: {warning}", soft_wrap=True)
         if write:
+            from roarbench.execution.published_networks import publish_networks
+            from roarbench.store.workspace import Workspace
+
             _run_git(folder, "switch", "--create", prepared.branch)
+            publish_networks(results_store.read_results(prepared.keys).values(), Workspace(store), folder)
             add_published_file(results_store, folder, prepared, about)
             _run_git(folder, "add", ".")
             _run_git(folder, "commit", "--message", prepared.text)

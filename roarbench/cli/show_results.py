@@ -21,10 +21,12 @@ from roarbench.cli.terminal import err, out, print_other_results, print_report, 
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
-    from roarbench.api.suite_result import Difference
+    from roarbench.api.row_difference import Difference
 
 
 def table(
@@ -61,7 +63,7 @@ def compare(
     """Compare two rows of a suite by the paired test that its tables use."""
     result = source.load(suite).read_result_or_empty(None)
     _require_rows(result.stored, "compare", first, second)
-    from roarbench.api.suite_result import TwoDifferences
+    from roarbench.api.row_difference import TwoDifferences
 
     compared, names = result.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
@@ -87,17 +89,32 @@ def _make_difference_record(names: tuple[str, str], difference: "Difference") ->
 def _format_difference(title: str, names: tuple[str, str], difference: "Difference") -> str:
     rows = zip(names, difference.gains, difference.beside_zero, strict=True)
     lines = [f"{name}: gain {format_interval(gain)}{f', {verdict}' if verdict else ''}" for name, gain, verdict in rows]
-    p = difference.p_adjusted
-    adjusted_p = "" if p is None else f", adjusted p {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
-    verdict = f"{adjusted_p}: {difference.verdict or _explain_missing_verdict(names, difference)}"
+    p, kind = difference.p_adjusted, "p" if difference.planned else "adjusted p"
+    p_text = "" if p is None else f", {kind} {format_decimals(p, 4) if p >= 5e-5 else '< 0.0001'}"
+    verdict = f"{p_text}: {_describe_verdict(names, difference)}"
     lines.append(f"{difference.subtraction}: {format_interval(difference[:3])} points{verdict}")
+    if difference.planned:
+        lines.append("This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.")
+    if difference.unfinished:
+        lines.append(f"Unfinished: {difference.unfinished}; the verdict may change.")
     return "\n  ".join([f"{title}, {difference.protocol}", *lines])
+
+
+def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
+    """Return the verdict; under own-network gain, name the row that explains its network more."""
+    if difference.verdict is None:
+        return _explain_missing_verdict(names, difference)
+    if difference.verdict is Verdict.SAME or not difference.protocol.startswith(OWN_NETWORK.name):
+        return difference.verdict
+    more, less = names if difference.verdict is Verdict.BETTER else names[::-1]
+    return f"{more} explains its network more than {less}"
 
 
 def _explain_missing_verdict(names: tuple[str, str], difference: "Difference") -> str:
     if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
         return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
-    return "no verdict: own-network gains are tested only against 0" if any(difference.beside_zero) else "no verdict"
+    fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
+    return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
 
 
 def diagnose(

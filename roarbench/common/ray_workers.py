@@ -24,6 +24,9 @@ from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# under `uv run`, Ray would start workers by `uv run` in a copy of the folder, where files may be missing;
+# workers use this process's Python instead
+os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
 # niceness of workers of a local cluster; with Ray's default of 15, they would wait for all other programs
 os.environ.setdefault("RAY_worker_niceness", "0")
 try:
@@ -32,6 +35,7 @@ try:
 except ImportError as error:
     raise CallerError("--engine ray needs Ray, which cannot be imported; run pip install 'roarbench[ray]'") from error
 
+_SILENCE = 30.0  # seconds without any worker, after which the reason is logged
 _LOOK = 10.0  # seconds between checks of the cluster's size
 _log = logging.getLogger(__name__)
 
@@ -132,6 +136,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
         self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
+        self._silent_since: float | None = time.monotonic()  # None once a worker has started, or the reason was logged
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}
         self._busy: dict[Any, tuple[_RayWorker, Job]] = {}
@@ -174,6 +179,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             raise make_no_worker_left_error(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
+        self._explain_if_no_worker_starts()
         if not happened and _is_node_declared_dead():
             raise MachineError("Ray's process on this machine died; restart Ray, then run the same command again")
         for reference in self._starting.keys() & set(happened):
@@ -183,6 +189,17 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             for reference in happened
             if reference in self._busy
         ]
+
+    def _explain_if_no_worker_starts(self) -> None:
+        """Log, once, that Ray has started no worker for `_SILENCE` seconds, with Ray's reason."""
+        if self._idle or self._busy:
+            self._silent_since = None
+        elif self._silent_since is not None and time.monotonic() - self._silent_since > _SILENCE:
+            self._silent_since = None
+            asked = "GPU" if self._setup.sharing else "CPU"
+            free, total = (source().get(asked, 0) for source in (ray.available_resources, ray.cluster_resources))
+            seen = f"no worker has registered with Ray after {_SILENCE:.0f} s ({free:g} of {total:g} {asked}s are free)"
+            _log.warning("%s; %s; this command waits", seen, _read_reason_of_silence())
 
     def _add_workers_as_cluster_grows(self) -> None:
         """Request a worker for every GPU or core that joined the cluster."""
@@ -233,6 +250,19 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         else:
             self._idle.append(worker._replace(failed_jobs=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
+
+
+def _read_reason_of_silence() -> str:
+    """Return the last line that Ray or a worker's process wrote as an error on this machine, or where to look."""
+    logs = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "session_latest", "logs")
+    # a worker's own error first, then failed environments of workers, then Ray's process on this machine
+    for pattern in ("worker-*.err", "runtime_env_setup-*.log", "raylet.err"):
+        with suppress(OSError):
+            for file in sorted(logs.glob(pattern), key=lambda file: file.stat().st_mtime, reverse=True):
+                lines = [line for line in file.read_text(errors="replace").splitlines() if line.strip()]
+                if lines:
+                    return f"{file.name} in {logs} ends with: {fit_on_one_line(lines[-1], 200)}"
+    return f"Ray wrote no reason into {logs}"
 
 
 def _extract_reason(error: BaseException) -> str:

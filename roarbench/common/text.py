@@ -39,6 +39,13 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
+def format_passes(passes: float) -> str:
+    """Return a number of passes: whole if the count is whole, else with one decimal place."""
+    if passes == round(passes):
+        return f"{passes:,.0f}"
+    return f"{passes:,.1f}" if passes >= 0.05 else "less than 0.1"
+
+
 def format_rank(interval: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
     """Format a rank interval, such as `2-4`; the rank of a row that was added to the suite is in brackets."""
     if interval is None:

@@ -271,7 +271,10 @@ def find_display_name(estimator: str) -> DisplayName:
 
 
 def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes per image that compute the maps of all these estimators: (400, 416) for the paper's 18."""
+    """Count the passes per image that compute the maps of all these estimators: (400, 416) for the paper's 18.
+
+    Submissions declare no cost, so their passes are not in the sum; the sandbox counts them (`PassCounter`).
+    """
     # forms of one explained variant with equal settings share passes
     shared: dict[tuple[str, SharedPassSettings], set[BaseAndForm]] = {}
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin has its parent's key and shares its passes
@@ -279,7 +282,7 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
         if row.cost:
             cost = row.cost(row, features) if callable(row.cost) else row.cost
             own[row.explained_variant, row.base, row.values] = cost
-        elif not row.control:
+        elif row.uses_shared_pass and not row.submitted:
             shared.setdefault((row.explained_variant, row.shared_pass_settings), set()).add((row.base, row.form))
     costs = list(own.values())
     for (_, settings), wanted in shared.items():

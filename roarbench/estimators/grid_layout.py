@@ -22,6 +22,8 @@ _LEAST_SLOPE, _LEAST_CORRELATION = 0.2, 0.85
 # the response of an axis of rows to vertical bands, as a share of its response to horizontal bands: at most .19 in
 # these networks, and near 1 if an axis holds the positions of both directions
 _MOST_OTHER = 0.6
+# positions that follow the bands faster than this, or are shifted by more, show a part of the image only
+_MOST_SLOPE, _MOST_SHIFT = 1.15, 0.12
 _SHORTEST_SEQUENCE = 5  # of 2 x 2 positions and a class token
 _CONVOLUTION_ARGUMENTS = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _CONVOLUTIONS = {F.conv1d, F.conv2d}
@@ -135,6 +137,7 @@ class OutputTest(NamedTuple):
     layout: GridLayout | None = None
     # whether positions can be told apart although they form no grid, as in a sequence of patches and a class token
     has_positions: bool = False
+    is_whole: bool = True  # whether the grid covers the image; False, for example, after a crop in the network
     views: int = 1  # entries per image on axis 0, if there are several, as if views of an image formed one batch
 
 
@@ -156,9 +159,9 @@ def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTes
     if outputs.ndim > 4 or not outputs.is_floating_point() or not changes.isfinite().all():
         return OutputTest(shape)
     profiles = {axis: _sum_others(changes, axis) for axis in range(1, changes.ndim)}
-    layouts = {layout: clearness for layout, clearness in _list_layouts(profiles, bands, size, images) if clearness > 0}
-    if layouts:
-        return OutputTest(shape, max(layouts, key=layouts.__getitem__), has_positions=True)
+    judged = max(_list_layouts(profiles, bands, size, images), key=lambda judged: judged.clearness, default=None)
+    if judged and judged.clearness > 0:
+        return OutputTest(shape, judged.layout, has_positions=True, is_whole=judged.is_whole)
     # beside a sequence of positions there are channels; short axes may follow a direction by chance
     sequences = [profile for profile in profiles.values() if profile.shape[1] >= _SHORTEST_SEQUENCE]
     measured = [_measure(profile, bands, across) for profile in sequences for across in (False, True)]
@@ -166,10 +169,16 @@ def find_layout(outputs: Tensor, bands: Bands, size: Sequence[int]) -> OutputTes
     return OutputTest(shape, has_positions=several_axes and any(movement.is_clear for movement in measured))
 
 
-def _list_layouts(
-    profiles: dict[int, Tensor], bands: Bands, size: Sequence[int], images: int
-) -> Iterator[tuple[GridLayout, float]]:
-    """Yield possible layouts of a tensor, and how clearly its axes follow the bands; 0 if they do not."""
+class _Judged(NamedTuple):
+    """A possible layout of a tensor."""
+
+    layout: GridLayout
+    clearness: float  # with which its axes follow the bands; 0 if they do not
+    is_whole: bool  # whether its positions cover the image
+
+
+def _list_layouts(profiles: dict[int, Tensor], bands: Bands, size: Sequence[int], images: int) -> Iterator[_Judged]:
+    """Yield possible layouts of a tensor."""
     for rows, columns in permutations(profiles, 2):
         single = {axis for axis in (rows, columns) if profiles[axis].shape[1] == 1}
         # channels may follow a direction by chance, so one direction alone counts only in the usual order of axes
@@ -191,17 +200,18 @@ def _list_layouts(
                     yield _judge_axes((along[rows], along[columns]), bands, layout)
 
 
-def _judge_axes(profiles: tuple[Tensor, Tensor], bands: Bands, layout: GridLayout) -> tuple[GridLayout, float]:
-    clearness, flipped = 0.0, []
+def _judge_axes(profiles: tuple[Tensor, Tensor], bands: Bands, layout: GridLayout) -> _Judged:
+    clearness, flipped, is_whole = 0.0, [], True
     for across, (axis, profile) in enumerate(zip((layout.rows, layout.columns), profiles, strict=True)):
         if profile.shape[1] == 1:
             continue
         own, other = _measure(profile, bands, bool(across)), _measure(profile, bands, not across)
         if not own.is_clear or other.strength > _MOST_OTHER * own.strength:
-            return layout, 0.0
+            return _Judged(layout, 0.0, False)
         clearness += abs(own.slope)
+        is_whole &= own.covers_image
         flipped += [axis] if own.slope < 0 else []
-    return layout._replace(flipped=tuple(flipped)), clearness
+    return _Judged(layout._replace(flipped=tuple(flipped)), clearness, is_whole)
 
 
 def _sum_others(changes: Tensor, axis: int) -> Tensor:
@@ -216,11 +226,18 @@ class _Movement(NamedTuple):
     slope: float  # by which the centre of the change moves if the band moves by 1; negative if the axis is reversed
     correlation: float  # of the two centres, -1 to 1
     strength: float  # standard deviation, over the bands, of the change relative to its mean at the same index
+    shift: float  # mean distance of the centre of the change from the centre of the band, in sizes of the image
+    reaches_border: bool  # whether the first and the last band change anything
 
     @property
     def is_clear(self) -> bool:
         """Return whether the axis follows the bands."""
         return abs(self.slope) >= _LEAST_SLOPE and abs(self.correlation) >= _LEAST_CORRELATION
+
+    @property
+    def covers_image(self) -> bool:
+        """Return whether the positions of the axis show the whole image."""
+        return self.reaches_border and abs(self.slope) <= _MOST_SLOPE and self.shift <= _MOST_SHIFT
 
 
 def _measure(profile: Tensor, bands: Bands, across: bool) -> _Movement:
@@ -236,10 +253,12 @@ def _measure(profile: Tensor, bands: Bands, across: bool) -> _Movement:
     centres = (own * positions).sum(1)[changed] / own.sum(1)[changed]
     expected = bands[across][changed]
     if changed.sum() < 2:
-        return _Movement(0.0, 0.0, 0.0)
+        return _Movement(0.0, 0.0, 0.0, 0.0, False)
+    reached = bool(changed[0]) and bool(changed[-1])
+    shift = min(abs(float(centres.mean() - place.mean())) for place in (expected, 1 - expected))
     centres, expected = centres - centres.mean(), expected - expected.mean()
     covariance, variance = float(centres @ expected), float(expected @ expected)
     if covariance == 0 or variance == 0:
-        return _Movement(0.0, 0.0, float(own.std(0).mean()))
+        return _Movement(0.0, 0.0, float(own.std(0).mean()), shift, reached)
     correlation = covariance / float(centres.norm() * expected.norm())
-    return _Movement(covariance / variance, correlation, float(own.std(0).mean()))
+    return _Movement(covariance / variance, correlation, float(own.std(0).mean()), shift, reached)

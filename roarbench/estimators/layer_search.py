@@ -29,6 +29,9 @@ _REMEDY = "explain a network that sees each image once, or leave class-activatio
 _NOTHING: Tensor = torch.empty(0)
 _LATE = 12  # the layer is nearly always among this number of last cuts, so the other cuts are tested only if it is not
 
+# an attention pool has one layer with positions after the tensor that it pools: keys, and beside these, values
+_EARLY = 2
+
 
 class FoundLayer(NamedTuple):
     """A layer of a network: the place in a forward pass where its output appears, and the axes of the output."""
@@ -124,7 +127,9 @@ def find_layer(model: nn.Module, images: Tensor, layer: str) -> FoundLayer:
         if isinstance(found, FoundLayer):
             return found
     nothing = "no tensor with several positions lies on every path from the image to the logits"
-    reason = found or _describe_repeated_module(model, images) or nothing
+    reason = found or graph.describe_hidden() or _describe_repeated_module(model, images) or nothing
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        reason = "torch.jit hides the layers of the network; pass the network itself"
     raise RunError(f"no layer is suitable: {reason}; {_REMEDY}")
 
 
@@ -204,6 +209,13 @@ def _choose_last(graph: TracedGraph, tests: Mapping[Value, OutputTest]) -> Found
     if chosen is None:
         views = max((tests[cut].views for cut in cuts), default=1)
         return f"the network joins {views} views of each image in one batch" if views > 1 else ""
+    if hidden := graph.describe_hidden(chosen):
+        return hidden
+    if (count := graph.count_layers_after(chosen)) >= _EARLY:
+        shape = ", ".join(map(str, ("n", *tests[chosen].shape)))
+        return f"the last tensor on every path ({shape}) is early: {count} layers with positions follow it on branches"
+    if not tests[chosen].is_whole:
+        return "the layer's positions show a part of the image only, as after a crop in the network"
     chosen = graph.skip_averages(chosen, {cut for cut in cuts if tests[cut].layout})
     layout = tests[chosen].layout
     assert layout is not None

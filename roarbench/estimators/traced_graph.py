@@ -1,5 +1,6 @@
 """The paths from the image to the logits in a network's autograd graph, and the tensors on these paths."""
 
+import math
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,13 @@ _POINTWISE = {
     *("ReflectionPad2D", "ReplicationPad2D", "Roll", "Select", "Slice", "Split", "SplitWithSizes", "Stack", "Unbind"),
     *("CudnnBatchNorm", "MiopenBatchNorm", "NativeBatchNorm", "NativeLayerNorm"),
 }
+_LINEAR = {"Addmm", "Linear", "MkldnnLinear", "Mm"}
+_HIDING = {  # operations whose inner operations are not in the graph, with what to do about them
+    "CheckpointFunction": "write checkpoint(..., use_reentrant=False)",
+    "CompiledFunction": "pass the network that is not compiled",
+    "DifferentiableGraph": "pass the network itself, not its torch.jit program",
+}
+_IMAGES = 2  # images of the traced pass
 
 
 class Place(NamedTuple):
@@ -102,7 +110,7 @@ class TracedGraph:
             if tensor.grad_fn is not None:
                 self.places.setdefault((tensor.grad_fn, tensor.output_nr), place)
 
-        inputs = images[:1].detach().repeat(2, 1, 1, 1).requires_grad_()
+        inputs = images[:1].detach().repeat(_IMAGES, 1, 1, 1).requires_grad_()
         with torch.enable_grad(), Watch(record):
             logits = model(inputs)
         if logits.grad_fn is None:
@@ -149,6 +157,24 @@ class TracedGraph:
                 front += self.list_image_parents(value)
         return False
 
+    def count_layers_after(self, start: Value) -> int:
+        """Count the layers with weights and several positions on the longest path from a cut to the logits."""
+        counts = {start: 0}
+        for value in self._paths:  # parents come first
+            if before := [counts[parent] for parent in _list_parents(value) if parent in counts]:
+                counts[value] = max(before) + _is_layer_of_positions(value)
+        return counts[self._logits]
+
+    def describe_hidden(self, start: Value | None = None) -> str:
+        """Name an operation after a cut, or on any path, that hides operations; empty if there is none."""
+        after = {start}
+        for value in self._paths:  # parents come first
+            if start is None or any(parent in after for parent in _list_parents(value)):
+                after.add(value)
+                if (name := _get_name(value)) in _HIDING:
+                    return f"{name} hides the last layers; {_HIDING[name]}"
+        return ""
+
     def skip_averages(self, value: Value, sources: Container[Value]) -> Value:
         """Return the source of which a tensor is an average or a resized copy, possibly of views; else the tensor."""
         source, averaged = value, False
@@ -162,6 +188,15 @@ class TracedGraph:
 
 def _list_parents(value: Value) -> list[Value]:
     return [(node, number) for node, number in value[0].next_functions if node is not None]
+
+
+def _is_layer_of_positions(value: Value) -> bool:
+    """Return whether a convolution or linear layer made a tensor that has several entries for each image."""
+    metadata = value[0]._input_metadata[value[1]]
+    shape = tuple(map(int, metadata.shape))
+    if _get_name(value) == "Convolution":
+        return math.prod(shape[2:]) > 1
+    return _get_name(value) in _LINEAR and _IMAGES not in shape  # (images * positions, features)
 
 
 def _get_name(value: Value) -> str:

@@ -34,7 +34,7 @@ from roarbench.plan.cells_and_runs import Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import list_runs, needs_explained_network
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
-from roarbench.store.networks import compute_weights_checksum
+from roarbench.store.networks import StoredNetwork, compute_weights_checksum
 from roarbench.store.published_folder import INDEX, read_index_json
 from roarbench.store.ranking_files import MANIFEST, RankingSpec
 from roarbench.store.rankings import Rankings
@@ -181,7 +181,7 @@ def import_rankings(work: JobContext, store: ResultsStore, folder: Path) -> list
         with _replace_copy_path_in_errors(copy, folder, "nothing was imported"):
             imported = _read_and_check_rankings(work, copy, specs)
         subfolders = sorted({str(Path(name).parent) for name in index.files})
-        new = [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files)]
+        new = [subfolder for subfolder in subfolders if not _has_equal_folder(root, subfolder, index.files, copy)]
         # rankings that this store made, or another machine of its database, stay its own
         added = [rankings for rankings in imported if str(rankings.folder.relative_to(copy)) in new]
         added = [rankings for rankings in added if not _has_own_results(store, rankings.checksum)]
@@ -291,12 +291,17 @@ def _has_own_results(store: ResultsStore, checksum: str) -> bool:
     return bool(set(keys) - find_imported_keys(store.database, keys))
 
 
-def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str]) -> bool:
-    """Return whether a store already has a folder with the same files; raise StoreError if the files differ."""
+def _has_equal_folder(root: Path, subfolder: str, files: Mapping[str, str], copy: Path) -> bool:
+    """Return whether a store already has a folder with the same files; raise StoreError if the files differ.
+
+    Files of two networks with equal weights differ in times, or because published weights came first.
+    """
     if not (root / subfolder).exists():
         return False
     names = {name for name in files if str(Path(name).parent) == subfolder}
     compared = _drop_prediction_files(names) | {name for name in names if (root / name).exists()}
     if any(compute_sha256(root / name) != files[name] for name in compared):
-        raise StoreError(f"{root / subfolder} already has different files; use a new --store")
+        stored, imported = (StoredNetwork(folder, "", subfolder).read_checksum() for folder in (root, copy))
+        if not subfolder.startswith("references/") or not stored or stored != imported:
+            raise StoreError(f"{root / subfolder} already has different files; use a new --store")
     return True

@@ -99,7 +99,10 @@ def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
     elif step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
-        maps = count_forward_passes_per_image(specs) * rates.explain  # also for a submission that was not measured
+        passes = count_forward_passes_per_image(specs)
+        if specs[0].estimator_record.submitted:
+            passes = 1  # at least; a submission that was not measured
+        maps = passes * rates.explain
         if specs[0].estimator_record.submitted and rates.submission is not None:
             maps = rates.submission
         seconds += (stop - start) * (maps + noise + len(specs) * rates.rank)

@@ -150,7 +150,12 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
         # a RunError is stored as the run's failure: the submission is at fault, not the worker
         raise RunError(f"{answer.refusal.kind}: {answer.refusal}")
     (importance,) = answer.maps
-    provenance = MapProvenance(answer.ended.cpu, precision=Precision.FLOAT32, device=find_map_device(estimator))
+    provenance = MapProvenance(
+        answer.ended.cpu,
+        precision=Precision.FLOAT32,
+        device=find_map_device(estimator),
+        passes=answer.passes[0] if answer.passes else None,
+    )
     maps = MapWithProvenance(importance, provenance)
     return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
 
@@ -283,7 +288,11 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
     seconds = sum(part.seconds for part in parts)
     stable_copies = [n for part in parts for n in part.stable_copies]
     ties = [share for part in parts for share in part.ties]
-    return parts[0]._replace(seconds=seconds, weights=weights, stable_copies=stable_copies, ties=ties)
+    counted = [part.passes for part in parts if part.passes is not None]
+    passes = None
+    if len(counted) == len(parts):
+        passes = sum(forward for forward, _ in counted), sum(backward for _, backward in counted)
+    return parts[0]._replace(seconds=seconds, weights=weights, stable_copies=stable_copies, ties=ties, passes=passes)
 
 
 def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:

@@ -18,6 +18,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
+from roarbench.execution.published_networks import install_network_file, list_network_folders
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_suite import do_runs_on_workers
 from roarbench.execution.workload import count_work
@@ -32,6 +33,7 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.store.published_networks import find_network_file, read_network_file
 from roarbench.store.results import (
     Origin,
     ReproductionOutcome,
@@ -63,6 +65,7 @@ class Reproduction:
     stored: RunResult
     again: RunResult
     deviation: float = 0.0  # standard deviation of a run's true accuracy between trainings, in [0, 1]
+    reused: tuple[str, ...] = ()  # checksums of explained networks that were not trained again
 
     @property
     def verdict(self) -> ReproductionOutcome:
@@ -92,7 +95,8 @@ class Reproduction:
     def reason(self) -> str:
         """Return why the stored result is not confirmed as an honest computation of the run; empty if it is."""
         if self._has_other_network and not self._is_equal:
-            return "the explained network trained here has other weights; use a processor like the stored run's"
+            seen = "the explained network trained here has other weights"
+            return f"{seen}; `roarbench import` of a folder of published results imports the stored run's network"
         if self._has_same_predictions:
             return ""
         if self._must_be_equal:
@@ -122,6 +126,9 @@ class Reproduction:
             f"  correctness differs on {self.differing} images, {rankings}, "
             f"99.9 % of chance differences are below {100 * self.margin:.1f} points",
         ]
+        if self.reused:
+            networks = " and ".join(checksum[:8] for checksum in self.reused)
+            lines.append(f"  explained network: stored weights {networks}, not trained again")
         if self.verdict is not ReproductionOutcome.EQUAL:
             differences = self.version_and_hardware_differences
             lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
@@ -145,13 +152,14 @@ class Reproduction:
     def _must_be_equal(self) -> bool:
         """Return whether both runs used the same CPU arithmetic, as equal weights of the explained network show.
 
-        Given weights show nothing. Common networks are trained with other rows' rankings, which may differ between
-        suites, so that only runs with other rankings must be equal.
+        Weights that were given or not trained again show nothing. Common networks are trained with other rows'
+        rankings, which may differ between suites, so that only runs with other rankings must be equal.
         """
         run, weights = self.stored.run, self.stored.weights
         on_cpu = self.again.provenance.hardware.get("device") == "cpu" and not self.version_and_hardware_differences
         has_own_network = run.cell.retrain is not ScoredNetwork.COMMON or self.stored.rankings != self.again.rankings
-        return on_cpu and has_own_network and not run.given and bool(weights) and weights == self.again.weights
+        is_trained_again = not run.given and not self.reused
+        return on_cpu and has_own_network and is_trained_again and bool(weights) and weights == self.again.weights
 
     @property
     def _max_differing(self) -> float:
@@ -217,12 +225,14 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     if images.fingerprint != run.data:
         seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
         raise DataError(f"{seen}; give the stored run's images with --data")
-    console.print(f"repeating from scratch: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
+    console.print(f"repeating: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _copy_submission_after_isolation_check(store, run, fresh)
-        again = _rerun(JobContext(fresh, images, part, weights), run, request.workers, console)
-    reproduction = Reproduction(stored, again, _estimate_run_deviation(store, suite, stored, again))
+        work = JobContext(fresh, images, part, weights)
+        reused = tuple(_reuse_networks(work, stored, workspace, store))
+        again = _rerun(work, run, request.workers, console)
+    reproduction = Reproduction(stored, again, _estimate_run_deviation(store, suite, stored, again), reused)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
         store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
     return reproduction
@@ -335,6 +345,28 @@ def _copy_submission_after_isolation_check(store: ResultsStore, run: Run, worksp
             check_sandbox_isolation()
         entry = read_submissions_by_id(store.database)[estimator_id.id_without_parameters]
         workspace.save_submission(entry.id, entry.source)
+
+
+def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, store: ResultsStore) -> Iterator[str]:
+    """Copy the networks of a run that the store or a publication has; yield the checksums of their weights.
+
+    The explained network must have the weights that the stored run records, and a second network that the run scores
+    must have the weights that results of the store record for it. Other networks are trained again.
+    """
+    run = stored.run
+    for number in _list_network_numbers(work.suite, run) if run.reference and not run.given else ():
+        explained = work.explained[number]
+        is_explained = explained.reference.key == run.reference
+        recorded = {stored.weights} if is_explained else store.read_explained_weights(explained.reference.key)
+        own = replace(explained, work=replace(work, workspace=workspace))
+        path = find_network_file(list_network_folders(workspace), explained.reference)
+        if own.store.read_checksum() in recorded - {""}:
+            explained.store.save_published(own.load_trained())
+        elif path and read_network_file(path).checksum in recorded:
+            install_network_file(explained, path)
+        else:
+            continue
+        yield explained.store.read_checksum()
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:

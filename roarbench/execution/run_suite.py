@@ -35,6 +35,7 @@ from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
+from roarbench.execution.published_networks import install_published_networks
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_missing
@@ -138,6 +139,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         return FinishedSuite(suite_results, 0, work)
     _refuse_measures_without_effect(suite, work.images)
     _refuse_user_network_near_chance(suite_results, work, console)
+    install_published_networks(work, store, console)
     missing_work = count_missing_work(suite_results, workspace)
     refuse_full_disk(missing_work, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
@@ -210,6 +212,7 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
     results = collect_stored_results(request.suite, store, work.images)
     if all(network.has_weights_and_predictions for network in work.explained):
         return
+    install_published_networks(work, store, console)
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
     say = partial(console.print, soft_wrap=True)
     measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -147,15 +147,17 @@ class ScoredRuns(NamedTuple):
     """Results of the runs of one job."""
 
     results: Sequence[RunResult]
-    # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps. The
-    # default is a dict, which nothing changes, because a read-only view cannot be sent between processes
-    annotations: Mapping[str, str] = {}
+    # hashes of masks (`AnnotationKind.MASKS`) of the runs that score an explained network under its own maps, and the
+    # counted passes of submissions' maps (`AnnotationKind.PASSES`). The default is a dict, which nothing changes,
+    # because a read-only view cannot be sent between processes
+    annotations: Mapping[str, Any] = {}
 
 
 def execute_runs(work: JobContext, runs: tuple[Run, ...]) -> ScoredRuns:
     """Do a single run, or several runs that score one map at different levels."""
     parts = [execute_run(work, run) for run in runs]
-    return ScoredRuns([result for part in parts for result in part.results])
+    annotations = {key: value for part in parts for key, value in part.annotations.items()}
+    return ScoredRuns([result for part in parts for result in part.results], annotations)
 
 
 def execute_run(work: JobContext, run: Run) -> ScoredRuns:
@@ -175,7 +177,13 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
         targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)
         probabilities = logits.softmax(1).gather(1, targets[:, None])[:, 0]
         result = replace(result, probability=pack_probabilities(probabilities.numpy()))
-    return ScoredRuns([result])
+    return ScoredRuns([result], _annotate_passes(rankings))
+
+
+def _annotate_passes(rankings: Rankings | None) -> dict[str, Any]:
+    if rankings is None or rankings.passes is None:
+        return {}
+    return {f"{AnnotationKind.PASSES} {rankings.checksum}": list(rankings.passes)}
 
 
 def _compute_smoothness(images: ImageData, run: Run, masks: NDArray[np.uint8] | None) -> float | None:
@@ -256,7 +264,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
         network: _load_explained_network_for_scoring(network, network.store.read_checksum())
         for network in map(work.find_scored_network, runs)
     }
-    results, annotations = list[RunResult](), dict[str, str]()
+    results, annotations = list[RunResult](), _annotate_passes(rankings)
     get_level = attrgetter("cell.t")
     for _, level_runs in groupby(sorted(runs, key=get_level), key=get_level):
         start, level = time.perf_counter(), tuple(level_runs)

@@ -20,6 +20,7 @@ from roarbench.datasets.select_images import check_image_limit
 from roarbench.estimators.catalogue import count_passes
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.execution.published_networks import list_network_folders
 from roarbench.plan.cells_and_runs import CLEAN, Cell, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
     PlannedCommonNetwork,
@@ -37,6 +38,7 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.recipes import count_fine_tuning_epochs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.networks import StoredNetwork, StoredReference
+from roarbench.store.published_networks import find_network_file
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
@@ -164,9 +166,10 @@ def find_existing_shared_inputs(
     rankings = RankingsStore(workspace.rankings)
     needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
 
-    def has_predictions(number: int) -> bool:
-        store = StoredReference(workspace.references, make_reference_spec(suite, data, number))
-        return all(map(store.has_predictions, list_ranked_splits(suite)))
+    def is_trained(number: int) -> bool:
+        reference = make_reference_spec(suite, data, number)
+        is_stored = StoredReference(workspace.references, reference).has_weights()
+        return is_stored or find_network_file(list_network_folders(workspace), reference) is not None
 
     def find_rankings_checksum(row: RankedSplit) -> str:
         spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
@@ -179,7 +182,7 @@ def find_existing_shared_inputs(
 
     ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
     return SharedInputs(
-        {number for number in needed.references if has_predictions(number)},
+        {number for number in needed.references if is_trained(number)},
         ranked.keys(),
         {common for common in needed.common if has_network(common)},
         {(common, row) for common, row in needed.tuned if row in ranked and has_network(common, ranked[row])},

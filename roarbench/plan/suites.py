@@ -8,7 +8,6 @@ Nothing here imports torch or executes the Python file that defines a network. B
 """
 
 import re
-import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -27,12 +26,11 @@ from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec, re
 from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS, read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
-_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
-_RESULTS_FOLDERS = (  # possible folders of published results: in a checkout, or where pip installs data files
-    Path(__file__).parents[2] / "results",
-    *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
-)
-RESULTS = next((folder for folder in _RESULTS_FOLDERS if folder.is_dir()), None)
+# possible folders of published results: in a checkout, or beside or above the folder of the installed packages, which
+# need not be this Python's own (`pip install --target`, `uv run --with`)
+_ROOT = Path(__file__).parents[2]
+_SHARED = [folder / "share" / "roarbench" / "results" for folder in (_ROOT, *_ROOT.parents[:3])]
+RESULTS = next((folder for folder in (_ROOT / "results", *_SHARED) if (folder / "index.json").is_file()), None)
 FOLDER = Path(__file__).parents[1] / "suites"
 _LONGEST = 40  # maximum characters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")

@@ -76,8 +76,8 @@ class CombinedTable:
         return [
             (
                 " ".join((called[name], *self.list_row_signs(name))),
-                *_format_roar_cells(roar.get(name)),
-                *_format_own_network_cells(own.get(name)),
+                *_format_roar_cells(self.roar, roar.get(name)),
+                *_format_own_network_cells(self.own_network, own.get(name)),
             )
             for name in self.names
         ]
@@ -95,6 +95,14 @@ class CombinedTable:
         """Return the signs after a row's name in either table."""
         signs = (sign for table in self._tables for sign in table.format_row_signs(name).split())
         return tuple(dict.fromkeys(signs))
+
+    @property
+    def unfinished_text(self) -> str:
+        """Return the missing runs of each table in words, such as `ROAR: 6 of 99 runs are missing`; else empty."""
+        texts = [
+            f"{table.board.protocol.title}: {table.unfinished_text}" for table in self._tables if table.unfinished_text
+        ]
+        return "; ".join(texts)
 
     @property
     def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
@@ -144,23 +152,25 @@ class CombinedTable:
         return f"95% intervals (images, networks, seeds); {SAME} not significant"
 
 
-def _format_roar_cells(row: Row | None) -> tuple[str, str]:
+def _format_roar_cells(table: SuiteTable, row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.estimator == RANDOM:
         return format_interval((row.gain.value, None, None)), "control"
-    verdict = MISSING if row.vs_random is None else row.vs_random.verdict.replace(Verdict.SAME, SAME)
-    return format_interval(row.gain), verdict
+    if row.vs_random is None:
+        return format_interval(row.gain), MISSING
+    verdict = row.vs_random.verdict.replace(Verdict.SAME, SAME)
+    return format_interval(row.gain), table.mark_verdict(verdict, row.estimator)
 
 
-def _format_own_network_cells(row: Row | None) -> tuple[str, str]:
+def _format_own_network_cells(table: SuiteTable, row: Row | None) -> tuple[str, str]:
     if row is None:
         return NOT_RUN, ""
     if row.network is None:
         return format_interval(row.gain), MISSING
     if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
         return str(row.network.verdict), ""
-    return format_interval(row.gain), _SHORT_ANSWERS[row.network.verdict]
+    return format_interval(row.gain), table.mark_verdict(_SHORT_ANSWERS[row.network.verdict], row.estimator)
 
 
 def has_combined_table(suite: SuiteSpec) -> bool:

@@ -1,6 +1,7 @@
 """Draw accuracy against level like figure 4 of Hooker et al. 2019: a panel per base estimator, controls in each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -11,6 +12,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -199,15 +201,26 @@ def check_picture_path(path: Path) -> None:
         raise CallerError(f"cannot write {path}: there is no folder {path.parent}; create it, or name another folder")
 
 
+@contextmanager
+def use_own_settings() -> Iterator[None]:
+    """Draw with matplotlib's defaults, and not with the user's matplotlibrc.
+
+    With `text.usetex`, for example, LaTeX would take the rest of a caption after % for a comment, or be missing.
+    """
+    with mpl.style.context("default"), mpl.rc_context({"svg.hashsalt": "roarbench"}):
+        yield
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, SVG or PDF; raise CallerError as `check_picture_path` does."""
     check_picture_path(path)
     ending = path.suffix.lower()
     write = partial(figure.savefig, format=ending[1:], dpi=160, metadata=FORMATS[ending])
-    with mpl.rc_context({"svg.hashsalt": "roarbench"}), convert_write_errors(path):
+    with use_own_settings(), convert_write_errors(path):
         write_atomically(path, write)
 
 
+@use_own_settings()
 def make_figure(chart: Chart) -> Figure:
     """Draw the chart with a panel per family, in the curves' order; CallerError without points."""
     if not chart.all_curves:

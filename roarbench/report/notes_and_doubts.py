@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from roarbench.analysis.faithfulness_scores import IMAGES
+from roarbench.analysis.missing_runs import UNFINISHED_SIGN
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
 from roarbench.analysis.row_warnings import (
     MASKS,
@@ -81,7 +82,12 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
     """Return doubts about the whole table and rows without a rank, one line each."""
-    doubts = (_explain_no_scored_images(table), _describe_nonzero_controls(table), _describe_missing_controls(table))
+    doubts = (
+        describe_missing_runs(table),
+        _explain_no_scored_images(table),
+        _describe_nonzero_controls(table),
+        _describe_missing_controls(table),
+    )
     return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_inconsistent_rows(table))))
 
 
@@ -92,13 +98,14 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
-    """Describe the intervals' scope, the smallest detectable difference, all doubts, and special rows and columns.
+    """Describe the intervals' scope, all doubts, and special rows and columns.
 
-    The note on unstable predictions starts with the sign †, unless rows are shown without signs.
+    The notes on missing runs and on unstable predictions name the signs ‡ and †, unless `signs` is False.
     """
     levels = {name: levels for name, levels in table.levels_not_above_mask_only.items() if name in table.names}
     left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
+        describe_missing_runs(table, signs),
         describe_equal_matched_masks(table),
         _describe_nonzero_controls(table),
         _describe_intervals(table),
@@ -115,6 +122,17 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
     return table.suite_results.adapt_text(" ".join(filter(None, notes)))
+
+
+def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
+    """Return the number of missing runs of a table with results, and what they can change; else an empty string.
+
+    The sentence names the sign ‡ of unfinished verdicts, unless verdicts are shown without signs.
+    """
+    if not table.unfinished_text or not table.has_results:
+        return ""
+    sign = f" ({UNFINISHED_SIGN})" if signs and table.has_verdicts else ""
+    return f"Unfinished{sign}: {table.unfinished_text}; {'verdicts' if table.has_verdicts else 'numbers'} may change."
 
 
 def _explain_no_scored_images(table: SuiteTable) -> str:
@@ -268,7 +286,8 @@ def _describe_intervals(table: SuiteTable) -> str:
     if not table.has_gains_and_ranks:
         return f"{scope}. {_NO_GAINS}"
     if protocol.scores_all_network_pairs:
-        return f"{meaning} {scope}; verdicts are adjusted for {format_count(board.family, 'row')}."
+        rows = format_count(board.family, "row")
+        return f"{meaning} {scope}; verdicts are adjusted for the suite's {rows}, shown or not."
     notes = [f"{meaning} {scope}; place intervals hold jointly over the suite's rows."]
     if board.reference_freedom is not None:
         notes.append(

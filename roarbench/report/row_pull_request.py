@@ -12,6 +12,8 @@ from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.report.combined_table import make_default_table, render
+from roarbench.report.missing_ranks import find_missing_ranks
+from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.published_folder import (
     INDEX,
@@ -66,6 +68,7 @@ class PreparedPublication(NamedTuple):
     keys: frozenset[str]  # keys of the published runs
     branch: str  # branch name
     text: str  # title and body of the pull request
+    warnings: tuple[str, ...]  # tables in which the row would have no rank until more runs are published
 
 
 def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> PreparedPublication:
@@ -73,7 +76,8 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
 
     Raises:
         CallerError: The store has no runs of the row, the folder has all of them, or some runs were computed elsewhere
-            or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them.
+            or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them. The row has
+            no rank among the folder's rows, because it explains other networks or has other images.
     """
     stored = load_from_open_store(store, find_suite_in_open_store(suite, store), ResultsQuery(folder))
     title, row = stored.suite.title, map_row_names_to_ids(stored.suite.estimators).get(row, row)
@@ -98,11 +102,23 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
     on_imported_rankings = self_reported - find_imported_keys(store.database, keys)
     if any(origins[key] != Origin.VERIFIED for key in keys - on_imported_rankings):
         raise CallerError(f"{row} has runs that are not verified: {stored.doubts[row]}; publish runs of this machine")
+    published = [file for file in files if file[0].versioned_suite == stored.suite.versioned]
+    if other := {result.run.data for _, results in published for result in results} - {stored.data}:
+        seen = f"{row} was computed on images {stored.data[:8]}, and the rows in {folder} on {min(other)[:8]}"
+        raise CallerError(f"{seen}; compute the row again on the suite's own images")
+    paths = [folder / file.path for file, _ in published]
+    ranks = find_missing_ranks(store, stored.suite, stored.data, row, keys, paths)
+    if ranks.inconsistent:
+        submission = ("--submission", "FILE") if EstimatorId.parse(row).submitted else ()
+        words = ("--suite", suite, "--estimators", RANDOM if submission else row, *submission, "--store", "NEW")
+        seen = f"not published, since a row would have no rank: {ranks.inconsistent[0]}"
+        raise CallerError(seen, Hint(" `{}` explains the published networks", "run", words))
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
     source = " Networks were trained on imported rankings." if on_imported_rankings else ""
     text = f"Results: {row} in {title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{stored.suite.name}/{stored.suite.version}/{stem}.parquet"
-    return PreparedPublication(path, keys, f"results/{stored.suite.name}-{stem}", text)
+    branch = f"results/{stored.suite.name}-{stem}"
+    return PreparedPublication(path, keys, branch, text, tuple(ranks.incomplete))
 
 
 def add_published_file(store: ResultsStore, folder: Path, prepared: PreparedPublication, about: str) -> None:

@@ -10,7 +10,17 @@ from roarbench.common.errors import CallerError
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, Chart, PanelCurve, XLabel
+from roarbench.report.curve_panels import (
+    COLOURS,
+    FONT_POINTS,
+    INK,
+    TITLE_POINTS,
+    Chart,
+    PanelCurve,
+    XLabel,
+    use_own_settings,
+)
+from roarbench.report.notes_and_doubts import describe_missing_runs
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope
@@ -35,9 +45,10 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     board = table.board
     # all rows share the point at t = 0, so a row is drawn only if it has another point
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
+    bands = table.suite_results.adapt_text(_describe_bands(board))
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
-        caption=f"{table.caption}. {table.suite_results.adapt_text(_describe_bands(board))}",
+        caption=" ".join(filter(None, (f"{table.caption}.", bands, describe_missing_runs(table, signs=False)))),
         x_label=XLabel.KEPT if board.protocol.order is Order.LERF else XLabel.REMOVED,
         curves=tuple(make_panel_curve(row.estimator, board.make_accuracy_or_gain_curve(row)) for row in started),
         published=_make_published_curves(published, board) if published else (),
@@ -80,6 +91,7 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
     return PanelCurve(name, estimator.base, estimator.control, tuple(points), values, lows, highs)
 
 
+@use_own_settings()
 def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str = "") -> Figure:
     """Draw one panel per label, with one bar per name from top to bottom.
 
@@ -92,7 +104,7 @@ def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str =
     if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
-    height = _MARGINS + _ROW_HEIGHT * rows + (_TITLE_HEIGHT if title else 0)
+    height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines())
     width = _FIRST_PANEL_WIDTH + _FURTHER_PANEL_WIDTH * (len(panels) - 1)
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     if title:

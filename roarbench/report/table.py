@@ -7,6 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
+from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
 from roarbench.analysis.row_warnings import (
     STABLE_ENOUGH,
     Mark,
@@ -48,6 +49,7 @@ class SuiteTable:
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
     # by estimator, the levels at which its accuracy is not significantly above that of mask-only networks
     levels_not_above_mask_only: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    runs: ProtocolRuns = field(default_factory=ProtocolRuns)  # numbers of the protocol's planned and missing runs
 
     def __repr__(self) -> str:
         title = f"{self.board.protocol.title} table of {self.suite_results.title}"
@@ -202,6 +204,30 @@ class SuiteTable:
         return " ".join(filter(None, (UNSTABLE_SIGN * (estimator in self.low_prediction_stabilities), warning)))
 
     @property
+    def has_verdicts(self) -> bool:
+        """Return whether any row has a verdict that another result can change."""
+        return any(row.against or row.network for row in self.board.rows)
+
+    def mark_verdict(self, verdict: str, estimator: str) -> str:
+        """Return the text of a verdict, with the sign ‡ if missing runs can change it."""
+        return f"{verdict}{UNFINISHED_SIGN * self.runs.is_unfinished(estimator)}"
+
+    @cached_property
+    def unfinished_text(self) -> str:
+        """Return the number of missing runs in words, such as `6 of 99 runs are missing`; empty without missing runs.
+
+        Runs of rows that were added to the suite follow the suite's own runs if they are missing.
+        """
+        counts = [self.runs.own.text] if self.runs.own.missing else []
+        shown = {find_estimator(row.estimator).untwinned_id for row in self.board.rows}
+        counts += [
+            f"{count.text} of {self.display_names.get(name, name)}"
+            for name, count in self.runs.added.items()
+            if count.missing and name in shown
+        ]
+        return ", ".join(counts)
+
+    @property
     def included_levels_text(self) -> str:
         """Return the levels in words, such as `at 90 %`, if the table leaves out levels of the suite; else empty."""
         return self.suite_results.describe_included_levels(self.board.protocol, self.unit, self.board.levels)
@@ -344,6 +370,7 @@ def make_table(
         {name: grade_shares_of_gain(judges, name) for name in with_marks},
         _compute_accuracies_above_masks(judges) if protocol == ROAR else {},
         find_rows_not_above_mask_only(judges) if protocol == ROAR else {},
+        count_protocol_runs(judges.suite_results, protocol, unit),
     )
 
 

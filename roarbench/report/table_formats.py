@@ -25,7 +25,7 @@ from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_json_and_csv import format_csv, format_json
 from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import FEWEST_PERMUTED
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 
 _AOPC = "AOPC [95%]"
@@ -131,26 +131,31 @@ def list_columns(table: SuiteTable) -> list[Column]:
     add("estimator", (_format_name(table, row) for row in rows), left=True)
     add("gain [95%]", (format_interval(row.gain) for row in rows))
     if own_network:
-        add("verdict", (row.network.verdict.value if row.network else MISSING for row in rows), left=True)
+        add("verdict", (_format_own_network_verdict(table, row) for row in rows), left=True)
         if board.references >= FEWEST_PERMUTED:
             p_values = (format_decimals(row.network.permutation if row.network else None, 3) for row in rows)
             add("permutation p", p_values, 4, "perm. p")
     else:
         if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
-            add(_BEATS, map(_format_beats_every_control, rows), short=f"beats all {controls}", left=True)
+            add(
+                _BEATS,
+                (_format_beats_every_control(table, row) for row in rows),
+                short=f"beats all {controls}",
+                left=True,
+            )
         if board.protocol.random_is_zero:
             add(_BETTER_THAN, (_format_strictest_passed_test(table, row) for row in rows), left=True)
         else:
-            add("vs Random", _list_verdicts(rows, "random"), short="vs\nRandom", left=True)
+            add("vs Random", _list_verdicts(table, "random"), short="vs\nRandom", left=True)
         if "sobel" in table.suite_results.suite.controls:  # tabular suites have neither Sobel nor blurred Random
-            add("vs Sobel", _list_verdicts(rows, "sobel"), 4, "vs\nSobel", left=True)
-            add("vs blurred random", _list_verdicts(rows, "random-blurred"), 5, "vs blurred\nrandom", left=True)
+            add("vs Sobel", _list_verdicts(table, "sobel"), 4, "vs\nSobel", left=True)
+            add("vs blurred random", _list_verdicts(table, "random-blurred"), 5, "vs blurred\nrandom", left=True)
     for kind in table.twin_kinds:
         differences = (format_interval(row.delta_twins.get(kind, Estimate())) for row in rows)
         add(f"Δ {kind.replace('-', ' ')}", differences, 3.1 if kind == OTHER_IMAGE else 3.3)
         if kind == OTHER_IMAGE and not own_network:
-            comparisons = (row.get_twin_comparison(kind) for row in rows)
-            add("vs other image", map(_format_verdict, comparisons), 3.2, left=True)
+            verdicts = (_format_verdict(table, row, row.get_twin_comparison(kind)) for row in rows)
+            add("vs other image", verdicts, 3.2, left=True)
     for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
         gains = (table.list_gains_by_level(row)[i] for row in rows)
         texts = (MISSING if gain is None else format_signed(gain) for gain in gains)
@@ -194,9 +199,15 @@ def _format_name(table: SuiteTable, row: Row) -> str:
     return " ".join(filter(None, parts))
 
 
-def _format_beats_every_control(row: Row) -> str:
+def _format_own_network_verdict(table: SuiteTable, row: Row) -> str:
+    if row.network is None or row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+        return row.network.verdict.value if row.network else MISSING
+    return table.mark_verdict(row.network.verdict, row.estimator)
+
+
+def _format_beats_every_control(table: SuiteTable, row: Row) -> str:
     if row.beating:
-        return row.beating.verdict_text
+        return table.mark_verdict(row.beating.verdict_text, row.estimator)
     return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
 
 
@@ -205,15 +216,15 @@ def _format_strictest_passed_test(table: SuiteTable, row: Row) -> str:
     if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
         return MISSING
     *_, strictest = ("", *table.list_beaten_control_groups(row))
-    return strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict]
+    return table.mark_verdict(strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict], row.estimator)
 
 
-def _list_verdicts(rows: Iterable[Row], control: str) -> list[str]:
-    return [_format_verdict(row.against.get(control)) for row in rows]
+def _list_verdicts(table: SuiteTable, control: str) -> list[str]:
+    return [_format_verdict(table, row, row.against.get(control)) for row in table.rows]
 
 
-def _format_verdict(comparison: Comparison | None) -> str:
-    return comparison.verdict.value if comparison else MISSING
+def _format_verdict(table: SuiteTable, row: Row, comparison: Comparison | None) -> str:
+    return table.mark_verdict(comparison.verdict, row.estimator) if comparison else MISSING
 
 
 def _transpose_cells(columns: list[Column]) -> Iterator[tuple[str, ...]]:

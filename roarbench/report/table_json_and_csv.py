@@ -41,6 +41,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "images": board.images,
         "reference_accuracy": suite_results.reference_accuracy,
         "complete": suite_results.complete,
+        **_count_runs(table),
         "at_chance": bool(suite_results.at_chance_warning),
         "confidence": CONFIDENCE,
         "intervals_cover": board.covers,
@@ -48,6 +49,11 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "chance": suite_results.chance,
         "hash": table.runs_hash,
     }
+
+
+def _count_runs(table: SuiteTable) -> dict[str, int]:
+    """Return the protocol's numbers of missing and of planned runs, without those of rows added to the suite."""
+    return {"missing_runs": table.runs.own.missing, "planned_runs": table.runs.own.planned}
 
 
 def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
@@ -65,15 +71,23 @@ def make_plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "beats_controls": comparison.beats_all if comparison else None,
         "nearest_control": comparison.hardest_control if comparison else None,
         **_make_estimate_fields("delta_nearest_control", comparison.margin_over_hardest if comparison else Estimate()),
+        "unfinished": table.runs.is_unfinished(row.estimator),  # missing runs can change the row's verdicts
         "better_than": ", ".join(table.list_beaten_control_groups(row)) or None,
         "flag": _explain_doubts(table, row),
         "grade": _find_warning_grade(table, row),
         **_make_estimate_fields("gain", row.gain),
         "seeds": row.seeds,
         "prediction_stability": table.suite_results.prediction_stability.get(row.estimator),
+        **_make_passes(table, row),
         **_make_curves(table, row),
         **_make_optional_fields(table, row),
     }
+
+
+def _make_passes(table: SuiteTable, row: Row) -> dict[str, float | None]:
+    """Return the forward and backward passes per image of the row's maps; None if unknown."""
+    forward, backward = table.suite_results.find_passes(row.estimator) or (None, None)
+    return {"forward_passes": forward, "backward_passes": backward}
 
 
 def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
@@ -146,7 +160,7 @@ def format_csv(*tables: SuiteTable) -> str:
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
     results = table.suite_results
-    shared = {"limit": results.limit, "chance": results.chance, "hash": table.runs_hash}
+    shared = {"limit": results.limit, "chance": results.chance, **_count_runs(table), "hash": table.runs_hash}
     shared["protocol"] = table.board.protocol.name
     curve_group = "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"
     return [_flatten_row(make_plain_row(table, row) | shared, curve_group) for row in table.rows]

@@ -44,7 +44,7 @@ class Row:
     check: bool = False  # whether the row is a twin or another check, which verdicts and ranks ignore
     # prediction interval for the gain of a replication, at the board's confidence. A replication has the same test
     # images and design, and other references and training runs; for own-network gain also other images. Missing if only
-    # images were resampled
+    # images vary
     predicted: Estimate = Estimate()
     # comparisons with controls and with the row's twins, by id; Random's own comparison is under `ZERO`. Empty for a
     # check, and if intervals or gains are missing

@@ -143,7 +143,7 @@ class ReferenceCurve:
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
 
-@lru_cache(4)  # the estimate and the draws need the same curves
+@lru_cache(4)  # estimates of one protocol need the same curves
 def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]:
     """Compute the curves of all rows that depend on explained networks, by estimator."""
     levels = defaultdict[str, list[float]](list)

@@ -28,6 +28,7 @@ class AnnotationKind(StrEnum):
 
     VALIDATE = "validate"  # subject: submission id; value: findings of `validate`
     STABILITY = "kept"  # subject: checksum of rankings; value: share of noisy copies with an unchanged prediction
+    PASSES = "passes"  # subject: checksum of rankings; value: counted forward and backward passes per image
     IMPORTED = "imported"  # subject: checksum of imported rankings; value: True
     MASKS = "masks"  # subject: key of a run; value: first two bytes of each test image's mask hash, in base 64
 
@@ -73,6 +74,7 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     subjects = {
         AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
         AnnotationKind.STABILITY: rankings,
+        AnnotationKind.PASSES: rankings,
         AnnotationKind.MASKS: {result.run.key for result in exported},
     }
     annotations = {
@@ -99,9 +101,15 @@ def parse_and_check_annotations(text: bytes) -> dict[str, Any]:
 def _is_valid_annotation(kind: str, value: Any) -> bool:
     if kind == AnnotationKind.STABILITY:
         return isinstance(value, float | int) and 0 <= value <= 1
+    if kind == AnnotationKind.PASSES:
+        return isinstance(value, list) and len(value) == 2 and all(map(_is_count_of_passes, value))
     if kind == AnnotationKind.MASKS:
         return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
     return kind == AnnotationKind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}
+
+
+def _is_count_of_passes(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e15
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from roarbench.common.text import fit_on_one_line, format_bytes, write_csv
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.protocols import PROTOCOLS
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.annotations_and_scores import export_annotations, insert_annotations, parse_and_check_annotations
 from roarbench.store.results import Origin, ResultsStore, read_origins
@@ -133,7 +135,7 @@ class ExportedFile:
         try:
             image_sources = [ImageSource(**values) for values in json.loads(metadata.get(IMAGE_SOURCES, b"[]"))]
             self.image_sources = [check_imported_source(source) for source in image_sources if source.kind == LOCAL]
-            self.suites = [read_user_suite_record(values) for values in json.loads(metadata.get(SUITES, b"[]"))]
+            self.suites = [*_read_known_suites(json.loads(metadata.get(SUITES, b"[]")))]
             self.annotations = parse_and_check_annotations(metadata.get(ANNOTATIONS, b"{}"))
         except _CONTENT_ERRORS as error:
             raise self._make_content_error(": its notes cannot be read", error) from None
@@ -228,6 +230,14 @@ class ExportedFile:
                 raise StoreError(f"cannot read {self._path}: {error.strerror}") from None
             seen = f"{self._path} is not a Parquet file ({fit_on_one_line(str(error) or type(error).__name__, 90)})"
             raise StoreError(f"{seen}; name a file that `roarbench export` wrote") from None
+
+
+def _read_known_suites(records: Iterable[Mapping[str, Any]]) -> Iterator[SuiteSpec]:
+    """Yield the suites of a file; skip those with a protocol that this version lacks, whose rows are still results."""
+    for values in records:
+        names = {str(dict(block).get("protocol")) for block in values.get("blocks", ())}
+        if names <= {*PROTOCOLS}:
+            yield read_user_suite_record(values)
 
 
 @lru_cache(256)

@@ -4,7 +4,6 @@ A network's folder is written under a temporary name and renamed when it is comp
 weights. The predictions of an explained network are added to its folder later, in one file per split.
 """
 
-import hashlib
 import io
 import json
 import pickle
@@ -28,6 +27,7 @@ from roarbench.common.identity import make_json_record
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.prediction import Normalisation
 from roarbench.plan.cells_and_runs import ReferenceSpec
+from roarbench.store.published_networks import compute_checksum_of_arrays, make_network_metadata, name_network_file
 
 
 class Predictions(NamedTuple):
@@ -91,6 +91,11 @@ class StoredNetwork:
         """Return the recorded checksum of the weights; empty if the weights or their checksum are missing."""
         return str(self._read_manifest().get("weights", ""))
 
+    def read_reference(self) -> ReferenceSpec:
+        """Return the identity of an explained network from its manifest."""
+        with self._convert_read_errors():
+            return ReferenceSpec(**self._read_manifest()["reference"])
+
     def _read_manifest(self) -> dict[str, Any]:
         """Return the manifest of the weights; empty if the weights are missing."""
         with self._convert_read_errors():
@@ -119,6 +124,10 @@ class StoredReference(StoredNetwork):
         about = {"reference": make_json_record(self._reference), "seconds": seconds}
         self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
 
+    def save_published(self, model: nn.Module) -> None:
+        """Write published weights, which were trained elsewhere."""
+        self.save(model, {"reference": make_json_record(self._reference), "published": True})
+
     def read_normalisation(self) -> Normalisation | None:
         """Return the normalisation of the images; None if the data set's applies, or if the network is missing."""
         record = self._read_manifest().get("norm")
@@ -144,11 +153,20 @@ class StoredReference(StoredNetwork):
 
 def compute_weights_checksum(weights: Mapping[str, torch.Tensor]) -> str:
     """Return the SHA-256 of the names, types, shapes and values of weights, 64 hex digits."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(weights.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
-    return digest.hexdigest()
+    return compute_checksum_of_arrays({name: tensor.detach().cpu().numpy() for name, tensor in weights.items()})
+
+
+def write_network_file(folder: Path, reference: ReferenceSpec, weights: Mapping[str, torch.Tensor]) -> Path:
+    """Write a published network's file to a folder, and return its path."""
+    from safetensors.torch import save
+
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in weights.items()}
+    content = save(tensors, make_network_metadata(reference))  # `save_file` would let only the user read the file
+    path = folder / name_network_file(reference)
+    with convert_write_errors(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    return path
 
 
 class CheckpointFile:

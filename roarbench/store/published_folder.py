@@ -3,6 +3,7 @@
     index.json                        every file with its hash, its number of rows, and the owner and machine
     SUITE/VERSION/NAME.parquet        a file of `roarbench export` that has only rows of this suite and version
     SUITE/VERSION/suite.toml          the suite's file, if the package has a newer version (`roarbench.plan.suites`)
+    networks/NAME.safetensors         an explained network of rows in these files (`store.published_networks`)
 
 A suite from a user's file has a hash as version, and its exports contain the suite. The whole folder is checked, first
 names and sizes, then hashes, then every row, before a caller gets any row.
@@ -23,14 +24,15 @@ from roarbench.common.text import FORMULA, fit_on_one_line
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
-from roarbench.plan.suites import find_builtin_suite
+from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.export_and_import import ExportedFile
+from roarbench.store.published_networks import FOLDER, NETWORK_PATH, read_network_file
 from roarbench.store.run_result import RunResult
 
 INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4}|[0-9a-f]{8})/[a-z0-9-]{1,60}\.parquet")
-_OTHER_FILES = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml")
+_OTHER_FILES = re.compile(rf"README\.md|LICENSE|\.gitignore|\.github/.*|[a-z0-9-]+/\d+/suite\.toml|{NETWORK_PATH}")
 _MAX_INDEX_BYTES, _MAX_FILE_BYTES = 2**20, 2**26
 
 
@@ -70,7 +72,26 @@ def read_checked_folder(folder: Path) -> ResultsByFile:
             raise StoreError(f"{file.path} and {other.path} have different results of the run {run.key}")
         if data.setdefault(file.versioned_suite, run.data) != run.data:
             raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the suite's other rows")
+    _check_networks(folder, results_by_file)
     return results_by_file
+
+
+def _check_networks(folder: Path, results_by_file: ResultsByFile) -> None:
+    """Raise StoreError unless every published network is explained by rows, which explain no other weights."""
+    checksums = {
+        (network := read_network_file(path)).reference.key: (path.name, network.checksum)
+        for path in sorted((folder / FOLDER).glob("*.safetensors"))
+    }
+    explained = {
+        (result.run.reference, result.weights): file for file, rows in results_by_file.items() for result in rows
+    }
+    for (key, weights), file in explained.items():
+        name, checksum = checksums.get(key, ("", weights))
+        if weights != checksum:
+            seen = f"{file.path} has rows for other weights than those of {FOLDER}/{name}, so they have no rank"
+            raise StoreError(f"{seen}; compute the rows again in a new --store, which takes the published networks")
+    if unused := sorted(name for key, (name, _) in checksums.items() if key not in {key for key, _ in explained}):
+        raise StoreError(f"{FOLDER}/{unused[0]} is explained by no row; delete the file")
 
 
 def find_new_results(now: ResultsByFile, before: ResultsByFile) -> ResultsByFile:
@@ -228,4 +249,5 @@ def list_checked_result_files(source: str) -> list[Path]:
         return [path / file.path for file in read_checked_folder(path)]
     if path.exists():
         return [path]
-    raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results")
+    here = f" such as {RESULTS}" if RESULTS else ""
+    raise StoreError(f"there is no {path}; name a file of `roarbench export`, or a folder of published results{here}")

@@ -115,6 +115,8 @@ class MapProvenance(NamedTuple):
     stable_copies: Sequence[int] = ()
     # for each image, the share of features that have the map's most frequent value; empty if not recorded
     ties: Sequence[float] = ()
+    # counted forward and backward passes, all images together; None if unknown, and for estimators of the table
+    passes: tuple[float, float] | None = None
 
 
 def is_within_one_range(done: Iterable[range], start: int, stop: int) -> bool:
@@ -213,6 +215,12 @@ def compute_share(files: Mapping[str, Mapping[str, Any]], numerator: str, denomi
     if not files or not all(numerator in file for file in files.values()):
         return None
     return float(sum(file[numerator] for file in files.values()) / sum(file[denominator] for file in files.values()))
+
+
+def compute_passes_per_image(files: Mapping[str, Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return the counted forward and backward passes per image over a manifest's files; None if not recorded."""
+    forward, backward = (compute_share(files, name, "images") for name in ("forward", "backward"))
+    return None if forward is None or backward is None else (forward, backward)
 
 
 def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ from roarbench.store.ranking_files import (
     RankingSpec,
     are_rankings_equal_at_shared_levels,
     choose_parts_and_first_images,
+    compute_passes_per_image,
     compute_share,
     extract_rankings_checksum,
     find_rankings_with_other_levels,
@@ -75,6 +76,7 @@ class Rankings:
     # share of noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy copies,
     # or if the share is not recorded
     prediction_stability: float | None = None
+    passes: tuple[float, float] | None = None  # counted forward and backward passes per image; None if not recorded
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class RankingsStore:
         metadata |= {"precision": provenance.precision, "device": provenance.device}
         metadata |= {"kept": list(provenance.stable_copies)} if provenance.stable_copies else {}
         metadata |= {"ties": [round(share, 6) for share in provenance.ties]} if provenance.ties else {}
+        metadata |= {"passes": list(provenance.passes)} if provenance.passes else {}
         path = self._make_part_path(spec, split, start, stop)
         with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +217,8 @@ class RankingsStore:
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
         prediction_stability = compute_share(files, "kept", "copies")
-        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability)
+        passes = compute_passes_per_image(files)
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, prediction_stability, passes)
 
     def list_checksums_with_any_levels(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
@@ -251,6 +255,7 @@ class RankingsStore:
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
         metadata, seconds = make_file_metadata(spec, split), 0.0
         made, stable_copies, ties = set[tuple[str, str]](), list[int](), list[float]()
+        passes, images = list[tuple[float, float] | None](), 0  # of the chosen parts, which may overlap
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts_and_first_images(parts, split, count):
@@ -260,6 +265,8 @@ class RankingsStore:
                 made.add((part_metadata.pop("precision", ""), part_metadata.pop("device", "")))
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
                 ties += part_metadata.pop("ties", [])[first - part.start :]
+                passes.append(part_metadata.pop("passes", None))
+                images += len(planes)
                 if part_metadata != metadata:
                     raise StoreError(f"{part.path} is a part of other rankings; {write_advice_to_delete(part.path)}")
                 planes[first - part.start :].tofile(file)
@@ -272,6 +279,10 @@ class RankingsStore:
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
+        counted = [each for each in passes if each is not None]
+        if counted and len(counted) == len(passes):
+            forward, backward = (sum(values) * count / images for values in zip(*counted, strict=True))
+            entry |= {"forward": forward, "backward": backward}
         return entry | {"made": [{"precision": precision, "device": device} for precision, device in sorted(made)]}
 
 

@@ -205,6 +205,12 @@ class ResultsStore:
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds
 
+    def read_explained_weights(self, reference: str) -> set[str]:
+        """Return the checksums of the weights of an explained network, by its key, that stored results record."""
+        statement = select(results.c.weights).where(results.c.reference == reference).distinct()
+        with self.database.begin_read() as connection:
+            return {checksum for checksum in connection.scalars(statement) if checksum}
+
     def list_datasets_and_networks(self) -> set[tuple[str, str]]:
         """Return the pairs of data set and network that have results."""
         statement = select(results.c.dataset, results.c.model).distinct()
@@ -279,6 +285,13 @@ def find_imported_keys(database: Database, keys: Collection[str]) -> set[str]:
     """Return the keys of imported results; a result that this store computed from imported rankings is not imported."""
     with database.begin_read() as connection:
         return find_stored_keys(connection, imports, keys)
+
+
+def read_data_of_imported_results(database: Database, dataset: str) -> frozenset[str]:
+    """Return the fingerprints of the images of all imported results of a data set."""
+    statement = select(results.c.data).join(imports, imports.c.key == results.c.key).distinct()
+    with database.begin_read() as connection:
+        return frozenset(connection.scalars(statement.where(results.c.dataset == dataset)))
 
 
 UNVERIFIED = {  # from origins to the reasons why results of this origin are not verified

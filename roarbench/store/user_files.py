@@ -133,6 +133,11 @@ class ImageSource(Keyed):
     folder: str = ""  # path of a local source; only the last part of the path if imported
     files: str = ""  # hash of a local source (`hash_record_and_files`); empty if unknown
 
+    @property
+    def is_imported(self) -> bool:
+        """Return whether another store wrote the source; imports keep only the last part of a folder's path."""
+        return self.kind == LOCAL and "/" not in self.folder
+
 
 def read_image_sources(database: Database) -> list[ImageSource]:
     """Return all image sources of a store, oldest first."""

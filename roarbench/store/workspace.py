@@ -35,6 +35,7 @@ class Workspace:
     root: Path
     data = _Folder("data")  # decoded images
     references = _Folder("references")  # weights and predictions of the explained networks
+    published = _Folder("published-networks")  # explained networks of imported folders of published results
     networks = _Folder("networks")  # scoring networks that many runs share
     rankings = _Folder("rankings")  # rankings as bit-planes
     checkpoints = _Folder("checkpoints")  # checkpoints of unfinished training runs

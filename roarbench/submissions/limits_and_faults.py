@@ -24,10 +24,12 @@ class Limits:
     cpu: float  # CPU seconds of all processes together, from the start of the submission's code
     wall: float  # wall seconds from the same start, far more than `cpu`, because the machine may be busy
     idle: float = 60  # wall seconds in which no process uses the CPU, because the submission waits
+    waiting: float = float("inf")  # the same, all waits together
     memory: int = 4096 * _MIB  # bytes of private and shared memory and page tables, all processes together
 
 
 CHECK_LIMITS = Limits(cpu=20, wall=600)  # for each sandbox of `validate`
+MAX_CHECK_WAITING = 60  # wall seconds that a submission may wait in all sandboxes of `validate` together
 _IMPORT_SECONDS = 60  # CPU seconds for the submission's imports
 _SECONDS_PER_IMAGE = 10  # CPU seconds per image of a small network
 # an image of a large network may take 300 forward passes at 5e9 operations per second

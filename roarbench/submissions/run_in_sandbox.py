@@ -59,6 +59,8 @@ class SandboxAnswer(NamedTuple):
     drew: bool  # reported by the sandbox: the estimator drew from the generator
     seconds: float  # reported by the sandbox: CPU time of its calls
     peaks: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part; zeros after a fault
+    # reported by the sandbox: forward and backward passes of each part, all images together; empty if unknown
+    passes: tuple[tuple[float, float], ...]
     ended: SandboxExit
 
 
@@ -137,8 +139,22 @@ def _make_answer(
         drew=bool(reported.get("drew")),
         seconds=_read_number(reported.get("seconds")),
         peaks=tuple(map(_read_number, known)),
+        passes=_read_passes(reported.get("passes"), len(task.parts)),
         ended=ended,
     )
+
+
+def _read_passes(value: object, parts: int) -> tuple[tuple[float, float], ...]:
+    """Return the reported passes of each part; () if the report lacks a count or is malformed."""
+    if not isinstance(value, list) or len(value) != parts:
+        return ()
+    if not all(isinstance(part, list) and len(part) == 2 and all(map(_is_count, part)) for part in value):
+        return ()
+    return tuple((float(forward), float(backward)) for forward, backward in value)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e15  # type: ignore[operator]
 
 
 def _read_number(value: object) -> float:

@@ -19,7 +19,6 @@ import os
 import secrets
 import shutil
 import signal
-import site
 import socket
 import subprocess
 import sys
@@ -32,14 +31,15 @@ from pathlib import Path
 
 from roarbench.common.errors import SandboxError
 from roarbench.common.text import fit_on_one_line
+from roarbench.submissions.installed_packages import find_package_outside, list_package_folders, list_package_paths
 from roarbench.submissions.limits_and_faults import MAX_SCRATCH_BYTES, HarnessFault, Limits
 from roarbench.submissions.sandbox_process import SandboxExit, run_within_limits
 
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # folder of roarbench's files in the sandbox
-_NETWORKS = (
-    *("__init__", "external_networks", "builtin_network_table", "networks", "torchvision_networks"),
-    "truncated_normal",
+_COMPUTE = (
+    *("__init__", "builtin_network_table", "external_networks", "networks", "ranking", "saved_networks"),
+    *("pass_counter", "torchvision_networks", "truncated_normal"),
 )
 _INSIDE = (
     *("__init__", "network_changes", "sealed_memory_messages", "submission_calls"),
@@ -47,8 +47,8 @@ _INSIDE = (
 )
 _OWN = (  # files of roarbench for the program in the sandbox
     "__init__.py",
-    *(f"common/{name}.py" for name in ("__init__", "errors", "process_settings", "text")),
-    *(f"compute/{name}.py" for name in _NETWORKS),
+    *(f"common/{name}.py" for name in ("__init__", "enums", "errors", "process_settings", "text")),
+    *(f"compute/{name}.py" for name in _COMPUTE),
     *(f"submissions/{name}.py" for name in _INSIDE),
 )
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # C library and Python's shared libraries
@@ -111,14 +111,6 @@ def build_isolated_python_command(root: Path, script: str) -> list[str]:
     return [_find_python_executable(), "-I", "-S", "-B", str(root / "roarbench" / "submissions" / script), paths]
 
 
-def list_package_folders() -> list[str]:
-    """Return the package folders of the virtual environment, of the Python that it is based on, and of the user."""
-    own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
-    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    folders = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
-    return [path for path in folders if Path(path).is_dir()]
-
-
 def _find_python_executable() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
@@ -133,7 +125,7 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     """Return the arguments that build the file tree of the sandbox: read-only, except for a small private /tmp."""
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     libraries = [sysconfig.get_path(kind, vars=base) for kind in ("stdlib", "platstdlib")]
-    same = [_find_python_executable(), *libraries, *_find_libpython(), *list_package_folders()]
+    same = [_find_python_executable(), *libraries, *_find_libpython(), *list_package_paths()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
@@ -163,8 +155,10 @@ def _list_parent_folders(paths: list[str]) -> list[str]:
 
 
 def _find_libpython() -> list[str]:
-    folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
-    return [f"{folder}/{name}"] if folder and name and ".so" in name else []
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    # of a Python that was moved after it was built, LIBDIR is a folder of the machine that built it
+    folders = dict.fromkeys([sysconfig.get_config_var("LIBDIR") or "", f"{sys.base_prefix}/lib"])
+    return [f"{folder}/{name}" for folder in folders if folder and ".so" in name]
 
 
 @cache
@@ -226,6 +220,11 @@ def check_sandbox_isolation() -> None:
     if reached:
         seen = f"code in the sandbox can reach {', '.join(reached)}"
         raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
+    for package in ("torch", "numpy"):
+        if file := find_package_outside(package):
+            seen = f"{package} is {file}, and the sandbox has only files of the environment's own folders"
+            advice = f"install {package} there, as copies of its files (for uv: --link-mode=copy)"
+            raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {seen}; {advice}")
 
 
 def _run_probe() -> SandboxExit:

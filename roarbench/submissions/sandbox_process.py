@@ -111,6 +111,7 @@ class SandboxExit(NamedTuple):
     cpu: float  # observed CPU seconds
     wall: float  # wall seconds
     peak: int  # observed peak memory, bytes
+    waited: float  # wall seconds in which no process used the CPU, from the start of the submission's code
     machine_lacked_memory: bool  # the kernel killed a process, here or elsewhere, for lack of memory
 
 
@@ -152,6 +153,7 @@ class _Watchdog:
     cpu: float = 0.0
     # seconds since the CPU time last changed; a pause of the whole machine adds at most `_CHECK_INTERVAL`
     idle: float = 0.0
+    waited: float = 0.0  # all such seconds together, after the submission's start
     last_check: float = 0.0  # wall time of the most recent check
     peak: int = 0
     cpu_and_wall_at_start: tuple[float, float] | None = None  # times at the start of the submission's code
@@ -181,6 +183,7 @@ class _Watchdog:
             cpu=self.cpu,
             wall=time.monotonic() - self.start_time,
             peak=self.peak,
+            waited=self.waited,
             machine_lacked_memory=_count_kills_for_lack_of_memory() > self.kills_before,
         )
 
@@ -193,7 +196,9 @@ class _Watchdog:
         if memory > self.limits.memory:
             memory = sum(map(_measure_memory_share, _list_process_tree(self.process.pid)))
         now = time.monotonic()
-        self.idle = self.idle + min(now - self.last_check, _CHECK_INTERVAL) if cpu == self.cpu else 0.0
+        waited = min(now - self.last_check, _CHECK_INTERVAL) if cpu == self.cpu else 0.0
+        self.idle = self.idle + waited if waited else 0.0
+        self.waited += waited if self.cpu_and_wall_at_start else 0.0
         self.last_check = now
         self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
         if memory > self.limits.memory:
@@ -208,7 +213,8 @@ class _Watchdog:
         cpu_at_start, wall_at_start = self.cpu_and_wall_at_start
         if cpu - cpu_at_start > self.limits.cpu:
             return SubmissionFault.TIME
-        waits = now - wall_at_start > self.limits.wall or self.idle > self.limits.idle
+        waits = now - wall_at_start > self.limits.wall
+        waits |= self.idle > self.limits.idle or self.waited > self.limits.waiting
         return SubmissionFault.CLOCK if waits else None
 
     def _count_scratch_files(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any  # noqa: E402
 import torch  # noqa: E402
 
 from roarbench.compute.networks import build_network  # noqa: E402
+from roarbench.compute.pass_counter import PassCounter  # noqa: E402
 from roarbench.submissions import limits_and_faults, sealed_memory_messages  # noqa: E402
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault  # noqa: E402
 from roarbench.submissions.submission_calls import (  # noqa: E402
@@ -46,7 +47,10 @@ def main(request: int, answer: int, started: int) -> None:
     os.close(started)
     header: dict[str, Any] = {"fault": None}
     try:
-        header |= _explain_parts(load_entry_point(source), parts, about["device"], answer)
+        counter = PassCounter(parts[0].model, parts[0].images[:1].to(about["device"]))
+        with counter.count():
+            header |= _explain_parts(load_entry_point(source), parts, about["device"], answer, counter)
+        header["passes"] = header["passes"] if counter.read_passes() else None
     except Refusal as refusal:
         header = {
             "fault": refusal.kind,
@@ -86,11 +90,14 @@ def _set_kernel_limits(cpu: float, memory: int, answer: int) -> None:
         resource.setrlimit(kind, (soft, hard))
 
 
-def _explain_parts(estimate: EstimateFunction, parts: list[ExplainedPart], device: str, answer: int) -> dict[str, Any]:
+def _explain_parts(
+    estimate: EstimateFunction, parts: list[ExplainedPart], device: str, answer: int, counter: PassCounter
+) -> dict[str, Any]:
     """Explain the images of all parts batch by batch, and write the maps in order; return the answer's header."""
-    start, written, dims, any_drew, peaks = time.process_time(), 0, 0, False, []
+    start, written, dims, any_drew, peaks, passes = time.process_time(), 0, 0, False, [], []
     for part in parts:
-        for importance, drew in compute_map_batches(estimate, part, device):
+        before = counter.read_work()
+        for importance, drew in compute_map_batches(estimate, part, device, counter):
             if dims not in (0, importance.ndim):
                 seen = f"the map has {importance.ndim} dimensions, but earlier maps have {dims}"
                 raise Refusal(SubmissionFault.OUTPUT_SHAPE, seen)
@@ -98,7 +105,9 @@ def _explain_parts(estimate: EstimateFunction, parts: list[ExplainedPart], devic
             sealed_memory_messages.write_map(answer, written, importance.numpy())
             written += importance.numel()
         peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return {"dims": dims, "drew": any_drew, "seconds": time.process_time() - start, "peaks": peaks}
+        passes.append(counter.count_passes_since(before))
+    seconds = time.process_time() - start
+    return {"dims": dims, "drew": any_drew, "seconds": seconds, "peaks": peaks, "passes": passes}
 
 
 if __name__ == "__main__":

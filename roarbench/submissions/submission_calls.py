@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
 from roarbench.submissions.network_changes import ADVICE, NetworkState
@@ -149,13 +150,14 @@ def load_entry_point(source: bytes) -> EstimateFunction:
 
 
 def compute_map_batches(
-    estimate: EstimateFunction, part: ExplainedPart, device: str = "cpu"
+    estimate: EstimateFunction, part: ExplainedPart, device: str = "cpu", counter: PassCounter | None = None
 ) -> Iterator[tuple[Tensor, bool]]:
     """Yield the checked maps of each call, with True if the submission drew random numbers for them.
 
     Each image's generator has its own seed. Images are explained in batches until the submission draws random numbers.
     From that batch on, images are explained one at a time, so that no map depends on the other images of a batch.
-    Images and targets are copied from the CPU to `device`, which holds the model, for each call.
+    Images and targets are copied from the CPU to `device`, which holds the model, for each call. `counter` forgets the
+    passes of the batch whose maps are computed again one at a time.
 
     Raises:
         Refusal: The submission raised an exception, changed its inputs, or returned something other than maps.
@@ -164,10 +166,13 @@ def compute_map_batches(
     for first in range(0, len(part.seeds), part.batch):
         stop = min(first + part.batch, len(part.seeds))
         if not one_by_one:
+            before = counter.read_work() if counter else None
             importance, one_by_one = _call_submission(estimate, part, state, slice(first, stop), device)
             if not one_by_one or stop - first == 1:
                 yield importance, one_by_one
                 continue
+            if counter and before:
+                counter.restore_work(before)
         for i in range(first, stop):
             yield _call_submission(estimate, part, state, slice(i, i + 1), device)[0], True
 
@@ -243,7 +248,15 @@ def _describe_exception(error: BaseException) -> str:
 
 def explain_limits_of_sandbox(refusal: Refusal) -> str:
     """Return what a sandbox lacks, if the submission's exception may come from that; else an empty string."""
+    if _is_raised_by_process_pool(refusal.__context__):
+        return "; the sandbox has no shared memory, which process pools need: use one process"
     outside = isinstance(refusal.__context__, ImportError | PermissionError | FileNotFoundError)
     if outside or "name resolution" in str(refusal):
         return "; the sandbox has installed packages only, and neither your files nor a network"
     return ""
+
+
+def _is_raised_by_process_pool(error: BaseException | None) -> bool:
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)] if error else []
+    pools = ("/multiprocessing/", "/concurrent/futures/process", "/joblib/", "/loky/")
+    return isinstance(error, OSError | NotImplementedError) and any(part in file for file in files for part in pools)

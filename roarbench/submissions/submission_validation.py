@@ -1,7 +1,7 @@
 """Validate a submission: compute maps of a few images in fresh sandboxes, compare them, and estimate the cost."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -17,7 +17,14 @@ from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
-from roarbench.submissions.limits_and_faults import CHECK_LIMITS, Refusal, SubmissionFault, ValidationFinding
+from roarbench.submissions.limits_and_faults import (
+    CHECK_LIMITS,
+    MAX_CHECK_WAITING,
+    Limits,
+    Refusal,
+    SubmissionFault,
+    ValidationFinding,
+)
 from roarbench.submissions.run_in_sandbox import (
     SandboxAnswer,
     SandboxTask,
@@ -100,23 +107,31 @@ def validate_submission(
     The result includes the estimated cost for the suite with at most `limit` images per split. `report_stage` is called
     at the start of each of the `STAGES` stages, with the stage's name.
     """
-    report_stage("checking the sandbox")
+    remaining: float = MAX_CHECK_WAITING
+
+    def run(*parts: ExplainedPart) -> SandboxAnswer:
+        nonlocal remaining
+        answer = _run_sandbox(submission, replace(CHECK_LIMITS, waiting=remaining), *parts)
+        remaining -= answer.ended.waited
+        return answer
+
+    report_stage(f"checking the sandbox (all checks together may wait {MAX_CHECK_WAITING} s)")
     check_sandbox_isolation()
     case = _make_test_case()
     report_stage("computing the maps of a few images")
-    first = _run_sandbox(submission, case)
+    first = run(case)
     report_stage("computing these maps again in another order, and maps of another model")
     variants = _vary_target_model_and_batch(case)
-    again = _run_sandbox(submission, case.reverse_images(_OTHER_BATCH), case, *variants)
+    again = run(case.reverse_images(_OTHER_BATCH), case, *variants)
     (maps,), (reordered, repeated, other_target, other_model, _) = first.maps, again.maps
     report_stage("comparing the maps")
     # the second sandbox had earlier calls; if its maps differ, a fresh sandbox shows whether these calls are the cause
     same = _get_raw_bytes(maps) == _get_raw_bytes(repeated)
-    fresh = repeated if same else _run_sandbox(submission, case).maps[0]
+    fresh = repeated if same else run(case).maps[0]
     refuse_unrepeatable_or_batch_dependent_maps(maps, fresh, repeated, reordered)
     if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
-        (other_model,) = _run_sandbox(submission, case._replace(model=_build_model(1))).maps
+        (other_model,) = run(case._replace(model=_build_model(1))).maps
     summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
     warnings = _find_warnings(maps, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
@@ -135,8 +150,8 @@ def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, larg
     return small_peak + (1 if one_by_one else count_images_per_call(network)) * bytes_per_image
 
 
-def _run_sandbox(submission: Submission, *parts: ExplainedPart) -> SandboxAnswer:
-    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), CHECK_LIMITS)
+def _run_sandbox(submission: Submission, limits: Limits, *parts: ExplainedPart) -> SandboxAnswer:
+    answer = run_submission(SandboxTask(submission.code, _NETWORK, parts), limits)
     if answer.refusal is not None:
         raise answer.refusal
     return answer

@@ -214,7 +214,6 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
         judged = judge_suite(void).make_board(protocol, Unit.SCALAR)
         assert not any(row.place or row.against for row in judged.rows)
         assert all(row.gain.value is not None for row in judged.rows)  # measured gains are still shown
-        assert judged.detectable is None
     assert all(row.place for row in judge_suite(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
     assert find_warnings_by_row(judge_suite(void, Unit.SCALAR)) == {}
     assert find_warnings_by_row(judge_suite(sound, Unit.SCALAR))

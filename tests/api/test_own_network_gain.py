@@ -150,7 +150,8 @@ def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, 
     found = rb.own_network_gain(networks, nine, {"mine": gradient, "random": "random"}, levels=LEVELS)
     assert (found.images, found.of) == (9, 18)
     assert found.verdicts == {"mine": None, "random": "0 by construction"}
-    assert found.gain("mine") == (found.gains["mine"].gain.value, None, None) == found.compare("mine", "random")
+    assert found.gain("mine") == (found.gains["mine"].gain.value, None, None)
+    assert found.compare("mine", "random")[:5] == (*found.gain("mine"), None, None)
     assert found.caption.endswith("\nFewer than 10 images: no intervals and no verdicts.")
     assert ("mine", f"{found.gain('mine').value:+.1f}", "–") in found.cells()
     frame = found.to_dataframe().set_index("estimator")
@@ -178,10 +179,15 @@ def test_compare_rows_uses_paired_interval(networks, images):
     found = rb.own_network_gain(networks, images, {"grad": gradient, "near": near, "random": "random"}, levels=LEVELS)
     one, two = found.gain("grad"), found.gain("near")
     paired = found.compare("grad", "near")
-    assert paired.value == pytest.approx(one.value - two.value)
-    assert paired.high - paired.value < 0.5 * min(gain.high - gain.value for gain in (one, two))
-    assert found.compare("grad", "random") == one and found.compare("random", "grad") == one.negative
-    assert found.compare("random", "random") == (0.0, None, None)
+    assert paired.points == pytest.approx(one.value - two.value)
+    assert paired.high - paired.points < 0.5 * min(gain.high - gain.value for gain in (one, two))
+    assert paired.planned and (paired.verdict == "not significantly different") == (paired.low <= 0 <= paired.high)
+    assert (paired.p_adjusted <= 0.05) == (not paired.low <= 0 <= paired.high)
+    beside_zero, turned = found.compare("grad", "random"), found.compare("random", "grad")
+    assert beside_zero[:3] == one and turned[:3] == one.negative and not beside_zero.planned
+    assert (beside_zero.verdict == "better") == (found.verdicts["grad"] == "explains its network")
+    assert turned.p_adjusted == beside_zero.p_adjusted
+    assert found.compare("random", "random")[:5] == (0.0, None, None, None, None)
     with pytest.raises(CallerError, match="there is no row 'ig' here, only: grad, near, random"):
         found.compare("grad", "ig")
 

@@ -45,7 +45,8 @@ def test_compare_uses_protocols_run_for_both_rows():
         found.compare("ig", "grad", "roar")
     assert found.compare("ig", "grad").roar is None
     own = found.compare("gb-sq", "grad", "own-network")
-    assert own.low < own.points < own.high and own.verdict is None  # tables compare own-network gains with 0 only
+    assert own.low < own.points < own.high and own.planned
+    assert (own.verdict == "not significantly different") == (own.low <= 0 <= own.high)
     assert found.compare("gb-sq", "grad").roar.points == pytest.approx(0.0 + 4.1, abs=0.1)
 
 

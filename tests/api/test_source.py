@@ -215,3 +215,10 @@ def test_sets_are_written_in_one_order():
     for names in ({FIRST, SECOND}, {SECOND, FIRST}):
         sources.append(make_submission("mine", lambda model, x, t: x * len(names)).source)  # noqa: B023
     assert sources[0] == sources[1] and b"(0, 0)" in sources[0]
+
+
+def test_source_of_partial_does_not_depend_on_python():
+    """Python 3.13 describes `functools.partial` in other words than 3.11, and an id is a hash of the file."""
+    submission = make_submission("ig-local", functools.partial(IntegratedGradients, multiply_by_inputs=False))
+    expected = "functools.partial(IntegratedGradients, multiply_by_inputs=False), called from Python"
+    assert submission.description == expected

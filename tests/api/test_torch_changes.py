@@ -1,5 +1,6 @@
 """Functions that change torch for the whole process are refused and undone; modes of the caller have no effect."""
 
+import contextlib
 import sys
 import warnings
 
@@ -38,10 +39,14 @@ def scale(images):
 ACTIVATIONS = {"gelu": torch.tanh}
 
 
-@pytest.fixture
-def networks():
+def make_networks():
     torch.manual_seed(0)
     return [Net().eval() for _ in range(3)]
+
+
+@pytest.fixture
+def networks():
+    return make_networks()
 
 
 def compute_gradient(model, images, targets):
@@ -207,22 +212,52 @@ CALLER = {
 }
 
 
+def compute_all_results(networks):
+    estimators = {"ixg": "input-x-grad", "captum": InputXGradient, "mine": compute_gradient}
+    table = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], fills=("mean",))
+    curve = rb.perturbation_curve(networks[0], IMAGES, LABELS, IMAGES, levels=(0.5,))
+    own = rb.own_network_gain(networks, IMAGES, estimators)
+    removed = rb.remove(IMAGES, IMAGES, 0.3).tolist()
+    return repr((table.to_dataframe().to_dict(), curve, own.to_dataframe().to_dict(), removed))
+
+
+@pytest.fixture(scope="module")
+def results_without_modes():
+    return compute_all_results(make_networks())
+
+
 @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
 @pytest.mark.parametrize("mode", CALLER)
-def test_modes_of_the_caller_change_no_result(networks, mode):
-    def call():
-        estimators = {"ixg": "input-x-grad", "captum": InputXGradient, "mine": compute_gradient}
-        table = rb.check(networks[0], IMAGES, LABELS, estimators, networks[1:], fills=("mean",))
-        curve = rb.perturbation_curve(networks[0], IMAGES, LABELS, IMAGES, levels=(0.5,))
-        own = rb.own_network_gain(networks, IMAGES, estimators)
-        removed = rb.remove(IMAGES, IMAGES, 0.3).tolist()
-        return repr((table.to_dataframe().to_dict(), curve, own.to_dataframe().to_dict(), removed))
-
-    expected = call()
+def test_modes_of_the_caller_change_no_result(networks, results_without_modes, mode):
     with CALLER[mode]():
         before = read_torch()
-        assert call() == expected
+        assert compute_all_results(networks) == results_without_modes
         assert str(read_torch()) == str(before)
+
+
+def use_double():
+    torch.set_default_dtype(torch.float64)
+    return contextlib.ExitStack()
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, CALLER["autocast"], use_double])
+def test_modes_of_the_caller_change_no_suite_from_arrays(tmp_path, mode):
+    """A suite's version is a hash of the arguments, of the network's weights and of a trial of its training."""
+    network, drawing = nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), np.random.default_rng(0)
+    train, test = ((drawing.normal(size=(40, 3, 8, 8)).clip(-1, 1), np.arange(40) % 2) for _ in range(2))
+
+    def make(folder):
+        suite = rb.Suite.from_arrays(network, train, test, protocols=["matched"], store=tmp_path / folder)
+        return suite.version, suite.warnings
+
+    expected = make("first")
+    with mode():
+        before = read_torch()
+        try:
+            assert make("second") == expected
+            assert str(read_torch()) == str(before)
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 def test_default_dtype_of_the_caller_changes_no_result(networks):
@@ -297,3 +332,11 @@ def test_maps_without_any_order_are_refused(networks):
     """For example an attention rollout over no attentions."""
     with pytest.raises(rb.CallerError, match="every feature has the same importance in the maps of all 2 images tried"):
         rb.own_network_gain(networks, IMAGES, {"mine": lambda model, images, targets: torch.zeros(images.shape)})
+
+
+def test_evaluate_warns_of_functions_that_get_too_few_images(tmp_path, monkeypatch):
+    """A suite explains one image at a time by functions that draw random numbers; one image cannot be permuted."""
+    monkeypatch.setattr("roarbench.api.evaluate._Evaluation.evaluate_all", lambda *rest: None)
+    suite = rb.load_suite("quick-matched", tmp_path)
+    with pytest.warns(UserWarning, match="same importance in the maps of 4 noise images by mine; .*FeaturePermutation"):
+        rb.evaluate(suite, {"mine": FeaturePermutation}, quiet=True)

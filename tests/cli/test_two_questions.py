@@ -13,6 +13,7 @@ from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import CombinedTable
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
 from tests.helpers.command_line import command, record
 
 BLOCKS = (
@@ -96,13 +97,27 @@ ZERO, EXPLAINS, FIXED = Estimate(0.0), OwnNetworkVerdict.EXPLAINS, OwnNetworkVer
 
 @pytest.mark.parametrize(
     ("beside_zero", "last"),
-    [((EXPLAINS, FIXED), "no verdict: own-network gains are tested only against 0"), ((None, None), "no verdict")],
+    [((FIXED, FIXED), "no verdict: both gains are 0 by construction"), ((None, None), "no verdict")],
 )
-def test_compare_has_no_verdict_on_two_own_network_gains(beside_zero, last):
+def test_compare_explains_missing_verdict_on_own_network_gains(beside_zero, last):
     found = Difference(2.0, 1.0, 3.0, None, None, (ZERO, ZERO), "own-network", "scalar", beside_zero, "a - b")
     _, first, second, difference = _format_difference("s v1", ("a", "b"), found).splitlines()
     assert [line.endswith(", 0 by construction") for line in (first, second)] == [one is FIXED for one in beside_zero]
     assert difference == f"  a - b: +2.0 [+1.0, +3.0] points: {last}"
+
+
+def test_compare_words_the_verdict_on_two_own_network_gains():
+    """Rows explain more, they are not better; a single planned p value is not called adjusted."""
+    board = ("own-network", "scalar", (EXPLAINS, EXPLAINS), "a - b")
+    found = Difference(-2.0, -3.0, -1.0, 0.01, Verdict.WORSE, (ZERO, ZERO), *board, True, "6 of 99 runs are missing")
+    assert _format_difference("s v1", ("a", "b"), found).splitlines()[3:] == [
+        "  a - b: -2.0 [-3.0, -1.0] points, p 0.0100: b explains its network more than a",
+        "  This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.",
+        "  Unfinished: 6 of 99 runs are missing; the verdict may change.",
+    ]
+    adjusted = found._replace(verdict=Verdict.SAME, planned=False, unfinished="")
+    (line,) = _format_difference("s v1", ("a", "b"), adjusted).splitlines()[3:]
+    assert line.endswith(", adjusted p 0.0100: not significantly different")
 
 
 def test_replicate_reports_protocols_that_are_not_compared(asked, call):

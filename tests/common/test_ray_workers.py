@@ -186,3 +186,26 @@ def test_run_explains_missing_ray_cluster_or_package(call, monkeypatch, tmp_path
     assert "cannot join the Ray cluster at 'localhost:9' (" in answers[0].err
     assert "; use HOST:PORT of the cluster's head, " in answers[0].err
     assert "pip install 'roarbench[ray]'" in answers[1].err
+
+
+def test_silence_of_ray_is_explained_once(monkeypatch, caplog, tmp_path):
+    ray_workers = pytest.importorskip("roarbench.common.ray_workers")
+    ray = ray_workers.ray
+    logs = tmp_path / "ray" / "session_latest" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "raylet.err").write_text("of Ray\n")
+    (logs / "worker-1.err").write_text("Traceback\nModuleNotFoundError: No module named 'mine'\n\n")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0})
+    engine = object.__new__(ray_workers.RayEngine)
+    engine._idle, engine._busy, engine._setup = [], {}, ray_workers._ActorSetup(logs, logs, 0, None, "")
+    engine._silent_since = time.monotonic() - 29
+    engine._explain_if_no_worker_starts()
+    assert not caplog.messages
+    engine._silent_since = time.monotonic() - 31
+    engine._explain_if_no_worker_starts()
+    engine._explain_if_no_worker_starts()
+    (message,) = caplog.messages
+    assert message.startswith("no worker has registered with Ray after 30 s (2 of 4 CPUs are free); worker-1.err in ")
+    assert message.endswith("ends with: ModuleNotFoundError: No module named 'mine'; this command waits")

@@ -305,12 +305,40 @@ REFUSED = {
         lambda inner, x: attend_with_class_token(inner, x),
         r"no layer is suitable: the positions of the last layer \(n, 17, 6\) form no grid that follows the image",
     ),
+    "two branches behind a stem": (
+        lambda inner, x: join_branches(inner, F.relu(inner.first(x))),
+        r"the last tensor on every path \(n, 5, 8, 8\) is early: 2 layers with positions follow it on branches",
+    ),
+    "crop": (
+        lambda inner, x: inner(F.interpolate(x[..., 4:-4, 4:-4], x.shape[2:])),
+        "the layer's positions show a part of the image only, as after a crop in the network",
+    ),
+    "one half": (
+        lambda inner, x: inner(x[..., :8]),
+        "the layer's positions show a part of the image only, as after a crop in the network",
+    ),
+    "checkpoint of the network": (
+        lambda inner, x: checkpoint(inner, x, use_reentrant=True),
+        r"CheckpointFunction hides the last layers; write checkpoint\(\.\.\., use_reentrant=False\)",
+    ),
+    "checkpoint of the last layers": (
+        lambda inner, x: checkpoint(lambda made: run_branch(inner, made), inner.first(x).relu(), use_reentrant=True),
+        r"CheckpointFunction hides the last layers; write checkpoint\(\.\.\., use_reentrant=False\)",
+    ),
     "no gradient": (lambda inner, x: inner(x).detach(), "the network's logits have no gradient"),
     "no convolution": (
         lambda inner, x: F.linear(x.flatten(1), torch.ones(CLASSES, x[0].numel())),
         "no layer is suitable: no tensor with several positions lies on every path from the image to the logits",
     ),
 }
+
+
+def run_branch(inner, stem):
+    return inner.read_out(F.relu(inner.point(F.relu(inner.second(stem)))))
+
+
+def join_branches(inner, stem):
+    return run_branch(inner, stem) + run_branch(inner, stem.flip(3))
 
 
 def attend_with_class_token(inner, x):
@@ -327,6 +355,36 @@ def test_network_without_common_layer_is_refused(case, name):
     with pytest.raises(RunError, match=words) as caught:
         importance(name, TwoViews(join).eval(), make_batch())
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_layers_hidden_by_torch_jit_are_named():
+    network, parts = make_plain(), make_plain()
+    tail = nn.Sequential(parts.second, nn.ReLU(), parts.point, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    partly = nn.Sequential(parts.first, nn.ReLU(), torch.jit.script(tail), parts.head).eval()
+    for hiding in (torch.jit.trace(network, make_batch().images), partly):
+        with pytest.raises(RunError, match=r"torch\.jit hides the layers of the network; pass the network itself"):
+            importance("gradcam", hiding, make_batch())
+
+
+def test_attention_pool_explains_pooled_positions():
+    """Keys and values of the pool are computed per position, after the layer; they are no later layers."""
+    inner = make_plain()
+    pool = nn.MultiheadAttention(6, 2, batch_first=True)
+    for values in pool.parameters():
+        nn.init.normal_(values, std=0.3, generator=seeded(values.numel()))
+
+    def read_out(features):
+        tokens = features.flatten(2).transpose(1, 2)
+        return inner.head(pool(torch.ones(len(tokens), 1, 6), tokens, tokens)[0][:, 0])
+
+    network = TwoViews(lambda inner, x: read_out(inner.make_features(x)))
+    network.inner, network.pool, inner.read_out = inner, pool, read_out
+    batches = [make_batch()._replace(targets=torch.full((3,), label)) for label in range(CLASSES)]
+    batch = max(batches, key=lambda batch: compute_gradcam_by_hand(inner, batch).sum())
+    expected = compute_gradcam_by_hand(inner, batch)
+    assert expected.max() > 0
+    torch.testing.assert_close(importance("gradcam", network.eval(), batch), expected, rtol=0, atol=1e-5)
 
 
 def test_passes_that_are_joined_position_by_position_have_maps():

@@ -69,7 +69,15 @@ def serve_submissions(
             os.close(descriptors[-1])
             begun, (code,) = os.read(started, 1) == b".", here.recv(1)
         return SandboxExit(
-            begun, stopped=None, code=code, output=b"", cpu=0.0, wall=0.0, peak=0, machine_lacked_memory=False
+            begun,
+            stopped=None,
+            code=code,
+            output=b"",
+            cpu=0.0,
+            wall=0.0,
+            peak=0,
+            waited=0.0,
+            machine_lacked_memory=False,
         )
 
     with here:

@@ -271,7 +271,7 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
     found = view.suite_judges.compare(view.headline_protocol, view.suite_judges.unit, "sobel", "grad")
-    assert f"the first is {found.verdict}" in page and "The verdict is the same as in every table" in page
+    assert f"the first is {found.verdict}" in page and "Verdicts on a row and a control are those of the tables" in page
     assert "Difference in augmented gain over Random: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page
     assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
@@ -279,4 +279,4 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))
     monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance
     page = render_page(site, at).html
-    assert "The verdict is" not in page and " These pairs have no verdict. " in page
+    assert "Verdicts on a row" not in page and " These pairs have no verdict. " in page

@@ -28,6 +28,7 @@ ADVISED = {  # passes, own-network gain with its interval
     "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
     "ig": (50, (7.9, 7.4, 8.6), BEATS),
     "mine": (0, (20.0, 19.0, 21.0), BEATS),
+    "uncounted": (None, (30.0, 29.0, 31.0), BEATS),
     "rise": (1000, (8.5, 7.0, 10.0), BEATS),
     "gb": (2000, (), BEATS),
 }

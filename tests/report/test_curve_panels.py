@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -155,3 +156,20 @@ def test_make_figure_draws_above_masks_in_lower_panels():
     assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
     assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
     assert lower[0].get_ylim()[0] < min(above[0].accuracy)
+
+
+def test_figures_ignore_settings_of_user(tmp_path):
+    chart = make_chart_of(make_curve("random", control=True), caption="Correct 73.1%, 63.8% on untouched images.")
+    save_figure(make_figure(chart), tmp_path / "usual.svg")
+    # as from a matplotlibrc of somebody who writes papers; LaTeX may be missing
+    own = {
+        "text.usetex": True,
+        "font.family": "serif",
+        "font.size": 20,
+        "savefig.bbox": "tight",
+        "svg.fonttype": "none",
+    }
+    with mpl.rc_context(own):
+        save_figure(make_figure(chart), tmp_path / "own.svg")
+        assert mpl.rcParams["text.usetex"]
+    assert (tmp_path / "own.svg").read_bytes() == (tmp_path / "usual.svg").read_bytes()

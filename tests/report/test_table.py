@@ -78,6 +78,7 @@ def format_printed(table, width=80, notes=True):
 JSON = """{
     "suite": "made-up", "version": 1, "levels": [0.5, 0.9], "protocol": "roar", "unit": "scalar", "fill": "mean",
     "images": 2000, "limit": null, "data": "da7a", "reference": null, "reference_accuracy": null, "complete": false,
+    "missing_runs": 0, "planned_runs": 0,
     "at_chance": false, "confidence": 0.95,
     "intervals_cover": "images and seeds", "one_network": false, "references": 0, "reference_deviation": null,
     "reference_rows": 0, "reference_freedom": null, "family": 12, "chance": 0.25}"""
@@ -86,8 +87,9 @@ ROW = """{
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
-    "delta_nearest_control_high": null, "better_than": null,
+    "delta_nearest_control_high": null, "unfinished": false, "better_than": null,
     "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "prediction_stability": null,
+    "forward_passes": 15.0, "backward_passes": 15.0,
     "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034},
     "delta_twins": {"other-image": 2.5, "other-image_low": 1.0, "other-image_high": 4.0,
@@ -103,7 +105,8 @@ def test_table_json_has_documented_keys():
     assert full == json.loads(ROW)
     values = {name: value for name, value in empty.items() if not isinstance(value, dict)}
     missing = dict.fromkeys(name for name, value in full.items() if not isinstance(value, dict))
-    assert values == missing | {"estimator": "grad", "added": False, "seeds": 0}
+    declared = {"forward_passes": 1.0, "backward_passes": 1.0}
+    assert values == missing | declared | {"estimator": "grad", "added": False, "unfinished": False, "seeds": 0}
     assert empty["curve"] == {"0.0": 0.9, "0.5": 0.75, "0.9": None} and empty["above_masks_low"] == {"0.9": None}
     assert {*empty["delta_twins"].values()} == {None}
 
@@ -113,6 +116,7 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
     assert list(rows) == ["var-grad", "sobel", "random", "ig", "grad"]
     for name, row in rows.items():
         flat = {"limit": None, "chance": 0.25, "protocol": "roar", "hash": TABLE.runs_hash}
+        flat |= {"missing_runs": 0, "planned_runs": 0}
         for key, value in plain_rows[name].items():
             group = "accuracy" if key == "curve" else key
             flat |= {f"{group}_{t}": v for t, v in value.items()} if isinstance(value, dict) else {key: value}

@@ -133,6 +133,10 @@ def test_missing_network_leaves_those_that_both_rows_have():
     by_network = part.correct[point].mean(1) - part.correct["e1", 0.9].mean(1)[:3]
     assert difference.spread.variances[0, 1] == pytest.approx(np.var(by_network, ddof=1) / 3, rel=1e-6)
     assert difference.spread.freedoms[0, 1] == pytest.approx(2)
+    apart = replace(part, correct={point: part.correct[point]}, references={point: references[point]})
+    joined = measure_cells(apart, VarianceComponents(None, known))[point].subtract(cells["e1", 0.9])
+    assert joined.spread.variances[0, 1] == pytest.approx(difference.spread.variances[0, 1], rel=1e-6)
+    assert joined.spread.freedoms[0, 1] == pytest.approx(2)
 
 
 def test_reduced_quantities_keep_every_spread():

@@ -32,7 +32,8 @@ def test_pairs_equal_differences_of_contrasts():
         found = estimate(made[one].subtract(made[other]))
         half = norm.ppf(0.975) * np.sqrt(covariance[one, one] + covariance[other, other] - 2 * covariance[one, other])
         assert pairs.differences[number] == found.value
-        assert pairs.half_widths[number] == pytest.approx(found.high - found.value) == pytest.approx(half)
+        assert pairs.half_widths[number] == pytest.approx(half)
+        assert (found.value - found.low, found.high - found.value) == pytest.approx((half, half))
 
 
 def test_rank_intervals_match_manual_computation():

@@ -125,6 +125,7 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     replace_validation_findings(store.database, ENTRY.id, ["ignores the class"])
     replace_validation_findings(store.database, OTHER.id, ["ignores the class"])
     annotations = {f"{AnnotationKind.MASKS} {noted.run.key}": mask, f"{AnnotationKind.MASKS} {other.run.key}": unneeded}
+    annotations |= {f"{AnnotationKind.PASSES} 1": [50.0, 1.5], f"{AnnotationKind.PASSES} 2": [1.0, 1.0]}
     annotations |= {f"{AnnotationKind.STABILITY} 1": 0.25, f"{AnnotationKind.STABILITY} 2": 0.5}
     store.add_results([noted, other], annotations=annotations)
     photos = ImageSource(noted.run.data, "planted", None, "local", "photos")
@@ -137,6 +138,7 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     keys = {noted.run.key, other.run.key}
     assert read_annotations(second.database, AnnotationKind.MASKS, keys) == {noted.run.key: mask}
     assert read_annotations(second.database, AnnotationKind.STABILITY, {"1", "2", "7a4c"}) == {"1": 0.25}
+    assert read_annotations(second.database, AnnotationKind.PASSES, {"1", "2"}) == {"1": [50.0, 1.5]}
     findings = read_annotations(second.database, AnnotationKind.VALIDATE, {ENTRY.id, OTHER.id})
     assert findings == {ENTRY.id: ["ignores the class"]}
     assert read_image_sources(second.database) == [photos]

@@ -293,3 +293,20 @@ def test_rankings_checksum_differs_by_estimator_maps_unit_and_network(store):
     assert second != first, "made by another machine, say"
     known = {first, second, store.open(MORE_LEVELS).checksum}
     assert store.list_checksums_with_any_levels(SPEC) == known, "and the store knows both"
+
+
+def test_passes_per_image_are_means_and_unknown_if_a_part_lacks_a_count(store):
+    """Parts overlap: images 0 to 29 and 20 to 49 of 50, with 3 and 5 forward passes each; test images have 7."""
+    for start, stop, each in ((0, 30, 3.0), (20, 50, 5.0)):
+        write(store, Split.TRAIN, start, stop, passes=((stop - start) * each, 0.5 * (stop - start)))
+    write(store, Split.TEST, 0, 20, passes=(140.0, 10.0))
+    store.join_parts_and_finish(SPEC, COUNTS)
+    assert store.open(SPEC).passes == pytest.approx((50 / 70 * 4 + 20 / 70 * 7, 0.5), rel=1e-12)
+
+
+@pytest.mark.parametrize("first", [{}, {"passes": (16.0, 16.0)}])
+def test_passes_are_unknown_without_counts_of_all_parts(store, first):
+    write_all(store)
+    write(store, Split.TEST, 0, 16, **first)
+    store.join_parts_and_finish(SPEC, COUNTS)
+    assert store.open(SPEC).passes is None

@@ -136,10 +136,9 @@ def test_sandbox_command_binds_gpu_on_request_and_existing_package_folders(tmp_p
     monkeypatch.setattr(sandbox_isolation, "_list_gpu_devices", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in make_command()
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(make_command(gpu=True))
-    there, missing = str(tmp_path), str(tmp_path / "missing")
-    monkeypatch.setattr("site.ENABLE_USER_SITE", True)
-    monkeypatch.setattr("site.getusersitepackages", lambda: missing)
-    monkeypatch.setattr("site.getsitepackages", lambda: [there])
+    there, missing = (str(tmp_path / name / "site-packages") for name in ("there", "missing"))
+    Path(there).mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [*sys.path, there, missing])
     assert there in make_command() and missing not in make_command()
 
 

@@ -171,6 +171,7 @@ def test_kernel_limit_sends_sigxcpu_at_cpu_limit():
         (PermissionError(1, "Operation not permitted"), True),
         (ModuleNotFoundError("No module named 'beside_the_submission'"), True),
         (OSError("Temporary failure in name resolution"), True),
+        (FileNotFoundError(2, "No such file or directory"), True),
         (OSError(28, "No space left on device"), False),
     ],
 )
@@ -178,3 +179,13 @@ def test_fault_mentions_sandbox_for_missing_file_module_or_network(error, outsid
     with pytest.raises(Refusal) as caught, _refuse_exceptions(SubmissionFault.RAISED, "raised"):
         raise error
     assert ("the sandbox has installed packages only" in explain_limits_of_sandbox(caught.value)) is outside
+
+
+@pytest.mark.parametrize("file", ["multiprocessing/synchronize.py", "concurrent/futures/process.py", "joblib/pool.py"])
+def test_fault_of_process_pool_is_explained_by_shared_memory(file):
+    """A pool fails with FileNotFoundError (no /dev/shm), which once read as a missing file of the user's."""
+    code = compile("raise FileNotFoundError(2, 'No such file or directory')", f"/usr/lib/python3/{file}", "exec")
+    with pytest.raises(Refusal) as caught, _refuse_exceptions(SubmissionFault.RAISED, "raised"):
+        exec(code)
+    said = explain_limits_of_sandbox(caught.value)
+    assert "no shared memory" in said and "your files" not in said

@@ -1,0 +1,81 @@
+"""Count a protocol's planned runs that have no result, because verdicts can change until the last run is done."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import Unit
+from roarbench.common.text import format_count
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.planned_runs import PlannedRun, list_planned_runs
+from roarbench.plan.protocols import Protocol
+
+UNFINISHED_SIGN = "‡"  # sign of verdicts that can change, because runs are missing
+
+
+class RunCounts(NamedTuple):
+    """Number of planned runs, and number of those without a result."""
+
+    missing: int = 0
+    planned: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the counts in words, such as `6 of 99 runs are missing`."""
+        verb = "is" if self.missing == 1 else "are"
+        return f"{self.missing:,} of {format_count(self.planned, 'run')} {verb} missing"
+
+
+@dataclass(frozen=True)
+class ProtocolRuns:
+    """Counts of a protocol's runs: of the suite's own rows, and of each estimator that was added to the suite.
+
+    The suite's own rows include twins, controls and untouched images. An added estimator includes its twins; its runs
+    affect its own verdicts only.
+    """
+
+    own: RunCounts = RunCounts()
+    added: Mapping[str, RunCounts] = field(default_factory=dict)
+
+    def is_unfinished(self, estimator: str) -> bool:
+        """Return whether a row's verdicts can change: a run of the suite's own rows or of the row's is missing."""
+        counts = self.added.get(find_estimator(estimator).untwinned_id)
+        return bool(self.own.missing or counts and counts.missing)
+
+
+def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> ProtocolRuns:
+    """Count the runs on which the verdicts of a protocol's table depend.
+
+    Levels that the results leave out on purpose (`included_levels`) are not planned here. Variances between networks
+    and trainings are estimated over all units, so runs of every unit count, except under own-network gain.
+    """
+    units = (unit,) if protocol.scores_all_network_pairs else tuple(Unit)
+    points = list(dict.fromkeys(point for each in units for point in _list_runs(results, protocol, each)))
+    added = {find_estimator(name).untwinned_id for name in results.suite.added}
+    own, by_row = list[PlannedRun](), {name: list[PlannedRun]() for name in sorted(added)}
+    for point in points:
+        estimator = point.cell.estimator_record  # None for untouched images
+        by_row.get(estimator.untwinned_id if estimator else "", own).append(point)
+    return ProtocolRuns(_count(results, own), {name: _count(results, runs) for name, runs in by_row.items() if runs})
+
+
+def _list_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> Iterable[PlannedRun]:
+    """List the runs of the rows and levels of one unit's table, with those on untouched images."""
+    suite, fill = results.suite, results.suite.find_fill(protocol)
+    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
+    blocks = [
+        replace(
+            block,
+            estimators=tuple(name for name in block.estimators if name in rows),
+            levels=tuple(t for t in block.levels if t in levels),
+        )
+        for block in suite.blocks
+        if block.protocol in (protocol.computed_from or (protocol,)) and (block.unit, block.fill) == (unit, fill)
+    ]
+    started = tuple(block for block in blocks if block.estimators and block.levels)
+    return list_planned_runs(replace(suite, blocks=started))
+
+
+def _count(results: SuiteResults, points: list[PlannedRun]) -> RunCounts:
+    return RunCounts(sum(point not in results.results for point in points), len(points))

@@ -1,0 +1,89 @@
+"""The passes that a submission needs are counted where it calls the network, and are unknown if they cannot be."""
+
+import pytest
+
+from roarbench.submissions import run_in_sandbox
+from roarbench.submissions.limits_and_faults import CHECK_LIMITS
+from roarbench.submissions.run_in_sandbox import run_submission
+from tests.helpers.processes import ROOT
+from tests.helpers.sandboxed import GRADIENT, make_task
+
+N = 6
+DRAWS = """
+import torch
+NAME, DESCRIPTION = "noisy", "gradients of three noisy copies"
+def estimate(model, images, targets, generator):
+    total = torch.zeros_like(images)
+    for _ in range(3):
+        noisy = (images + torch.randn(images.shape[1:], generator=generator)).requires_grad_()
+        total += torch.autograd.grad(model(noisy).gather(1, targets[:, None]).sum(), noisy)[0]
+    return total
+"""
+COPIES = """
+import copy, torch
+NAME, DESCRIPTION = "copies", "layers of a copy, without calling the network itself"
+def estimate(model, images, targets, generator):
+    images = images.clone().requires_grad_()
+    logits = copy.deepcopy(model).forward(images)
+    return torch.autograd.grad(logits.gather(1, targets[:, None]).sum(), images)[0]
+"""
+PROCESSES = (
+    """
+import os
+"""
+    + GRADIENT.replace("def estimate(", "def hidden(")
+    + """
+def estimate(model, images, targets, generator):
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+    return hidden(model, images, targets, generator)
+"""
+)
+IGNORES = """
+NAME, DESCRIPTION = "ignores", "the image itself"
+def estimate(model, images, targets, generator):
+    return images.clone()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("bubblewrap", "one_sandbox")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [(GRADIENT, (N, N)), (DRAWS, (3 * N, 3 * N)), (COPIES, (N, N)), (IGNORES, (0, 0)), (PROCESSES, None)],
+    ids=["gradient", "draws", "copies", "ignores", "processes"],
+)
+def test_passes_of_submission_are_counted(source, expected):
+    """The batch whose maps are computed again, because the submission draws random numbers, does not count."""
+    answer = run_submission(make_task(source, n=N), CHECK_LIMITS)
+    assert answer.refusal is None
+    assert answer.passes == ((expected,) if expected else ())
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("bubblewrap", "one_sandbox")
+def test_passes_of_published_example_are_its_patches():
+    source = (ROOT / "submissions" / "occlusion.py").read_text()
+    ((forward, backward),) = run_submission(make_task(source, n=2), CHECK_LIMITS).passes
+    assert backward == 0 and forward > 2 * 10 and forward == int(forward)
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        None,
+        "2",
+        [],
+        [[1.0, 2.0], [1.0, 2.0]],
+        [[1.0]],
+        [[-1.0, 1.0]],
+        [[float("nan"), 1]],
+        [[True, 1]],
+        [["1", 1]],
+        [None],
+    ],
+)
+def test_malformed_report_of_passes_is_unknown(reported):
+    assert run_in_sandbox._read_passes(reported, 1) == ()
+    assert run_in_sandbox._read_passes([[3, 1.5]], 1) == ((3.0, 1.5),)
