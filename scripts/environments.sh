@@ -47,7 +47,8 @@ try_target() {
 }
 
 try_pythonpath() { # an empty environment, and packages of another on PYTHONPATH, as modules of clusters set it
-    uv venv -q -p "$python" empty other
+    uv venv -q -p "$python" empty
+    uv venv -q -p "$python" other
     uv pip install -q -p other dist/*.whl
     check env PYTHONPATH="$(echo "$folder"/other/lib/*/site-packages)" empty/bin/python
 }
