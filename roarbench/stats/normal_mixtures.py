@@ -45,9 +45,9 @@ def compute_p_values(sizes: Floats, spread: Spread) -> Floats:
     A number without any variance has probability 1 if its size is 0, otherwise 0.
     """
     sizes = np.abs(np.asarray(sizes, np.float64))
-    p = np.where(sizes > 0, 0.0, 1.0)
+    p = np.where(sizes > 0, 0.0, 1.0)  # the weights of a quadrature may sum to slightly less than 1
     for group, known, parts, freedoms in _group_by_freedom(spread):
-        p[group] = _compute_tails(sizes[group], known, parts, freedoms)[0]
+        p[group] = np.where(sizes[group] > 0, _compute_tails(sizes[group], known, parts, freedoms)[0], 1.0)
     return p
 
 

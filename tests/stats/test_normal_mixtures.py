@@ -25,6 +25,7 @@ def make_spread(*parts):
 @pytest.mark.parametrize("freedom", [1, 2, 3.7, 9, 40, 400])
 def test_one_estimated_variance_gives_student_t(freedom):
     spread = make_spread((4.0, freedom), (0.0, np.inf))
+    assert compute_p_values(np.zeros(1), spread)[0] == 1
     for size in (0.3, 2.0, 9.0, 30.0):
         assert compute_p_values(np.array([-size]), spread)[0] == pytest.approx(
             2 * student(freedom).sf(size / 2), rel=1e-9
