@@ -148,7 +148,7 @@ def test_sort_columns_puts_each_column_into_one_list():
         ({"z": NUMBERS, "kind": pa.array([Decimal(0), Decimal(1)] * 4, pa.decimal128(18, 0))}, "kind"),
         ({"label": pa.array([Decimal("0.00"), Decimal("1.00")] * 4), "z": NUMBERS}, "label"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
 def test_find_label_column_takes_text_or_whole_numbers(tmp_path, columns, label):
     pq.write_table(pa.table({"a": NUMBERS, "b": NUMBERS[::-1], **columns}), tmp_path / "rows.parquet")
