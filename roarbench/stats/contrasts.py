@@ -54,6 +54,25 @@ class Quantities:
     counts: NDArray[np.int16] | None = field(default=None, repr=False)  # (k, images), correct predictions
     repeats: NDArray[np.int64] | None = None  # (k,), predictions of each image
 
+    @classmethod
+    def from_images(cls, index: Mapping[Any, int], values: Floats, images: Floats, image_count: int) -> Self:
+        """Build numbers that vary with test images alone."""
+        nothing = np.zeros((len(values), len(values)))
+        return cls(
+            index=index,
+            values=values,
+            images=images,
+            image_count=image_count,
+            networks=np.zeros((len(values), 0)),
+            network_names=(),
+            depends=np.zeros(len(values), np.bool_),
+            shared=nothing,
+            own=nothing,
+            network_noise=nothing,
+            trainings=nothing,
+            training_noise=nothing,
+        )
+
     def get(self, key: Hashable) -> "Contrast | None":
         """Return one number; None if it is missing."""
         return self[key] if key in self.index else None
@@ -209,23 +228,10 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
     for row, bits in enumerate(scores.correct.values()):
         counts[row], repeats[row] = bits.sum(0, dtype=np.int16), len(bits)
     totals = counts.sum(1, dtype=np.int64)
-    nothing = np.zeros((len(points), len(points)))
-    cells = Quantities(
-        index={point: number for number, point in enumerate(points)},
-        values=totals / np.maximum(1, repeats * scores.images),
-        images=_compute_image_covariance(counts, repeats, counts, repeats),
-        image_count=scores.images,
-        networks=np.zeros((len(points), 0)),
-        network_names=(),
-        depends=np.zeros(len(points), np.bool_),
-        shared=nothing,
-        own=nothing,
-        network_noise=nothing,
-        trainings=nothing,
-        training_noise=nothing,
-        counts=counts,
-        repeats=repeats,
-    )
+    index = {point: number for number, point in enumerate(points)}
+    values = totals / np.maximum(1, repeats * scores.images)
+    covariance = _compute_image_covariance(counts, repeats, counts, repeats)
+    cells = replace(Quantities.from_images(index, values, covariance, scores.images), counts=counts, repeats=repeats)
     if variances and variances.references:
         cells = _add_networks(cells, scores, variances)
     return _add_trainings(cells, scores, variances) if variances and variances.trainings else cells
@@ -278,22 +284,9 @@ def _add_trainings(cells: Quantities, scores: Correctness, variances: VarianceCo
 def measure_means(values: Floats) -> list[Contrast]:
     """Return the mean over images of each row of `values`, (rows, images), as numbers that vary with images alone."""
     rows, images = values.shape
-    nothing = np.zeros((rows, rows))
     centred = values - values.mean(1, keepdims=True)
-    means = Quantities(
-        index={row: row for row in range(rows)},
-        values=values.mean(1),
-        images=centred @ centred.T / images / max(1, images - 1),
-        image_count=images,
-        networks=np.zeros((rows, 0)),
-        network_names=(),
-        depends=np.zeros(rows, np.bool_),
-        shared=nothing,
-        own=nothing,
-        network_noise=nothing,
-        trainings=nothing,
-        training_noise=nothing,
-    )
+    covariance = centred @ centred.T / images / max(1, images - 1)
+    means = Quantities.from_images({row: row for row in range(rows)}, values.mean(1), covariance, images)
     return [means.combine({row: 1.0}, float(means.values[row])) for row in range(rows)]
 
 

@@ -146,21 +146,13 @@ def _measure_levels(sums: Mapping[str, _Interactions], networks: int) -> Quantit
     rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
     values = unit * totals / images
     deviations = (networks - 1) * (values[:, None] - 50 * rest / images)
-    nothing = np.zeros((len(values), len(values)))
     levels = len(next(iter(sums.values())).by_image)
-    return Quantities(
-        index={(name, level): row * levels + level for row, name in enumerate(sums) for level in range(levels)},
-        values=values,
-        images=covariance,
-        image_count=images,
+    index = {(name, level): row * levels + level for row, name in enumerate(sums) for level in range(levels)}
+    return replace(
+        Quantities.from_images(index, values, covariance, images),
         networks=deviations,
         network_names=tuple(map(str, range(networks))),
         depends=np.ones(len(values), np.bool_),
-        shared=nothing,
-        own=nothing,
-        network_noise=nothing,
-        trainings=nothing,
-        training_noise=nothing,
     )
 
 

@@ -12,19 +12,6 @@ def make_contrasts(values: Sequence[float], covariance: Any = 1.0, images: int =
     """Return numbers that vary with images, by default very many; a scalar covariance is of independent numbers."""
     count = len(values)
     matrix = np.asarray(covariance) if np.ndim(covariance) == 2 else np.eye(count) * np.asarray(covariance)
-    nothing = np.zeros((count, count))
-    quantities = Quantities(
-        index={number: number for number in range(count)},
-        values=np.asarray(values, np.float64),
-        images=matrix,
-        image_count=images,
-        networks=np.zeros((count, 0)),
-        network_names=(),
-        depends=np.zeros(count, np.bool_),
-        shared=nothing,
-        own=nothing,
-        network_noise=nothing,
-        trainings=nothing,
-        training_noise=nothing,
-    )
+    index = {number: number for number in range(count)}
+    quantities = Quantities.from_images(index, np.asarray(values, np.float64), matrix, images)
     return [quantities[number] for number in range(count)]
