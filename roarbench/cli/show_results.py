@@ -21,8 +21,6 @@ from roarbench.cli.terminal import err, out, print_other_results, print_report, 
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_decimals, format_interval, wrap_lines
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.verdicts import Verdict
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -104,6 +102,8 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     """Return the verdict; under own-network gain, name the row that explains its network more."""
     if difference.verdict is None:
         return _explain_missing_verdict(names, difference)
+    from roarbench.stats.verdicts import Verdict
+
     if difference.verdict is Verdict.SAME or not difference.protocol.startswith(OWN_NETWORK.name):
         return difference.verdict
     more, less = names if difference.verdict is Verdict.BETTER else names[::-1]
@@ -111,6 +111,8 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
 
 
 def _explain_missing_verdict(names: tuple[str, str], difference: "Difference") -> str:
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
+
     if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
         return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
     fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}

@@ -4,7 +4,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import erfinv
 
 from roarbench.stats.contrasts import Contrast, measure_spreads
 from roarbench.stats.correctness_and_gain import POINTS
@@ -56,6 +55,8 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
     The interval holds every share p from which the measured share is at most as far as sqrt(p (1 - p)) permits, in the
     proportion of the half width to sqrt(p (1 - p)) at the measured share. At 0 and 1, images alone count.
     """
+    from scipy.special import erfinv  # pages that compute nothing start without SciPy
+
     estimates = {}
     halves = _compute_half_widths(list(contrasts.values()), repeated=False)
     for (key, contrast), half in zip(contrasts.items(), halves, strict=True):

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, erfcinv
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +63,8 @@ def _invert_tails(alpha: float, known: Floats, parts: Floats, freedoms: tuple[fl
 
     The tail is a convex function of the size, so Newton's method converges from the first step on.
     """
+    from scipy.special import erfcinv  # pages that compute nothing start without SciPy
+
     sizes = np.sqrt(2 * (known + parts.sum(1))) * float(erfcinv(alpha))  # exact if all variances are known
     moving = np.ones(len(sizes), np.bool_)
     for _ in range(60):
@@ -78,6 +79,8 @@ def _invert_tails(alpha: float, known: Floats, parts: Floats, freedoms: tuple[fl
 
 def _compute_tails(sizes: Floats, known: Floats, parts: Floats, freedoms: tuple[float, ...]) -> tuple[Floats, Floats]:
     """Return the two-sided tail probability at each size, and its negative derivative, (numbers,) each."""
+    from scipy.special import erfc  # pages that compute nothing start without SciPy
+
     factors, weights = list_variance_factors(freedoms)
     tails, densities = np.empty_like(sizes), np.empty_like(sizes)
     chunk = max(1, _AT_ONCE // len(weights))

@@ -8,7 +8,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf
 
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import Floats
@@ -135,6 +134,8 @@ def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> i
     variances, so these are integrated over. Given the variances, deviations are normal, and the probability that all of
     them are small is at least the product of their probabilities, however they are correlated (Sidak 1967).
     """
+    from scipy.special import erf  # pages that compute nothing start without SciPy
+
     known, estimated, all_freedoms = reduce_to_two_estimates(spread)
     freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
 

@@ -160,7 +160,8 @@ def test_compare_command_matches_gains_of_table(call, made):
     assert found["difference"]["points"] == pytest.approx(gains["truth"] - gains["random"])
     assert "truth - random: " in call("compare", "truth", "random", *at).out
     lacking = call("compare", "truth", "truth-inverted", *at)
-    assert lacking.out.rstrip().endswith(": no verdict, because truth-inverted has no gain")
+    assert ": no verdict, because truth-inverted has no gain\n" in lacking.out
+    assert lacking.out.rstrip().endswith("Unfinished: 21 of 32 runs are missing; the verdict may change.")
     assert "there is no row 'nobody' here" in read_refusal(call, "compare", "truth", "nobody", *at)
 
 

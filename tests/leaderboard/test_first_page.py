@@ -164,7 +164,8 @@ def test_cached_first_page_imports_neither_database_nor_templates(shown):
 @pytest.mark.process
 def test_uncached_first_page_imports_no_figure_table_or_network_package(shown):
     html, modules = start_server(shown)
-    assert 'class="board"' in html and not modules & HEAVY
+    # intervals are integrals over SciPy's special functions
+    assert 'class="board"' in html and not modules & (HEAVY - {"scipy"})
     kept = read_cached_page(shown)
     assert kept.html == html and kept.files, "the next start shows it at once"
 
