@@ -137,9 +137,10 @@ def build_packages(root: Path, files: Iterable[str], folder: Path, out: Path) ->
 
 
 def check_wheel_contents(wheel: Path, files: Iterable[str]) -> None:
-    """Raise ReleaseError unless the wheel has exactly the files of the packages."""
+    """Raise ReleaseError unless the wheel has exactly the files of the packages and the published results."""
     expected = {name for name in files if name.partition("/")[0] in PACKAGES}
-    expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet|.*/suite\.toml)", name)}
+    published = re.compile(r"results/(index\.json|.*\.parquet|.*/suite\.toml|networks/.*\.safetensors)")
+    expected |= {name for name in files if published.fullmatch(name)}
     with ZipFile(wheel) as opened:
         packed = (re.sub(r"^[^/]*\.data/data/share/roarbench/", "", name) for name in opened.namelist())
         contained = {name for name in packed if ".dist-info/" not in name}

@@ -27,6 +27,8 @@ def test_wheel_has_every_file_of_packages(tmp_path):
         assert hashlib.sha256(file.read(name)).hexdigest() == APACHE
     with pytest.raises(release.ReleaseError, match=r"the wheel lacks roarbench/forgotten\.csv; see package-data"):
         release.check_wheel_contents(wheel, [*files, "roarbench/forgotten.csv", "docs/of-no-package.csv"])
+    with pytest.raises(release.ReleaseError, match=r"the wheel lacks results/networks/forgotten\.safetensors;"):
+        release.check_wheel_contents(wheel, [*files, "results/networks/forgotten.safetensors", "results/README.md"])
     with pytest.raises(release.ReleaseError, match=r"git does not track, toy/linear\.py;"):
         release.check_wheel_contents(wheel, [name for name in files if name != "toy/linear.py"])
 

@@ -141,4 +141,5 @@ def test_package_data_lists_every_results_file():
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
     results = ROOT / "results"
     rows = {results / file.path for file in read_index_and_check_folder(results)}
-    assert {*paths} == {results / "index.json", *rows, *results.rglob("suite.toml")}
+    networks = {*(results / "networks").iterdir()}
+    assert networks and {*paths} == {results / "index.json", *rows, *networks, *results.rglob("suite.toml")}
