@@ -5,7 +5,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import describe_type
 from roarbench.compute.map_ranking import rank_to_bit_planes
-from roarbench.compute.networks import build_network
+from roarbench.compute.networks import DRAWING, build_network
 from roarbench.compute.ranking import convert_to_smallest_float
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import make_image_ids
@@ -54,7 +53,6 @@ from roarbench.submissions.submission_file import Submission, parse_submission, 
 from roarbench.submissions.submission_validation import refuse_unrepeatable_or_batch_dependent_maps
 
 _NOISE_IMAGES = 4  # for a function's trial
-_TRYING = Lock()  # one trial at a time
 MapsBySplit = dict[Split, list[NDArray[Any]]]  # by split, one array per explained network, float32 or float64
 _IMAGES_PER_BATCH = 512
 _STUB = '''\
@@ -138,16 +136,17 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
     """Check a function on the suite's network and noise images, as `roarbench validate` does, but without a sandbox.
 
-    Functions are tried one after another, because the adapters of submissions seed torch's global generator. Whatever
-    a function changes in torch is undone; a run calls it in a process of its own.
+    Meanwhile no other thread tries a function, builds a network or trains: each of these seeds torch's global
+    generator, and a change of its state during a call means that the function draws random numbers. Whatever a function
+    changes in torch is undone; a run calls it in a process of its own.
     """
     generator = torch.Generator().manual_seed(0)
     model = build_network(**plan.find_network()._asdict(), generator=generator).eval()
     images = torch.randn(_NOISE_IMAGES, *plan.dataset_record.shape, generator=generator)
     part = ExplainedPart(model, images, torch.arange(_NOISE_IMAGES) % 2, torch.arange(_NOISE_IMAGES), _NOISE_IMAGES)
-    functions, settings = TorchFunctions.read([model]), read_settings()
     try:
-        with _TRYING, restore_global_generators():
+        with DRAWING, restore_global_generators():
+            functions, settings = TorchFunctions.read([model]), read_settings()
             try:
                 _refuse_unrepeatable_maps(submission, part)
             finally:

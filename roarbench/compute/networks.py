@@ -20,7 +20,7 @@ from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
 from roarbench.compute.truncated_normal import use_own_truncated_normal
 
-_DRAWING = RLock()  # one thread at a time may seed the global generator
+DRAWING = RLock()  # one thread at a time may use the global generator
 ONEDNN_BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
 # maximum side in pixels at which a convolution of 8 channels keeps its stride: oneDNN's gradient stays in its workspace
 # up to this side, strides are faster, and the published rows were computed with strides
@@ -89,7 +89,7 @@ def build_network(
     """
     residual = name in MODELS and not MODELS[name].drawn
     # torch's layers draw their initial weights from the global generator
-    with _DRAWING, torch.random.fork_rng(devices=[]), use_own_truncated_normal():
+    with DRAWING, torch.random.fork_rng(devices=[]), use_own_truncated_normal():
         if not residual:
             torch.manual_seed(generator.initial_seed())
         if name in MODELS:

@@ -34,6 +34,7 @@ from roarbench.compute.gpu_training import (
     record_compiler_failure,
     unwrap_compiler_error,
 )
+from roarbench.compute.networks import DRAWING
 from roarbench.compute.onednn_workaround import CorrectedGradients
 from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Optimiser, Recipe, compute_learning_rate, find_side_share
@@ -189,7 +190,7 @@ class Training:
     def _do_step(self) -> None:
         self._set_learning_rate()
         parts = self._batches.draw_next()
-        with torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
+        with DRAWING, torch.random.fork_rng(devices=[]):  # layers with random numbers use the global generator
             torch.manual_seed(self._seed * _SEED_DISTANCE + self.step)
             if self._replayed is not None and self.images_per_pass == self._batches.size:
                 images, labels = self._batches.load(parts[0], self.step)

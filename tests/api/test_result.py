@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +11,11 @@ import torch
 from captum.attr import Saliency
 
 import roarbench
+from roarbench.api import evaluate as evaluate_module
+from roarbench.api.submission_source import make_submission
+from roarbench.compute.networks import build_network
 from roarbench.execution import run_suite
+from roarbench.submissions.submission_calls import adapt_function
 from roarbench.submissions.submission_file import read_submission
 from tests.helpers.processes import run_python
 from tests.helpers.tiny_suite import InlineEngine
@@ -157,6 +161,24 @@ def test_evaluate_runs_in_two_threads_on_one_store(empty_store_suite):
     assert set(joined["name"]) == {"random", "mine", "ig"} and joined["gain"].notna().all()
     stored = empty_store_suite.result()
     assert {"mine", "own-ig"} <= set(stored.to_dataframe("morf")["name"])
+
+
+def test_no_network_is_built_while_a_function_is_tried(empty_store_suite):
+    """A network's weights come from the global generator, whose state tells whether the function draws."""
+    built = []
+
+    def explain(model, inputs, targets):
+        if not built:
+            built.append(pool.submit(build_network, "resnet8", 2, 3, 16, torch.Generator()))
+            assert not wait(built, 0.5).done
+        return gradient_x_input(model, inputs, targets)
+
+    with ThreadPoolExecutor(1) as pool:
+        submission = make_submission("mine", gradient_x_input)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(evaluate_module, "load_entry_point", lambda source: adapt_function(explain))
+            evaluate_module._try_function_on_noise(submission, empty_store_suite.runnable_plan)
+        assert built[0].result(10)
 
 
 def test_evaluate_resumes_after_interrupt_in_event_loop(empty_store_suite, monkeypatch):
