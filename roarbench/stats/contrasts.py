@@ -23,7 +23,7 @@ _EXACT_IN_FLOAT32 = 2**24
 
 @dataclass(frozen=True)
 class Pooling:
-    """What is known about the variance between networks beside the numbers themselves."""
+    """Degrees of freedom of the variances that are pooled over rows and cells."""
 
     prior_freedom: float = 0.0  # degrees of freedom with which the pooled variance counts beside a number's own
     shared_freedom: float = 1.0  # of the part of the pooled variance that all rows share

@@ -7,30 +7,20 @@ import pytest
 
 from roarbench.stats import contrasts as module
 from roarbench.stats.contrasts import join_quantities, measure_cells, measure_means, measure_spreads
-from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.variance_components import (
     ReferenceVariance,
     TrainingVariance,
     VarianceComponents,
     estimate_variance_components,
 )
+from tests.helpers.known_contrasts import LEVELS, make_explained_rows
 
-LEVELS = (0.5, 0.9)
 COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
 KNOWN = ReferenceVariance(LEVELS, COVARIANCE, 2e-4, 0.0, 0.5, 1e9, 10**9, prior_freedom=1e9, rows=2, networks=10**9)
 
 
 def make_rows(rows=2, networks=2, trainings=1, images=400, seed=0):
-    """Return rows with explained networks, training s with network s mod their number, and a control."""
-    generator = np.random.default_rng(seed)
-    names = tuple(f"e{row}" for row in range(rows))
-    difficulty = generator.normal(size=images)
-    correct = {}
-    for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
-        luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
-        correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
-    which = tuple(f"r{s % networks}" for s in range(networks * trainings))
-    return Correctness((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
+    return make_explained_rows(rows, networks, trainings, images, seed)
 
 
 @pytest.mark.parametrize("at_once", [module._AT_ONCE, 900])  # all images at once, and 150 at a time

@@ -13,25 +13,11 @@ from roarbench.stats.variance_components import (
     estimate_variance_and_shared_fraction,
     estimate_variance_components,
 )
-
-LEVELS = (0.5, 0.9)
+from tests.helpers.known_contrasts import LEVELS, make_explained_rows
 
 
 def make_cell(bits):
     return Correctness(("a",), (0.5,), {("a", 0.5): bits})
-
-
-def make_explained_rows(rows, networks, trainings=1, images=60, seed=0):
-    """Return rows with explained networks, training s with network s mod their number, and a control."""
-    generator = np.random.default_rng(seed)
-    names = tuple(f"e{row}" for row in range(rows))
-    difficulty = generator.normal(size=images)
-    correct = {}
-    for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
-        luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
-        correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
-    which = tuple(f"r{s % networks}" for s in range(networks * trainings))
-    return Correctness((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
 
 
 def test_shared_and_row_variance_match_mean_squares():
