@@ -1,6 +1,7 @@
 """Fixtures for all tests: required programs, stores, the command line, and a private PostgreSQL server."""
 
 import gc
+import multiprocessing
 import os
 import signal
 
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -55,6 +57,14 @@ def pytest_collection_modifyitems(items):
 
             item.add_marker(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
             item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+def pytest_sessionfinish():
+    """End commands that failed tests left behind: this process would wait for them, and for it whoever started it."""
+    for child in multiprocessing.active_children():
+        with suppress(ProcessLookupError):  # it leads no group
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
 
 
 @pytest.fixture(scope="session")

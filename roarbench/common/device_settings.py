@@ -19,6 +19,8 @@ from roarbench.common.text import fit_on_one_line
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
 # environment variable with the mode of torch.compile, set in workers that compile the networks that they train on a GPU
 COMPILING = "ROARBENCH_COMPILE"
+# values of ONEDNN_MAX_CPU_ISA without bfloat16 in hardware (oneDNN's guide, CPU dispatcher control)
+_WITHOUT_BF16 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux
 _GPU_FAILURES = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # torch's messages about a failing GPU
 
@@ -117,12 +119,17 @@ def choose_precision(wanted: Precision, device: torch.device) -> Precision:
 
 
 def can_use_bf16(precision: Precision, device: torch.device) -> bool:
-    """Return whether bfloat16 is requested and the hardware supports it (on x86 processors by AVX512-BF16)."""
+    """Return whether bfloat16 is requested and the hardware supports it (on x86 processors by AVX512-BF16).
+
+    Instructions that oneDNN is told to leave unused count as missing: torch asks the processor alone, and would request
+    operations that oneDNN then does not have, or computes slowly.
+    """
     if precision is Precision.FLOAT32:
         return False
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return bool(torch.cpu._is_avx512_bf16_supported())
+    most = os.environ.get("ONEDNN_MAX_CPU_ISA", os.environ.get("DNNL_MAX_CPU_ISA", "")).upper()
+    return bool(torch.cpu._is_avx512_bf16_supported()) and most not in _WITHOUT_BF16
 
 
 @allow_threads_to_overlap

@@ -10,10 +10,12 @@ from roarbench.common import device_settings
 from roarbench.common.device_settings import (
     SHARING,
     choose_device,
+    choose_precision,
     compute_gpu_bytes_per_worker,
     count_available_gpu_bytes,
     list_gpu_ids,
 )
+from roarbench.common.enums import Precision
 from roarbench.common.errors import CallerError, MachineError
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS
 from roarbench.execution import ranking_jobs, run_suite
@@ -83,6 +85,16 @@ def test_available_gpu_bytes_are_shared_between_workers(gpu_of_8_gb, monkeypatch
         gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
         assert count_available_gpu_bytes() == bytes_each * 10**9
         assert compute_gpu_bytes_per_worker() == 8 / workers * 10**9
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"), [(None, True), ("", True), ("ALL", True), ("AVX512_CORE_BF16", True), ("avx2", False)]
+)
+def test_bf16_needs_instructions_that_onednn_may_use(monkeypatch, most, expected):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
+    if most is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", most)
+    assert choose_precision(Precision.BF16, torch.device("cpu")) is (Precision.BF16 if expected else Precision.FLOAT32)
 
 
 def test_choose_device_raises_when_worker_gpu_is_lost(monkeypatch):
