@@ -132,14 +132,21 @@ def validate(
         bool, declare_option("Show the traceback if the submission is refused.", flags="--explain")
     ] = False,
 ) -> None:
-    """Check a submission in a sandbox in seconds; show a map, and the cost of running it in the suite quick."""
+    """Check a submission in a sandbox in seconds; draw maps, and show the cost of running it in the suite quick."""
     from roarbench.execution.submission_intake import check_submission
+    from roarbench.report.map_picture import write_map_picture
     from roarbench.submissions.limits_and_faults import Refusal
     from roarbench.submissions.submission_file import read_submission
 
     try:
         accepted = check_submission(read_submission(file), err)
-        out.print(accepted.format_report(with_picture=True), soft_wrap=True)
+        out.print(accepted.format_report(), soft_wrap=True)
+        picture = Path(f"{accepted.submission.name}-maps.png")
+        try:
+            write_map_picture(accepted.submission.id, accepted.images.numpy(), accepted.importance.numpy(), picture)
+            out.print(f"maps: {picture}", soft_wrap=True)
+        except CallerError as error:  # the submission is accepted all the same
+            err.print(f"maps are not drawn: {error}", soft_wrap=True)
         command = propose_command("run", "--suite", accepted.suite.name_in_commands, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
     except Refusal as refusal:

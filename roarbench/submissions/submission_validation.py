@@ -46,7 +46,6 @@ _LARGE_BATCH = 24  # images in a batch with targets of all classes, which shows 
 _ROUNDING = 0.02
 STAGES = 4  # number of calls of `report_stage`
 DEFAULT_SUITE = "quick"  # suite whose cost `validate` estimates by default
-_SHADES = " ░▒▓█"
 
 
 class SubmissionPace(NamedTuple):
@@ -68,7 +67,8 @@ class AcceptedSubmission:
     """Results of the validation of an accepted submission."""
 
     submission: Submission
-    importance: Tensor  # map of one image, float (h, w), summed over channels
+    images: Tensor  # explained images, float32 (n, c, h, w), normalised
+    importance: Tensor  # their maps, float64 (n, h, w), summed over channels
     drew: bool  # the estimator draws random numbers, so images are explained one at a time
     pace: SubmissionPace
     suite: SuiteSpec
@@ -76,12 +76,11 @@ class AcceptedSubmission:
     memory: float  # estimated peak bytes of a sandbox that explains the suite's network
     warnings: tuple[ValidationFinding, ...]
 
-    def format_report(self, with_picture: bool = False) -> str:
-        """Return the report for a terminal, optionally with a picture of a map."""
+    def format_report(self) -> str:
+        """Return the report for a terminal."""
         submission = self.submission
         batching = "one at a time, because the estimator draws from the generator" if self.drew else "up to 64 at once"
         lines = [f"accepted: {submission.id}: {submission.description}"]
-        lines += draw_text_picture(self.importance).splitlines() if with_picture else []
         parameters = submission.parameters | dict(submission.values)
         values = ",".join(f"{name}={format_value(value)}" for name, value in parameters.items())
         others = f"other values make a separate row: --submission 'FILE({values})'"
@@ -132,11 +131,11 @@ def validate_submission(
     if are_equal_up_to_rounding(maps, other_model):
         # a fresh sandbox cannot return maps that were cached for the first model
         (other_model,) = run(case._replace(model=_build_model(1))).maps
-    summed = maps[0].double().sum(0) if maps.ndim == 4 else maps[0]
+    summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model)
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
     memory = _estimate_memory(suite, first.drew, *again.peaks[-2:])
-    return AcceptedSubmission(submission, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
+    return AcceptedSubmission(submission, case.images, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
 
 
 def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, large_peak: float) -> float:
@@ -248,13 +247,3 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
     made = {(spec.estimator.job_group, spec.reference, spec.split) for spec in ranked}
     counts = suite.dataset_record.image_counts
     return sum(min(counts[split], limit or counts[split]) for *_, split in made)
-
-
-def draw_text_picture(importance: Tensor, columns: int = 48) -> str:
-    """Draw a map, float (h, w), as text, with two rows of the map per line; darker is more important."""
-    h, w = importance.shape
-    lines = max(1, columns * h // w // 2)  # a character is twice as high as wide
-    small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]
-    low, high = small.min(), small.max()
-    levels = ((small - low) / (high - low).clamp(min=1e-30) * (len(_SHADES) - 1)).round().int()
-    return "\n".join("".join(_SHADES[level] for level in row) for row in levels.tolist())

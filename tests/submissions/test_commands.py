@@ -59,8 +59,18 @@ def test_new_writes_a_file_that_validate_accepts(call):
     *stages, after = answer.err.splitlines()
     assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
     assert after == "next: roarbench run --suite quick --submission my_own.py"
-    assert max(map(len, answer.out.splitlines()[1:25])) == 48  # the map as a picture
+    assert answer.out.splitlines()[-1] == "maps: my-own-maps.png" and "█" not in answer.out
+    assert Path("my-own-maps.png").read_bytes().startswith(b"\x89PNG")
     assert "already exists" in parse_refusal(call("new-submission", "my-own"))
+
+
+def test_validate_accepts_a_submission_whose_picture_cannot_be_written(call, one_sandbox):
+    Path("good.py").write_text(GOOD)
+    Path("good-maps.png").write_text("notes")
+    answer = call("validate", "good.py")
+    assert answer.code == 0 and answer.out.startswith("accepted: good@") and "maps: " not in answer.out
+    assert "maps are not drawn: good-maps.png already exists and is no picture" in answer.err
+    assert Path("good-maps.png").read_text() == "notes"
 
 
 def test_validate_prints_refusal_in_one_line_and_explain_adds_traceback(call, one_sandbox):
