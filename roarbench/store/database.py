@@ -32,45 +32,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from roarbench.common.errors import EmptyStore, RunError, StoreError
-from roarbench.common.text import fit_on_one_line
+from roarbench.store.database_errors import PATIENCE, convert_database_errors, is_temporary
 from roarbench.store.schema import SCHEMA_VERSION, metadata, schema_version
 
 T = TypeVar("T")
-PATIENCE = 60  # seconds to wait for another process's transaction; transactions here take milliseconds
-# SQLSTATE prefixes of temporary errors: no connection, shutdown, server full, deadlock
-_TEMPORARY_STATES = ("08", "57P0", "53300", "40P01", "40001")
-_ADVICE = (  # parts of the database's message, and advice; the first match counts
-    (("malformed",), "the file is damaged; restore a backup, or recover its rows with `sqlite3 FILE .recover`"),
-    (
-        ("is full", "No space left", "disk I/O error"),
-        "the disk is full or damaged; free space and run the same command again (finished runs are kept)",
-    ),
-    (
-        ("readonly", "read-only", "unable to open", "permission denied"),
-        "the database cannot be read or written; check its path and permissions, or use another store",
-    ),
-    (
-        ("locked", "lock timeout"),
-        f"another process has locked it for more than {PATIENCE} s; wait for that process or stop it",
-    ),
-    (
-        ("password", "pg_hba.conf"),
-        "the server answered and refused this user; check the user in the URL, and PGPASSWORD or ~/.pgpass",
-    ),
-    (
-        ("SSL was required", "certificate"),
-        "the server answered, but not with the TLS that the URL requires; check sslmode and sslrootcert in the URL",
-    ),
-    (
-        ("no schema has been selected",),
-        "no schema of the search path exists; create the schema (`CREATE SCHEMA NAME`), or use another one",
-    ),
-    (("does not exist",), "create the database (`createdb NAME`), or use another one"),
-    (
-        ("failed to resolve", "connection"),
-        "the server cannot be reached; check that it runs, and the host, user and password of the URL",
-    ),
-)
 
 
 class Database:
@@ -125,7 +90,7 @@ class Database:
                     result = call()
             except StoreError as error:
                 elapsed = time.monotonic() - start
-                if not _is_temporary(error) or elapsed > self.patience:
+                if not is_temporary(error) or elapsed > self.patience:
                     raise
                 # `report` may block, so other threads stay silent
                 if not reported and threading.current_thread() is threading.main_thread():
@@ -201,26 +166,6 @@ def _read_device_and_inode(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_dev, status.st_ino
-
-
-def _is_temporary(error: StoreError) -> bool:
-    cause = error.__cause__
-    if not isinstance(cause, DBAPIError) or isinstance(cause.orig, sqlite3.Error):
-        return False
-    state = getattr(cause.orig, "sqlstate", None)  # None if no connection was established
-    return cause.connection_invalidated or state is None or state.startswith(_TEMPORARY_STATES)
-
-
-@contextmanager
-def convert_database_errors(where: str) -> Iterator[None]:
-    """Convert database errors in the `with` block to a one-line StoreError."""
-    try:
-        yield
-    except (DBAPIError, sqlite3.Error) as error:
-        text = str(getattr(error, "orig", error))
-        matches = (advice for parts, advice in _ADVICE if any(part in text for part in parts))
-        advice = next(matches, "see the database's documentation")
-        raise StoreError(f"results store {where}: {fit_on_one_line(text, 200)}; {advice}") from error
 
 
 _SQLITE_MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
@@ -344,7 +289,8 @@ def _connect_to_sqlite(path: Path, read_only: bool) -> sqlite3.Connection:
 
 def _make_postgres_engine(address: URL, read_only: bool) -> Engine:
     # stored text is UTF-8 whatever the database's encoding; of SQL_ASCII, psycopg would return bytes
-    arguments: dict[str, Any] = {"client_encoding": "utf8"}
+    # a proxy such as PgBouncer may give each transaction another connection, which lacks prepared statements
+    arguments: dict[str, Any] = {"client_encoding": "utf8", "prepare_threshold": None}
     if not {"connect_timeout", "service"} & {*address.query} and "PGCONNECT_TIMEOUT" not in os.environ:
         arguments["connect_timeout"] = 10
     try:

@@ -370,6 +370,16 @@ def test_postgres_keeps_schema_that_the_user_sets(postgres_url, monkeypatch, tmp
 
 
 @pytest.mark.postgres
+def test_postgres_has_no_prepared_statements(postgres_url):
+    """PgBouncer may give each transaction another connection, where a prepared statement is missing or taken."""
+    with ResultsStore.open(postgres_url) as store:
+        for _ in range(10):
+            store.list_result_keys("")
+        count = "SELECT count(*) FROM pg_prepared_statements"
+        assert store.database.run_read(lambda connection: connection.exec_driver_sql(count).scalar()) == 0
+
+
+@pytest.mark.postgres
 def test_postgres_names_schema_that_does_not_exist(postgres_url):
     message = open_refused_store(f"{postgres_url}&options=-csearch_path%3Dabsent", read_only=False)
     assert "CREATE SCHEMA" in message and list_schemas_with_results(postgres_url) == []
