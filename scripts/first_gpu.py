@@ -1,4 +1,4 @@
-"""Run roarbench on a GPU for the first time in eleven steps, each with its expected result and advice.
+"""Run roarbench on a GPU for the first time in ten steps, each with its expected result and advice.
 
     python scripts/first_gpu.py [--out FOLDER]      # at most 40 minutes; the report is FOLDER/report.md
     python scripts/first_gpu.py --step NAME         # print the result of one measurement
@@ -191,13 +191,11 @@ STEPS = (
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
     Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
         "32 % of a training run (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
-        "nvidia-smi dmon while it runs: is the GPU busy? --compile, if `modes` below says that it pays"),
+        "nvidia-smi dmon while it runs: is the GPU busy?"),
     Step("training", 300, time_training_from_file, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
-        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory"),
-    Step("modes", 180, ("doctor", "--suite", WHOLE), "uncompiled 4,300 images/s (plan)",
-        "roarbench doctor --suite NAME --store DIR for your suite; report what it found"),
+        "in memory: clocks, other processes; from disk: the disk and the node's memory"),
 )  # fmt: skip
-_SHOWN = ("time about", "! ", "ok training")  # beginnings of the printed lines that the report repeats
+_SHOWN = ("time about", "! ")  # beginnings of the printed lines that the report repeats
 
 
 def run_step(step: Step, store: Path) -> tuple[str, float]:

@@ -16,7 +16,7 @@ from tests.helpers.processes import ROOT
 
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "submissions/README.md", "results/README.md")
 COMMANDS = typer.main.get_command(app).commands
-READING = {"table", "compare", "diagnose", "status", "list-runs", "claims", "suites", "estimators"}
+READING = {"table", "compare", "diagnose", "status", "runs", "claims", "suites", "estimators"}
 PUBLISHED = {"quick", "quick@6", "quick-matched"}
 EXAMPLE = re.compile(r"[A-Z]{3,}|\bNAME\b|\bDIR\b|\bKEY\b|my[-_.]|…|1a2b3c4d")
 
@@ -53,14 +53,14 @@ def parse(line):
 @pytest.mark.parametrize("line", sorted(DOCUMENTED))
 def test_documented_command_line_is_accepted(line):
     name, _ = parse(line)
-    assert name in COMMANDS or name in {"", "check", "comment", "export", "import"}, DOCUMENTED[line]
+    assert name in COMMANDS or name in {"", "check", "comment"}, DOCUMENTED[line]
 
 
 def is_run(line):
     """Return whether a command line reads published results, and nothing in it stands for a value of the reader."""
     name, options = parse(line)
     has_suite = options.get("suite") in PUBLISHED or name in {"suites", "estimators"} and not EXAMPLE.search(line)
-    unread = options.get("fill") or options.get("watch") or options.get("reference") or ".toml" in line
+    unread = options.get("fill") or options.get("reference") or ".toml" in line
     return name in READING and has_suite and not EXAMPLE.search(line) and not unread
 
 

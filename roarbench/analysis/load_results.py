@@ -33,7 +33,7 @@ from roarbench.store.user_files import ImageSource, hash_record_and_files, list_
 from roarbench.store.workspace import Workspace
 
 _FEWEST = 4  # minimum hex digits of a fingerprint from a caller
-LIST_RUNS = Hint("; `{}` lists the runs of a suite", "list-runs", ("--suite", "NAME"))
+LIST_RUNS = Hint("; `{}` lists the runs of a suite", "runs", ("--suite", "NAME"))
 
 
 def open_store_for_reading(store: Path, db: str) -> ResultsStore:
@@ -133,13 +133,6 @@ def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: Results
     data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
     collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
     return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), query.store)
-
-
-def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
-    """Apply a query to another suite, with the same images and networks if the other suite can use them."""
-    data = query.data if other.dataset == suite.dataset else ""
-    references = query.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
-    return query._replace(data=data, references=references)
 
 
 def matches_selection(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:

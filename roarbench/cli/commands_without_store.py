@@ -97,25 +97,11 @@ def toy(
     out.print(format_text(result), soft_wrap=True)
 
 
-def doctor(
-    store: StoreDir = STORE,
-    suite: Annotated[
-        str,
-        declare_option(
-            "Compare compiled and uncompiled training of this suite's network on a GPU (minutes).", "NAME|FILE", "none"
-        ),
-    ] = "",
-) -> None:
-    """Check processor, memory, disk and libraries, and suggest what to change.
+def doctor(store: StoreDir = STORE) -> None:
+    """Check processor, memory, disk and libraries, and suggest what to change."""
+    from roarbench.cli.doctor import examine_machine, make_findings_table
 
-    With --suite, the speeds of training are stored, and `run` compiles if that was faster.
-    """
-    from roarbench.api.suites import load_suite
-    from roarbench.cli.doctor import compare_training_speeds, examine_machine, make_findings_table
-
-    compared = load_suite(suite, store).plan if suite else None  # a wrong suite fails before the examination
-    findings = examine_machine(store) + ([compare_training_speeds(compared, store)] if compared else [])
-    out.print(make_findings_table(findings))
+    out.print(make_findings_table(examine_machine(store)))
 
 
 def new_submission(name: Annotated[str, declare_argument("1-40 characters of a-z, 0-9 and -.")]) -> None:

@@ -20,8 +20,6 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
-from roarbench.execution.rate_measurement import explain_why_compiling, measure_and_store_training_speeds
-from roarbench.plan.suite import SuiteSpec
 from roarbench.store.run_result import count_cores, read_package_version
 from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_control_group
@@ -53,18 +51,6 @@ def make_findings_table(findings: list[Diagnosis]) -> Table:
         sign, advice = ("ok", "") if finding.ok else ("!", finding.advice)
         table.add_row(sign, finding.subject, finding.found, advice)
     return table
-
-
-def compare_training_speeds(suite: SuiteSpec, store: Path) -> Diagnosis:
-    """Measure how a suite's network trains fastest on a GPU, and store the result for `run`."""
-    if not any(block.protocol.trains for block in suite.blocks):
-        return Diagnosis("training", f"{suite.title} trains no networks", True, "")
-    if choose_device().type == "cpu":
-        return Diagnosis("training", "networks are compiled on GPUs only", True, "")
-    speeds = measure_and_store_training_speeds(suite, store)
-    required = "run compiles networks, as the recipe requires" if suite.recipe_record.compile else ""
-    decision = required or explain_why_compiling(suite, store) or "run does not compile networks"
-    return Diagnosis("training", f"{speeds}; {decision}", True, "")
 
 
 def _check_processor_and_gpu() -> list[Diagnosis]:

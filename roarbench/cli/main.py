@@ -7,7 +7,6 @@ Each command imports its own dependencies. So `--help` and typos are answered at
 import shlex
 import signal
 import sys
-import time
 import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,7 +22,6 @@ from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
 from roarbench.common.errors import CallerError, RunError
-from roarbench.common.process_settings import format_json_line
 from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
@@ -33,8 +31,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
     run.replicate: "--suite quick",
     stored_runs.status: "--suite quick --format json",
     stored_runs.retry: "--suite quick --estimators sgsq-grad",
-    stored_runs.list_runs: "--suite quick --estimators sgsq-grad",
-    stored_runs.run_info: "1a2b3c4d",
+    stored_runs.runs: "--suite quick --estimators sgsq-grad`, `roarbench runs 1a2b3c4d",
     show_results.table: "--suite quick --protocol roar --format markdown",
     show_results.compare: "input-x-grad grad --suite quick --protocol roar",
     show_results.diagnose: "--suite quick",
@@ -48,7 +45,6 @@ _EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the or
     commands_without_store.validate: "my_estimator.py",
     commands_without_store.new_submission: "my-estimator",
     stored_runs.reproduce: "1a2b3c4d",
-    stored_runs.archive: "my-estimator@1a2b3c4d --why outdated",
     shared_results.export_: "results.parquet",
     shared_results.import_: "results.parquet",
     shared_results.submit: ("my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"),
@@ -62,7 +58,6 @@ for _command, _arguments in _EXAMPLES.items():
 
 
 app.add_typer(shared_results.results, name="results")
-app.add_typer(shared_results.rankings, name="rankings")
 
 
 def _print_version(requested: bool) -> None:
@@ -159,7 +154,5 @@ def _refuse_unusable_arguments(arguments: list[str]) -> None:
 def _print_error(message: str) -> None:
     words = (word if len(word) < _LONGEST else f"{word[: _LONGEST // 2]}…" for word in fit_on_one_line(message).split())
     line = " ".join(words)
-    logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
-    output = format_json_line("error", line, {}, time.time()) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # if standard error is closed, only the exit code reports the error
-        print(output, file=sys.stderr)
+        print(f"roarbench: {line}", file=sys.stderr)

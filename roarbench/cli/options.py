@@ -210,9 +210,6 @@ class EngineOptions:
             "Head of a Ray cluster; auto on a machine of the cluster.", "HOST:PORT", "a new cluster on this machine"
         ),
     ] = ""
-    compile: Annotated[
-        bool, declare_option("Compile the networks that are trained on GPUs; compare the printed times.")
-    ] = False
     check_files: Annotated[
         bool,
         declare_option("Verify full checksums of large files before the run, even of files that were verified before."),

@@ -1,15 +1,12 @@
 """Commands that plan, run and replicate a suite."""
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from roarbench.cli.options import (
     EngineOptions,
@@ -20,10 +17,9 @@ from roarbench.cli.options import (
     WorkOptions,
     declare_option,
 )
-from roarbench.cli.suggested_commands import append_proposed_command, propose_command, propose_third_training
-from roarbench.cli.terminal import err, log_as_json_lines, out, print_report, print_table
+from roarbench.cli.suggested_commands import append_proposed_command, propose_command
+from roarbench.cli.terminal import err, out, print_report, print_table
 from roarbench.common.errors import Hint, RunError
-from roarbench.common.files import convert_write_errors
 from roarbench.common.text import format_count, wrap_lines
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import SuiteSpec
@@ -51,13 +47,8 @@ def run(
     ] = None,
     submitted: SubmissionOptions,
     format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
-    log_format: Annotated[
-        ReportFormat, declare_option("Format of progress messages; json also writes one log per worker to the store.")
-    ] = "text",
 ) -> None:
     """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
-    json_logs = log_format == "json"
-    console = log_as_json_lines() if json_logs else err
     suite = work.load(options.suite)
     part = options.select_part(suite)
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
@@ -70,22 +61,22 @@ def run(
     workspace = Workspace(store)
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
-    _enable_compiling(engine, part, store, console)
-    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size, workspace.logs if json_logs else None)
+    _warn_of_missing_compiler(engine, part)
+    count, start = _choose_workers(engine, work, suite.plan.dataset_record.size)
     submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite, options, console)
-    with suite.open_store_for_writing(console) as results:
-        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, console)
-        print_roar = None if json_logs else partial(_print_interim_roar_table, suite, options, part, console)
+    _explain_additional_seeds(suite, options)
+    with suite.open_store_for_writing(err) as results:
+        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
+        print_roar = partial(_print_interim_roar_table, suite, options, part)
         request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
-        finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, console)
+        finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, err)
         if metrics and not finished.failed:
-            finished = add_quantus_scores(finished, results, console)
+            finished = add_quantus_scores(finished, results, err)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
         where = results.database.where
     _print_tables(suite, options, part, format)
-    console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _print_next_commands(finished, f"{suite.name}.png", advice, console)
+    err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
+    _print_next_commands(finished, f"{suite.name}.png", advice)
     if finished.failed:
         raise typer.Exit(1)
 
@@ -105,7 +96,6 @@ def _submit_and_select_part(
     submissions: "Sequence[Submission]",
     results: "ResultsStore",
     workspace: "Workspace",
-    console: Console,
 ) -> "tuple[SuiteSpec, SubmissionPace | None]":
     """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
     if not submissions:
@@ -113,11 +103,11 @@ def _submit_and_select_part(
     from roarbench.execution.submission_intake import check_and_store_submissions
 
     mode = submitted.make_mode(suite)
-    entries, pace = check_and_store_submissions(submissions, mode, results, workspace, console)
+    entries, pace = check_and_store_submissions(submissions, mode, results, workspace, err)
     return options.select_part(suite, entries), pace
 
 
-def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Console) -> None:
+def _explain_additional_seeds(suite: "Suite", options: SuiteOptions) -> None:
     """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
     blocks = replace(options, seeds=None).select_part(suite).blocks
     own = max((block.seeds for block in blocks if block.protocol.trains), default=0)
@@ -125,10 +115,10 @@ def _explain_additional_seeds(suite: "Suite", options: SuiteOptions, console: Co
         path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
         tables = f"tables of {suite.plan.title} show at most {format_count(own, 'seed')}"
         use = f"the results of more seeds are stored, and count if {path} says `seeds = {options.seeds}`"
-        console.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
+        err.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
 
 
-def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint], console: Console) -> None:
+def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint]) -> None:
     from roarbench.report.validity_panel import can_check_validity
 
     check = "diagnose" if can_check_validity(finished.suite_results) else "replicate"
@@ -137,21 +127,20 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
         propose_command(check),
         propose_command("plot", "-o", picture),
         propose_command("status"),
-        *propose_third_training(finished.suite_results),
     ]
-    console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
+    err.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
-        console.print(append_proposed_command(line), soft_wrap=True)
+        err.print(append_proposed_command(line), soft_wrap=True)
 
 
-def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec, console: Console) -> None:
+def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.combined_table import has_combined_table
     from roarbench.report.table_formats import format_text
 
     if has_combined_table(part):
         table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
-        console.print(format_text(table, console.width), crop=False)
+        err.print(format_text(table, err.width), crop=False)
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:
@@ -172,43 +161,28 @@ def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 
-def _enable_compiling(engine: EngineOptions, part: SuiteSpec, store: Path, console: Console) -> None:
-    """Let workers compile networks with `--compile`, or if `doctor --suite` found compiling faster on a GPU.
-
-    A recipe with `compile = true` compiles in any case. Without a GPU, a printed line says that nothing is compiled.
-    """
-    from roarbench.common.device_settings import COMPILING, list_gpu_ids
-    from roarbench.execution.rate_measurement import explain_why_compiling
+def _warn_of_missing_compiler(engine: EngineOptions, part: SuiteSpec) -> None:
+    """Print a line if a recipe compiles its networks, which happens on GPUs alone, and this machine has none."""
+    from roarbench.common.device_settings import list_gpu_ids
     from roarbench.plan.recipes import find_recipe
 
-    gpus, by_option = list_gpu_ids(), engine.compile
-    measured = "" if by_option or not gpus else explain_why_compiling(part, store)
-    if measured:
-        console.print(measured, soft_wrap=True)
-    in_recipe = any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
-    if (by_option or in_recipe) and engine.engine == "local" and not gpus:
-        console.print("networks are not compiled, because this machine has no GPU")
-    if by_option or measured:
-        os.environ[COMPILING] = "default"  # workers inherit the environment
+    compiles = any(find_recipe(title).compile for title in (part.recipe, part.reference_recipe))
+    if compiles and engine.engine == "local" and not list_gpu_ids():
+        err.print("networks are not compiled, because this machine has no GPU")
 
 
-def _choose_workers(
-    engine: EngineOptions, work: WorkOptions, image_side: int, logs: Path | None
-) -> "tuple[int, Start]":
+def _choose_workers(engine: EngineOptions, work: WorkOptions, image_side: int) -> "tuple[int, Start]":
     """Return the number of workers for images of this side length, and the function that starts them."""
     from roarbench.execution.run_suite import choose_worker_count, start_local_workers
 
-    if logs:  # fails before hours of work: workers do not start without their log
-        with convert_write_errors(logs):
-            logs.mkdir(parents=True, exist_ok=True)
     if engine.engine == "local":
-        return choose_worker_count(work.workers, image_side), partial(start_local_workers, logs=logs)
+        return choose_worker_count(work.workers, image_side), start_local_workers
     from roarbench.common.ray_workers import RayEngine, connect_to_ray
 
     count = connect_to_ray(
         engine.address, work.workers if engine.address else choose_worker_count(work.workers, image_side)
     )
-    return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
+    return count, partial(RayEngine, shared=work.store, follow=not work.workers)
 
 
 def plan(
@@ -224,7 +198,7 @@ def plan(
     """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite)
     part, data, decoded, seconds = options.select_part(suite), work.data, None, None
-    _explain_additional_seeds(suite, options, err)
+    _explain_additional_seeds(suite, options)
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load_results import load_results_reused_by_run
@@ -295,9 +269,9 @@ def _run_suite_and_replication(
 
     workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite, options, err)
+    _explain_additional_seeds(suite, options)
     with suite.open_store_for_writing(err) as results:
-        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace, err)
+        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]
         finished_suites = [run_suite(request, workspace, results, err) for request in requests]

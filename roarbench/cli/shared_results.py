@@ -1,9 +1,8 @@
-"""Commands that move results and rankings between stores, and check and extend folders of published results."""
+"""Commands that move results between stores, and check and extend folders of published results."""
 
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,12 +15,9 @@ from roarbench.cli.options import (
     Db,
     StoreDir,
     SuiteName,
-    WorkOptions,
     declare_argument,
     declare_option,
-    expand_option_records,
 )
-from roarbench.cli.suggested_commands import propose_command
 from roarbench.cli.terminal import err, out
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count
@@ -29,18 +25,10 @@ from roarbench.plan.planned_runs import PlannedRun, describe_run
 
 if TYPE_CHECKING:
     from roarbench.analysis.result_checks import UnrankedRow
-    from roarbench.execution.job_context import JobContext
     from roarbench.store.export_and_import import Conflict, ImportOutcome
-    from roarbench.store.rankings import Rankings
-    from roarbench.store.results import ResultsStore
 
 
 _MOST_CONFLICTS = 10  # maximum number of conflicts that an import lists one by one
-rankings = typer.Typer(
-    help="Export or import the rankings of a suite, so that others retrain without computing maps.",
-    epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
-    no_args_is_help=True,
-)
 Folder = Annotated[Path, declare_argument("Folder of published results, with an index.json.")]
 Before = Annotated[Path | None, declare_option("The folder before the change, whose rows must be unchanged.", "FOLDER")]
 results = typer.Typer(
@@ -51,28 +39,27 @@ results = typer.Typer(
 
 
 def export_(
-    file: Annotated[Path, declare_argument("New file: .parquet for another store, .csv for a spreadsheet.")],
+    file: Annotated[Path, declare_argument("New file, .parquet.")],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
-    """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
+    """Export all results as Parquet, with submitted sources, for another store."""
     from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.store.export_and_import import export_results, export_results_as_csv
+    from roarbench.store.export_and_import import export_results
     from roarbench.store.rankings import RankingsStore
     from roarbench.store.workspace import Workspace
 
     stability = RankingsStore(Workspace(store).rankings).read_prediction_stability()
-    exporters: dict[str, Callable[[ResultsStore, Path], int]]
-    exporters = {".parquet": partial(export_results, stability_by_rankings=stability), ".csv": export_results_as_csv}
-    if file.suffix not in exporters:
-        kinds = ".parquet, which `roarbench import` reads, or .csv, which spreadsheets read"
-        raise CallerError(f"cannot write '{file}': an export is {kinds}; write {file.stem or 'results'}.parquet")
+    if file.suffix != ".parquet":
+        seen = f"cannot write '{file}': an export is .parquet, which `roarbench import` reads"
+        table = "`roarbench table --format csv` prints a table for a spreadsheet"
+        raise CallerError(f"{seen}; write {file.stem or 'results'}.parquet ({table})")
     with open_store_for_reading(store, db) as results:
         if not results.list_result_keys(""):
             raise CallerError(
                 f"results store {results.database.where} has no results", Hint("; `{}` computes them", "run")
             )
-        count = exporters[file.suffix](results, file)
+        count = export_results(results, file, stability_by_rankings=stability)
     err.print(f"written: {file}: {count} results", soft_wrap=True)
 
 
@@ -106,7 +93,7 @@ def import_(
                 err.print(line, soft_wrap=True)
             if restored := {row.run.key for row in read_archived_rows(results.database, outcome.new)}:
                 count = format_count(len(restored), "result")
-                err.print(f"archived before, and now back: {count}; `run-info KEY` shows the reasons", soft_wrap=True)
+                err.print(f"archived before, and now back: {count}; `runs KEY` shows the reasons", soft_wrap=True)
 
 
 def _summarize_import(
@@ -134,56 +121,6 @@ def _describe_conflict(conflict: "Conflict") -> str:
     return f"{describe_run(PlannedRun(run.cell, run.seed))}: {counts}, {differ}"
 
 
-@rankings.command("export")
-@expand_option_records
-def export_rankings(
-    *,
-    folder: Annotated[Path, declare_argument("New folder.")],
-    suite: SuiteName,
-    about: Annotated[str, declare_option("One line on who made the rankings, and on which machine.")],
-    references_only: Annotated[
-        bool, declare_option("Write only the explained networks, without rankings.", flags="--references-only")
-    ] = False,
-    work: WorkOptions,
-) -> None:
-    """Write all rankings of a suite and the explained networks to a folder, with checksums."""
-    from roarbench.analysis.load_results import open_store_for_reading
-    from roarbench.execution import artifacts
-
-    open_store_for_reading(work.store, work.db).close()  # a wrong path fails before images are decoded
-    with _open_results_with_images(work, suite) as (context, _):
-        exported = artifacts.export_rankings(context, folder, about, references_only)
-    err.print(f"written: {folder}: {_count_rankings(exported)}", soft_wrap=True)
-
-
-@rankings.command("import")
-@expand_option_records
-def import_rankings(
-    *,
-    folder: Annotated[Path, declare_argument("Folder of `roarbench rankings export`.")],
-    suite: SuiteName,
-    work: WorkOptions,
-) -> None:
-    """Import a suite's rankings from a folder; their rows are self-reported until `reproduce KEY` repeats them."""
-    from roarbench.execution import artifacts
-
-    artifacts.read_bundle_index(folder)  # a wrong folder fails before images are decoded
-    with _open_results_with_images(work, suite) as (context, store):
-        imported = artifacts.import_rankings(context, store, folder)
-    err.print(f"read: {folder}: {_count_rankings(imported)}; next: {propose_command('run')}", soft_wrap=True)
-
-
-def _count_rankings(rankings: list["Rankings"]) -> str:
-    return format_count(len(rankings), "ranking") if rankings else "only explained networks"
-
-
-@contextmanager
-def _open_results_with_images(work: WorkOptions, suite: str) -> "Iterator[tuple[JobContext, ResultsStore]]":
-    loaded = work.load(suite)
-    with loaded.open_store_for_writing(err) as store:
-        yield loaded.make_context_with_images(loaded.runnable_plan, store, err), store
-
-
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, results and duplicates.
@@ -203,7 +140,7 @@ def check(folder: Folder, before: Before = None) -> None:
     err.print(f"{folder}: {counts}: all checks passed; no check repeats a run", soft_wrap=True)
     if new:
         err.print(
-            "reproduce some new runs: `roarbench import` this folder, get keys by `roarbench list-runs --suite SUITE "
+            "reproduce some new runs: `roarbench import` this folder, get keys by `roarbench runs --suite SUITE "
             "--estimators ROW`, then `roarbench reproduce KEY`",
             soft_wrap=True,
         )

@@ -1,6 +1,5 @@
 """Commands that show the results in a store as tables, figures, reports and the board."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,22 +122,15 @@ def diagnose(
     *,
     suite: SuiteName,
     source: ResultsOptions,
-    against: Annotated[
-        list[str] | None, declare_option("Compare the order of estimators with this suite's. Repeatable.", "NAME")
-    ] = None,
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that reveal the class, equal twins, contradictory ranks."""
     loaded = source.load(suite)
-    other_suites = [replace(source, fill="", unit=None).load(name) for name in against or ()]
-    from roarbench.analysis.load_results import adapt_query, load_suite_results
+    from roarbench.analysis.load_results import load_suite_results
     from roarbench.report.validity_panel import compute_validity_panel, format_text
 
-    compared = [
-        load_suite_results(other.plan, adapt_query(loaded.query, loaded.plan, other.plan)) for other in other_suites
-    ]
     suite_results = load_suite_results(loaded.plan, loaded.query)
     _require_rows(suite_results, "diagnose")
-    panel = compute_validity_panel(suite_results, other_results=compared)
+    panel = compute_validity_panel(suite_results)
     out.print(format_text(panel, out.width), crop=False)
     print_other_results(suite_results, "diagnose")
 

@@ -15,9 +15,6 @@ from typer.main import get_command
 from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.cli.options import app
 from roarbench.common.errors import Hint, RoarbenchError
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.plan.protocols import ROAR
 from roarbench.plan.suites import make_suite_option_value
 
 if TYPE_CHECKING:
@@ -27,8 +24,6 @@ _NAME = "roarbench"
 _REMOVAL_OPTIONS = ("--fill", "--unit")
 _STORE_OPTIONS = ("--store", "--db")
 _SUITE_OPTIONS = ("--suite", *_STORE_OPTIONS, "--data", "--reference", "--max-images", *_REMOVAL_OPTIONS)
-_SUBMISSION_OPTIONS = ("--submission", "--submission-device")
-_REPEATABLE = ("--reference", "--submission")
 
 
 @cache
@@ -36,7 +31,7 @@ def list_accepted_suite_options(command: str) -> list[str]:
     """Return the options that a proposed command can take over from the current call."""
     commands = getattr(get_command(app), "commands", {})
     flags = {flag for parameter in commands[command].params for flag in parameter.opts} if command in commands else ()
-    return [option for option in (*_SUITE_OPTIONS, *_SUBMISSION_OPTIONS, "-o") if option in flags]
+    return [option for option in (*_SUITE_OPTIONS, "-o") if option in flags]
 
 
 def propose_command(command: str, *arguments: object, reused: Collection[str] = _SUITE_OPTIONS) -> str:
@@ -45,6 +40,8 @@ def propose_command(command: str, *arguments: object, reused: Collection[str] = 
     `arguments` override the options of the current call. The call's other options are added if they are in `reused`.
     """
     words = [str(argument) for argument in arguments]
+    if command == "runs" and words and not words[0].startswith("-"):  # a key or row of the whole store
+        reused = _STORE_OPTIONS
     options_in_use = _collect_options_in_use()
     for option in list_accepted_suite_options(command):
         if option in (*reused, "-o") and option not in words:
@@ -74,34 +71,6 @@ def describe_other_results(suite_results: "SuiteResults", command: str, *argumen
     return f"{first}: {'; '.join(calls)}" if calls else ""
 
 
-def propose_third_training(results: "SuiteResults") -> list[str]:
-    """Propose to train a third seed of ROAR for rows that do not differ significantly from Random after two seeds.
-
-    Submissions are included only if the current call names their files.
-    """
-    from roarbench.analysis.suite_judges import judge_suite
-    from roarbench.stats.board_records import RANDOM
-    from roarbench.stats.verdicts import Verdict
-
-    if max((block.seeds for block in results.suite.blocks if block.protocol is ROAR), default=0) != 2:
-        return []
-    unit = results.list_units(ROAR)[0]
-    board = judge_suite(results, unit).make_board(ROAR, unit)
-    rows = [row for row in board.rows if RANDOM in row.against] if board else []
-    undecided = [row.estimator for row in rows if row.against[RANDOM].verdict is Verdict.SAME]
-    own = [name for name in undecided if not find_estimator(name).submitted]
-    names_files = "--submission" in _collect_options_in_use()
-    submitted = [name for name in undecided if name not in own] if names_files else []
-    if not own and not submitted:
-        return []
-    words = ["--seeds", 3, "--protocol", ROAR.name, "--estimators", ",".join(own or [RANDOM])]
-    words += ["--trust-submission"] if any(TRUSTED in EstimatorId.parse(name).marks for name in submitted) else []
-    command = propose_command("run", *words, reused=(*_SUITE_OPTIONS, *(_SUBMISSION_OPTIONS if submitted else ())))
-    also = ", and for all submissions of this call" if submitted else ""
-    purpose = "for a suite file with `seeds = 3`: a third training run for rows not significantly different from Random"
-    return [f"{command}  # {purpose}{also}"]
-
-
 def find_program_name() -> str:
     """Return the name of this program if the shell finds it by name, else the path by which it was called."""
     program = sys.argv[0]
@@ -122,14 +91,14 @@ def _is_run_as_program() -> bool:
 
 
 def _collect_options_in_use() -> dict[str, tuple[str, ...]]:
-    """Return the call's options that proposals may reuse: all values of `_REPEATABLE`, the last value of others."""
+    """Return the call's options that proposals may reuse: all values of `--reference`, the last value of others."""
     words = sys.argv[1:] if _is_run_as_program() else []
     options = {"--store": [os.environ.get("ROARBENCH_STORE", "")], "--suite": ["quick"]}
     for word, following in zip(words, [*words[1:], ""], strict=False):
         option, equals, value = word.partition("=")
         option = "-o" if option == "--output" else option
-        if option in (*_SUITE_OPTIONS, *_SUBMISSION_OPTIONS, "-o"):
-            before = options.get(option, []) if option in _REPEATABLE else []
+        if option in (*_SUITE_OPTIONS, "-o"):
+            before = options.get(option, []) if option == "--reference" else []
             options[option] = [*before, hide_password(value if equals else following)]
     store = Path(options["--store"][0] or find_default_store())
     options.setdefault("--db", [hide_password(find_default_database(store))])

@@ -1,7 +1,6 @@
 """Consoles that print requested output to standard output, and everything else to standard error."""
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,6 @@ from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
 from roarbench.cli.suggested_commands import append_proposed_command, describe_other_results
-from roarbench.common.process_settings import log_json_lines_to
 from roarbench.common.text import blank_control_characters
 
 if TYPE_CHECKING:
@@ -69,14 +67,6 @@ def discard_unwritable_output() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def log_as_json_lines() -> Console:
-    """Log this process to standard error as JSON lines; return the console that replaces `err`."""
-    from roarbench.execution.progress import LogConsole
-
-    log_json_lines_to(logging.StreamHandler(sys.stderr))
-    return LogConsole()
 
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:

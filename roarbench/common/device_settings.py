@@ -17,8 +17,6 @@ from roarbench.common.process_settings import allow_threads_to_overlap
 from roarbench.common.text import fit_on_one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # environment variable with the number of workers that use the worker's GPU
-# environment variable with the mode of torch.compile, set in workers that compile the networks that they train on a GPU
-COMPILING = "ROARBENCH_COMPILE"
 # values of ONEDNN_MAX_CPU_ISA without bfloat16 in hardware (oneDNN's guide, CPU dispatcher control)
 _WITHOUT_BF16 = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"}
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # messages of CUDA, Windows and Linux

@@ -1,15 +1,13 @@
 """Jobs, their outcomes, and the interface of engines, which run jobs in worker processes."""
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from roarbench.common.device_settings import is_gpu_dead, is_machine_failure
 from roarbench.common.errors import CallerError, MachineError, RunError
-from roarbench.common.process_settings import add_log_fields, convert_exit_to_error
+from roarbench.common.process_settings import convert_exit_to_error
 
-_log = logging.getLogger(__name__)
 IN_A_ROW = 3  # a worker that has failed this many jobs in a row is not used any more
 
 
@@ -52,18 +50,14 @@ class Engine(Protocol):
 
 
 def perform_job(job: Job) -> tuple[Any, Exception | None, float]:
-    """Run a job, log its start and end, and return its value, its error and its wall time in seconds."""
+    """Run a job, and return its value, its error and its wall time in seconds."""
     start = time.monotonic()
-    with add_log_fields(job=job.name):
-        _log.info("begun")
-        try:
-            with convert_exit_to_error():
-                value = job.call(*job.arguments)
-        except Exception as error:  # the error is recorded, and other runs continue
-            _log.info("failed", exc_info=True)
-            return None, _make_picklable_error(error), time.monotonic() - start
-        _log.info("done")
-        return value, None, time.monotonic() - start
+    try:
+        with convert_exit_to_error():
+            value = job.call(*job.arguments)
+    except Exception as error:  # the error is recorded, and other runs continue
+        return None, _make_picklable_error(error), time.monotonic() - start
+    return value, None, time.monotonic() - start
 
 
 def _make_picklable_error(error: Exception) -> Exception:

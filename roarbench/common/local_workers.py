@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -30,7 +29,6 @@ from roarbench.common.process_settings import (
     exit_at_once_on_sigterm,
     keep_freed_cpu_memory,
     limit_compiler_threads,
-    write_worker_log,
 )
 
 STARTING = 1200.0  # a new worker has this many seconds to its first sign of life: importing torch can be slow
@@ -53,11 +51,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     """A fixed number of worker processes, which end with the context.
 
     `gpus` are ids in the notation of CUDA_VISIBLE_DEVICES, which are dealt out to the workers in turn, one GPU each.
-    Workers write their logs into the folder `logs`, if there is one.
     """
 
-    def __init__(self, workers: int, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
-        self._logs = logs
+    def __init__(self, workers: int, gpus: Sequence[str] = ()) -> None:
         disable_slow_avx512_sorts()
         self._context = multiprocessing.get_context("spawn")
         self._shown = [gpus[number % len(gpus)] if gpus else None for number in range(workers)]
@@ -188,7 +184,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         connection, worker_connection = self._context.Pipe()
         gpu, signs_of_life = self._shown[number], self._context.Value("l", 0, lock=False)
         sharing, workers = self._shown.count(gpu), len(self._shown)
-        arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life, self._logs)
+        arguments = (worker_connection, os.getpid(), gpu, sharing, workers, signs_of_life)
         process = self._context.Process(target=_serve_jobs, args=arguments, daemon=True)
         with _STARTING, _ignore_interrupts_in_children(), _hide_main_from_children():
             process.start()
@@ -232,13 +228,10 @@ def _serve_jobs(
     sharing: int,
     workers: int,
     signs_of_life: "ctypes.c_long",
-    logs: Path | None,
 ) -> None:
     """Run jobs until the parent closes the connection or dies; `sharing` of the `workers` use this worker's GPU."""
     limit_compiler_threads(workers)
     keep_freed_cpu_memory()
-    if logs:
-        write_worker_log(logs)
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch reads the variable when it first looks for a GPU
         os.environ[SHARING] = str(sharing)

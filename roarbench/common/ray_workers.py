@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.common.device_settings import COMPILING, SHARING
+from roarbench.common.device_settings import SHARING
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import IN_A_ROW, Job, JobOutcome, make_no_worker_left_error, perform_job
-from roarbench.common.process_settings import keep_sigterm_handler, limit_compiler_threads, write_worker_log
+from roarbench.common.process_settings import keep_sigterm_handler, limit_compiler_threads
 from roarbench.common.text import fit_on_one_line
 
 # Ray, which reads this variable when it is imported, must not send usage statistics to its developers
@@ -82,8 +82,6 @@ class _ActorSetup(NamedTuple):
     mark: Path  # file in the store that exists as long as the engine; an actor must see this file
     folder: Path  # working directory, from which relative paths start
     sharing: int  # number of workers per GPU; 0 without GPUs
-    logs: Path | None  # folder of the workers' logs; if None, no logs are written
-    compiling: str  # compiler mode for training networks on a GPU; empty for no compilation
 
 
 class _JobActor:
@@ -94,16 +92,12 @@ class _JobActor:
         if not setup.mark.exists():
             node, store = ray.util.get_node_ip_address(), setup.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
-        if setup.compiling:
-            os.environ[COMPILING] = setup.compiling
         if setup.sharing:
             os.environ[SHARING] = str(setup.sharing)
             # an actor sees only its own GPU, so this assumes a machine with eight GPUs
             limit_compiler_threads(8 * setup.sharing)
         with suppress(OSError):  # if the folder is missing here, jobs that read files by relative paths report an error
             os.chdir(setup.folder)
-        if setup.logs:
-            write_worker_log(setup.logs)
         torch.set_num_threads(1)
         return ""
 
@@ -127,14 +121,14 @@ class RayEngine(AbstractContextManager["RayEngine"]):
     store's folder `shared` gets no jobs.
     """
 
-    def __init__(self, workers: int, shared: Path, follow: bool, logs: Path | None = None) -> None:
+    def __init__(self, workers: int, shared: Path, follow: bool) -> None:
         gpus = _count_gpus()
         sharing = -(-workers // gpus) if gpus else 0
         # Ray counts GPUs in ten-thousandths; workers with a GPU reserve no core
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing, logs, os.environ.get(COMPILING, ""))
+        self._setup = _ActorSetup(Path(self._mark.name), Path.cwd(), sharing)
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._silent_since: float | None = time.monotonic()  # None once a worker has started, or the reason was logged
         self._idle: list[_RayWorker] = []

@@ -5,9 +5,8 @@ import io
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 from textwrap import fill
-from typing import TextIO, TypeAlias
+from typing import TypeAlias
 
 SAME = "≈"  # sign for "not significantly different"
 MISSING = "–"
@@ -109,21 +108,11 @@ def format_markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]
 
 def format_records_as_csv(rows: Iterable[Mapping[str, object]]) -> str:
     """Format records with the same fields as CSV; None becomes empty, and an apostrophe is put before formulas."""
-    text = io.StringIO()
-    write_csv(text, rows)
-    return text.getvalue()
-
-
-def write_csv(file: TextIO, rows: Iterable[Mapping[str, object]]) -> int:
-    """Write records one by one as `format_records_as_csv` formats them; return the number of records."""
-    rest = iter(rows)
-    first = next(rest, None)
-    writer = csv.DictWriter(file, list(first or {}), lineterminator="\n")
+    records, text = list(rows), io.StringIO()
+    writer = csv.DictWriter(text, list(records[0] if records else {}), lineterminator="\n")
     writer.writeheader()
-    count = 0
-    for count, row in enumerate(chain([first] if first else [], rest), 1):  # noqa: B007
-        writer.writerow({name: _escape_formula(value) for name, value in row.items()})
-    return count
+    writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in records)
+    return text.getvalue()
 
 
 def _escape_formula(value: object) -> object:

@@ -7,7 +7,6 @@ all kernels of a step in one call.
 
 import gc
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from roarbench.common.device_settings import COMPILING, is_machine_failure, is_out_of_memory
+from roarbench.common.device_settings import is_machine_failure, is_out_of_memory
 from roarbench.common.text import fit_on_one_line
 
 _FAILURES: list[str] = []  # the compiler's errors in this process
@@ -26,9 +25,9 @@ _log = logging.getLogger(__name__)
 VARIANTS = 64
 
 
-def is_compilation_on(in_recipe: bool) -> bool:
-    """Return whether this process should compile the networks that it trains on a GPU."""
-    return (in_recipe or COMPILING in os.environ) and not _FAILURES
+def can_compile() -> bool:
+    """Return whether the compiler has not failed in this process."""
+    return not _FAILURES
 
 
 def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
@@ -57,7 +56,7 @@ def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
         inductor.loop_reindexing_after_fusion = False
     # the compiler advises to use TensorFloat32, which would round float32
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
-    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False, mode=os.environ.get(COMPILING))
+    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
     return forward
 
 

@@ -65,7 +65,7 @@ class Recipe:
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
     # whether training runs on a GPU compile the network. Compiled code rounds differently, so this is a setting of the
-    # recipe; `run --compile` compiles networks even if the setting is False
+    # recipe
     compile: bool = False
 
     @property

@@ -28,8 +28,8 @@ from roarbench.common.text import format_bytes
 from roarbench.compute.degraded_images import Inputs
 from roarbench.compute.gpu_training import (
     ReplayedSteps,
+    can_compile,
     compile_network,
-    is_compilation_on,
     is_replayable,
     record_compiler_failure,
     unwrap_compiler_error,
@@ -119,7 +119,7 @@ class Training:
         self._optimiser = _make_optimiser(model, recipe)
         # a graph reads the learning rate from the GPU; a CPU takes it as a number
         self._learning_rate = torch.zeros((), device=self._device) if self._gpu else None
-        compiled = compile_network(model) if self._gpu and is_compilation_on(recipe.compile) else None
+        compiled = compile_network(model) if self._gpu and recipe.compile and can_compile() else None
         self._compiles, self._forward = compiled is not None, compiled or model
         self._compiled = set[float]()  # shares of the full side whose backward pass is compiled
         self._batches = TrainingBatches(inputs, labels, norm, recipe, seed, self._device)

@@ -1,9 +1,8 @@
 """Show the progress of a command: a bar on a terminal, or lines in a log."""
 
-import logging
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,23 +18,6 @@ from roarbench.plan.protocols import PROTOCOLS
 _BAR_WIDTH = 20  # in characters
 _LINE_EVERY = 10.0  # seconds between log lines
 _EQUAL_WEIGHT_SHARE = 0.02  # share of the work after which the measured time weighs as much as the estimate
-_log = logging.getLogger(__name__)
-
-
-class LogConsole(Console):
-    """Console that prints to this process's log instead of a terminal, so that no bar is drawn."""
-
-    def __init__(self) -> None:
-        super().__init__(force_terminal=False)
-
-    def print(self, *objects: Any, **style: Any) -> None:
-        """Write objects to the log as text, without styles."""
-        self.write_line("\n".join(str(part) for part in objects).strip())
-
-    def write_line(self, message: str, **fields: object) -> None:
-        """Write a line with fields to the log, as a warning if the state is `failed`."""
-        level = logging.WARNING if fields.get("state") == "failed" else logging.INFO
-        _log.log(level, "%s", message, extra={"fields": fields})
 
 
 class ProgressDisplay:
@@ -124,10 +106,6 @@ class StepDisplay(ProgressDisplay):
         self._done += self._cost(event.step)
         self._timed += self._cost(event.step) if event.seconds else 0.0
         self._wall_seconds += event.seconds
-        if isinstance(self.console, LogConsole):
-            progress = {"share": self._fraction_done, "seconds_left": round(self.seconds_left)}
-            self.console.write_line(text, **_make_log_fields(event), **progress)
-            return
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if not event.failure:
@@ -172,13 +150,6 @@ class DecodingDisplay(ProgressDisplay):
         elapsed = time.monotonic() - self._start
         left = elapsed * (progress.total - progress.done) / (progress.done - self._first.done)
         self.show(progress.done / progress.total, left, f"{progress.name} decoded")
-
-
-def _make_log_fields(event: FinishedStep) -> dict[str, object]:
-    state = "failed" if event.failure else "elsewhere" if event.elsewhere else "done"
-    fields = {"job": event.step.job.name, "step": event.step.kind, "state": state, "seconds": round(event.seconds, 3)}
-    optional = {"reason": event.failure, "note": event.note}
-    return fields | {name: text for name, text in optional.items() if text}
 
 
 def _describe_step(event: FinishedStep) -> str:

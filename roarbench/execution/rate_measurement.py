@@ -1,35 +1,28 @@
 """Measure the rates of a worker of this machine, which are seconds per image, on generated images."""
 
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import nn
 
 from roarbench.common.device_settings import (
-    COMPILING,
     choose_device,
     choose_precision,
     choose_processor_or_gpu_clock,
     find_device,
     list_gpu_ids,
-    name_device,
     use_exact_float32,
 )
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError, NoRoom
-from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.process_settings import keep_freed_cpu_memory
-from roarbench.common.text import fit_on_one_line
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.map_ranking import rank_to_bit_planes
@@ -71,9 +64,6 @@ _MAX_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all im
 _MIN_STEPS = {"cpu": 1, "cuda": 5}
 _MAX_OPERATIONS = {"cpu": 1e10, "cuda": 4e13}  # per measurement, which takes a fraction of a second
 _MIN_IMAGES = 2  # per measurement
-_COMPILER_MODES = {"uncompiled": "", "compiled": "default", "CUDA graphs": "reduce-overhead"}  # modes of torch.compile
-_MODES_FILE = "training-modes.json"  # speeds of training in each mode, by network; a file of the store
-_WORTHWHILE_SPEED_UP = 1.1  # minimum speed-up that is worth the minutes of compiling
 
 
 @contextmanager
@@ -151,64 +141,6 @@ def measure_worker_rates(suite: SuiteSpec, work: WorkCounts) -> Rates:
         return replace(rates, busy=busy, lack=describe_compilation_failure())
     wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
     return replace(rates, load=max(1.0, wall / processor))
-
-
-def measure_and_store_training_speeds(suite: SuiteSpec, store: Path) -> str:
-    """Time the training of a suite's network uncompiled and compiled, write the speeds into the store, and return text.
-
-    The measurement takes minutes. Steps of small uncompiled networks are replayed, as in any training run.
-    """
-    speeds = {name: _measure_training_speed(suite, mode) for name, mode in _COMPILER_MODES.items()}
-    path = store / _MODES_FILE
-    with convert_write_errors(path):
-        store.mkdir(parents=True, exist_ok=True)
-        found = {"device": name_device(choose_device()), **speeds}
-        with lock_file(store / f".{_MODES_FILE}.lock"):
-            known = _read_training_modes(store) | {_name_training(suite): found}
-            write_atomically(path, lambda temporary: temporary.write_text(json.dumps(known, indent=1)))
-    shown = {mode: speed if isinstance(speed, str) else f"{speed:,.0f} images/s" for mode, speed in speeds.items()}
-    return ", ".join(f"{mode} {speed}" for mode, speed in shown.items())
-
-
-def explain_why_compiling(suite: SuiteSpec, store: Path) -> str:
-    """Return a message if compiling made the training of a suite's network faster when measured; else return ""."""
-    speeds = _read_training_modes(store).get(_name_training(suite), {})
-    plain, compiled = speeds.get("uncompiled"), speeds.get("compiled")
-    if not (isinstance(plain, float) and isinstance(compiled, float) and compiled >= _WORTHWHILE_SPEED_UP * plain):
-        return ""
-    measured = f"{compiled:,.0f} images/s instead of {plain:,.0f} on {speeds.get('device')}"
-    return f"compiling {_name_training(suite)}, because doctor measured {measured}"
-
-
-def _measure_training_speed(suite: SuiteSpec, mode: str) -> float | str:
-    """Return images per second at full size with this mode of torch.compile, or the compiler's error."""
-    record, flops, device = suite.dataset_record, count_cost_per_image(suite).flops, choose_device()
-    recipe = replace(suite.recipe_record, sides=(1.0,), compile=False)
-    batch = _count_affordable_images(TRAIN * flops, compute_micro_batch_size(recipe, record.train_images), device)
-    model = build_suite_network(suite, torch.Generator().manual_seed(0)).to(device)
-    before = os.environ.pop(COMPILING, None)
-    os.environ |= {COMPILING: mode} if mode else {}
-    try:
-        speed = 1 / _time_training(_set_images_per_pass(recipe, batch), model, record, flops)
-    except Exception as error:  # a compiler may raise any exception, and the error is the measured result
-        return f"fails ({fit_on_one_line(f'{type(error).__name__}: {error}', 80)})"
-    finally:
-        os.environ.pop(COMPILING, None)
-        os.environ |= {} if before is None else {COMPILING: before}
-    failure = describe_compilation_failure() if mode else ""  # after a failure, the network ran uncompiled
-    return f"fails ({failure})" if failure else speed
-
-
-def _name_training(suite: SuiteSpec) -> str:
-    return f"{suite.model} at {suite.dataset_record.size} pixels by {suite.recipe}"
-
-
-def _read_training_modes(store: Path) -> dict[str, dict[str, float | str]]:
-    """Return the stored speeds of each network; none if the file is missing or damaged, which only costs time."""
-    try:
-        return {name: dict(speeds) for name, speeds in json.loads((store / _MODES_FILE).read_text()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}
 
 
 def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:

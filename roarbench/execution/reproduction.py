@@ -209,7 +209,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     key = find_run_key(store, request.key)
     if not (results := store.read_results([key])):
-        hint = Hint("; `{}` shows its state", "run-info", (key,))
+        hint = Hint("; `{}` shows its state", "runs", (key,))
         raise CallerError(f"the run {key} has no result in this store", hint)
     stored, run = results[key], results[key].run
     if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not request.trusts_submission:

@@ -85,9 +85,9 @@ def choose_worker_count(requested: int | None, image_side: int | None = None) ->
     return requested
 
 
-def start_local_workers(workers: int, logs: Path | None = None) -> LocalEngine:
-    """Start processes on this machine; `logs` is a folder for their logs."""
-    return LocalEngine(workers, list_gpu_ids(), logs)
+def start_local_workers(workers: int) -> LocalEngine:
+    """Start processes on this machine."""
+    return LocalEngine(workers, list_gpu_ids())
 
 
 @dataclass(frozen=True)

@@ -31,25 +31,22 @@ from roarbench.store.workspace import Workspace
 
 
 class NamedRuns(NamedTuple):
-    """Runs that a user named: their keys, a description, and whether the runs belong to no submission."""
+    """Runs that a user named: their keys and a description."""
 
     keys: list[str]
     description: str
-    built_in: bool
 
 
 def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _complete_estimator_id(store, name)
-        built_in, keys = not find_estimator(name).submitted, list_keys_of_estimator_and_twins(store.database, name)
+        keys = list_keys_of_estimator_and_twins(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
-        return NamedRuns(keys, name, built_in)
+        return NamedRuns(keys, name)
     run = _read_run(store, key := find_run_key(store, name))
-    estimator = run.cell.estimator_record
-    built_in = estimator is None or not estimator.submitted
-    return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)), built_in)
+    return NamedRuns([key], describe_run(PlannedRun(run.cell, run.seed)))
 
 
 def count_runs_by_suite(store: ResultsStore, keys: Collection[str]) -> str:

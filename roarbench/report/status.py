@@ -3,29 +3,24 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
 from rich.table import Table
 
 from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
-from roarbench.common.text import MISSING, format_count, format_duration, list_some
+from roarbench.common.text import list_some
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
-from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.limits_and_faults import SubmissionFault
 
 _KEY_DIGITS = 12  # hex digits of a key in a list; among a million runs, two keys are equal with probability 1/500
 _STATES = ("done", "running", "missing", "failed")
-_NO_WORKER = "no worker is running yet, or a command is starting"  # a command reads its images before its first job
-_PACE_PERIOD = timedelta(hours=1)  # short, because the cost of runs and the number of machines vary
 _TRANSIENT_FAULTS = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
 
 
@@ -108,7 +103,7 @@ def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     faulty = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
     submissions = sorted({find_estimator(name).untwinned_id for name, is_faulty in faulty.items() if is_faulty})
     advice = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
-    hints = [Hint(f"{advice}: `{{}}`", "archive", (name, "--why", "faulty")) for name in submissions]
+    hints = [Hint(f"{advice}: `{{}}`", "runs", (name, "--archive", "faulty")) for name in submissions]
     return hints if all(faulty.values()) else [*hints, Hint("failed runs are repeated only after `{}`", "retry")]
 
 
@@ -145,67 +140,6 @@ def make_status_table(status: dict[str, Any]) -> Table:
     shown.add_section()
     shown.add_row("all", *(str(status[state]) for state in _STATES), "")
     return shown
-
-
-def measure_workers_and_pace(
-    suite_results: SuiteResults, store: ResultsStore, runs_left: int, now: datetime
-) -> dict[str, Any]:
-    """Return the active workers, the rate of finished runs, and the time left.
-
-    Returns:
-        `workers` has each worker's `command`, its current work (`does`), and the `seconds` since this work began.
-        `per_hour` is the number of runs that end per hour, measured since the first end in the last hour.
-        `seconds_left` is the time left at this rate. Both are None if fewer than two runs ended in the last hour.
-    """
-    names = {key: describe_run(point, suite_results.suite) for point, key in suite_results.keys.items()}
-    leases = [lease for lease in store.list_leases() if lease.data == suite_results.data]
-    pace = _compute_pace([result.created for result in suite_results.results.values()], now)
-    # a shard has one lease per batch, but only one worker
-    by_owner = {
-        (lease.owner.id, lease.step_name or lease.key): _make_worker_record(lease, names, now)
-        for lease in reversed(leases)
-    }
-    return {
-        "workers": list(by_owner.values())[::-1],
-        "per_hour": None if pace is None else 3600 * pace,
-        "seconds_left": None if pace is None else runs_left / pace,
-    }
-
-
-def _compute_pace(ends: Iterable[datetime], now: datetime) -> float | None:
-    """Return the runs per second since the first run of the last hour ended; None for fewer than two runs."""
-    recent = sorted(end for end in ends if end > now - _PACE_PERIOD)
-    passed = (now - recent[0]).total_seconds() if recent else 0.0
-    return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
-
-
-def _make_worker_record(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    command = f"{lease.owner.host.split()[0]}:{lease.owner.pid}"
-    does = lease.step_name or names.get(lease.key, f"run {lease.key[:8]} of another suite")
-    return {"command": command, "does": does, "seconds": max(0.0, (now - lease.since).total_seconds())}
-
-
-def format_progress(status: Mapping[str, Any]) -> str:
-    """Describe in one line the finished runs of a suite, the active workers, the pace and the time left."""
-    counts = len(status["workers"]), len({worker["command"] for worker in status["workers"]})
-    workers = (
-        f"{format_count(counts[0], 'worker')} of {format_count(counts[1], 'command')}" if counts[0] else _NO_WORKER
-    )
-    runs = sum(status[state] for state in _STATES)
-    pace = MISSING if status["per_hour"] is None else f"{status['per_hour']:,.0f}"
-    left = MISSING if status["seconds_left"] is None else f"about {format_duration(status['seconds_left'])}"
-    done = f"{status['done']:,} of {runs:,} runs done, {status['failed']:,} failed"
-    return f"{done}; {workers}; runs an hour: {pace}; time left: {left}"
-
-
-def render_progress(status: dict[str, Any], below: Iterable[str]) -> RenderableType:
-    """Format the status table, the progress, the lines `below`, and the workers for a terminal."""
-    shown = Table(box=SIMPLE_HEAD)
-    for heading in ("command", "does", "since"):
-        shown.add_column(heading, justify="right" if heading == "since" else "left", no_wrap=True)
-    for worker in status["workers"]:
-        shown.add_row(worker["command"], worker["does"], format_duration(worker["seconds"]))
-    return Group(make_status_table(status), format_progress(status), *below, *([shown] if status["workers"] else []))
 
 
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ For a suite without ROAR, the panel checks the headline protocol. docs/validity.
 missing value is a dash.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from textwrap import wrap
@@ -49,7 +49,7 @@ class ValidityPanel:
     suite_judges: SuiteJudges  # the panel checks gains and order under its main protocol and unit
     names: tuple[str, ...]  # estimators and controls without twins, in the suite's order
     # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
-    # or the title of another suite. None for fewer than three common rows; no interval if the training noise is unknown
+    # None for fewer than three common rows; no interval if the training noise is unknown
     agreements: dict[str, Agreement | None]
 
 
@@ -70,17 +70,14 @@ def can_check_validity(suite_results: SuiteResults) -> bool:
     return suite_results.has_started(ROAR) or (suite_results.has_started(MORF) and suite_results.has_started(LERF))
 
 
-def compute_validity_panel(suite_results: SuiteResults, other_results: Iterable[SuiteResults] = ()) -> ValidityPanel:
-    """Build the validity panel of a suite, and compare its order of estimators with the orders of other suites."""
+def compute_validity_panel(suite_results: SuiteResults) -> ValidityPanel:
+    """Build the validity panel of a suite."""
     judges, names = judge_suite(suite_results), suite_results.suite.estimators_with_own_row
     in_suite = {block.protocol for block in suite_results.suite.blocks if block.unit is judges.unit}
     protocols = [each for each in (KAR, MORF, LERF) if each in in_suite and each != judges.main_protocol]
     orders: dict[str, Judge] = {each.name: judges.judge(each, judges.unit) for each in protocols}
     orders |= {f"unit {unit}": judge for unit, judge in judges.judges_by_unit.items() if unit is not judges.unit}
     orders |= {f"fill {fill}": judge for fill, judge in judges.judges_by_fill.items() if judge is not judges.main_gains}
-    for results in other_results:
-        other = judge_suite(results)
-        orders[results.title] = other.judge(judges.main_protocol, other.unit)
     agreements = {name: _compare_orders_of_rows(judges.main_gains, judge, names) for name, judge in orders.items()}
     return ValidityPanel(judges, names, agreements)
 

@@ -25,7 +25,7 @@ from sqlalchemy import select
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256, write_file_refusing_existing
 from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
-from roarbench.common.text import fit_on_one_line, format_bytes, write_csv
+from roarbench.common.text import fit_on_one_line, format_bytes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
@@ -33,7 +33,7 @@ from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.annotations_and_scores import export_annotations, insert_annotations, parse_and_check_annotations
-from roarbench.store.results import Origin, ResultsStore, read_origins
+from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, insert_new, results, select_matching
 from roarbench.store.user_files import (
@@ -249,12 +249,6 @@ def _parse_provenance(code_version: str, versions: str, hardware: str) -> Proven
 
 
 _ROWS_PER_STATEMENT = 500
-_CSV_ROWS_IN_MEMORY = 100  # a row on 50,000 images has up to 206 KB
-_CSV_COLUMNS = (
-    *("key", "dataset", "model", "estimator", "order", "retrain", "fill", "unit", "t", "seed", "recipe", "data"),
-    *("estimator_fingerprint", "reference", "correct", "total", "seconds", "rankings", "smoothness", "weights", "loss"),
-    *("created", "code_version", "versions", "hardware"),
-)
 
 
 def export_results(
@@ -301,35 +295,6 @@ def _make_export_row(result: RunResult, submissions: Mapping[str, Submission]) -
     row["source"] = submission.source if submission else None
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
     return values | {"sha256": compute_row_checksum(values)}
-
-
-def export_results_as_csv(store: ResultsStore, path: Path) -> int:
-    """Write a line for every result of a store to a new CSV file; return the number of lines.
-
-    The lines do not contain the correctness on single images, or the sources of submissions.
-    """
-
-    def write(temporary: Path) -> int:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            return write_csv(file, _list_csv_records(store))
-
-    return write_file_refusing_existing(path, write)
-
-
-def _list_csv_records(store: ResultsStore) -> Iterator[dict[str, Any]]:
-    statement = select(results).order_by("key").execution_options(yield_per=_CSV_ROWS_IN_MEMORY)
-    with store.database.begin_read() as connection:
-        for rows in connection.execute(statement).partitions():
-            origins = read_origins(store.database, [row.key for row in rows])
-            yield from (_make_csv_record(row, origins[row.key]) for row in rows)
-
-
-def _make_csv_record(row: Any, origin: Origin) -> dict[str, Any]:
-    run = read_result(row).run  # refuses a damaged row
-    values: dict[str, Any] = {name: row._mapping[name] for name in _CSV_COLUMNS}
-    values |= {name: encode_canonically(values[name]) for name in ("versions", "hardware")}
-    values |= {"limit": run.limit, "given": run.given, "maps": run.maps.value, "created": row.created.isoformat()}
-    return values | {"accuracy": row.correct / row.total, "origin": origin.value}
 
 
 class Conflict(NamedTuple):

@@ -126,8 +126,8 @@ def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def read_index_json(path: Path, folder_description: str) -> Any:
-    """Read an index; `folder_description` completes the advice `name …`.
+def _read_index_json(path: Path) -> Any:
+    """Read an index.
 
     Raises:
         StoreError: The folder has no index.
@@ -135,7 +135,7 @@ def read_index_json(path: Path, folder_description: str) -> Any:
     """
     if not path.is_symlink() and not path.exists():
         seen = f"{path.parent} is a file" if path.parent.is_file() else f"there is no {path}"
-        raise StoreError(f"{seen}; name {folder_description}")
+        raise StoreError(f"{seen}; name a folder of published results, such as results")
     if path.is_symlink() or path.stat().st_size > _MAX_INDEX_BYTES:
         raise ValueError(f"expected a plain file of at most {_MAX_INDEX_BYTES:,} bytes")
     return json.loads(path.read_text("utf-8"))
@@ -143,7 +143,7 @@ def read_index_json(path: Path, folder_description: str) -> Any:
 
 def _read_index_entries(path: Path) -> tuple[PublishedFile, ...]:
     try:
-        values = read_index_json(path, "a folder of published results, such as results")
+        values = _read_index_json(path)
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
             raise ValueError(f"expected only format {_FORMAT} and files")
         files = tuple(PublishedFile(**entry) for entry in values["files"])

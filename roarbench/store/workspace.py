@@ -39,7 +39,6 @@ class Workspace:
     networks = _Folder("networks")  # scoring networks that many runs share
     rankings = _Folder("rankings")  # rankings as bit-planes
     checkpoints = _Folder("checkpoints")  # checkpoints of unfinished training runs
-    logs = _Folder("logs")  # logs of the workers
     submissions = _Folder("submissions")  # Python files, named by submission id
 
     @property

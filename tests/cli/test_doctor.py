@@ -6,21 +6,10 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-import torch
 
 from roarbench.cli import doctor
-from roarbench.cli.doctor import compare_training_speeds, examine_machine
-from roarbench.cli.options import EngineOptions
-from roarbench.cli.run import _enable_compiling
-from roarbench.cli.terminal import err
-from roarbench.common import device_settings
-from roarbench.common.device_settings import COMPILING
+from roarbench.cli.doctor import examine_machine
 from roarbench.common.errors import SandboxError
-from roarbench.compute import gpu_training
-from roarbench.execution import rate_measurement
-from roarbench.execution.rate_measurement import measure_and_store_training_speeds
-from roarbench.plan.suites import find_builtin_suite
-from tests.helpers.command_line import read_refusal
 
 _DRIVER = doctor._read_gpus_and_cuda_version
 
@@ -130,48 +119,3 @@ def test_doctor_advises_torch_build_for_unusable_gpus(machine, tmp_path):
     assert examine_store(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")
     machine.setattr(doctor.subprocess, "run", Mock(side_effect=FileNotFoundError))
     assert examine_store(tmp_path)["device"].ok
-
-
-def test_doctor_suite_adds_training_and_refuses_wrong_name(machine, call, tmp_path):
-    for suite, found in (("quick", "networks are compiled on GPUs only"), ("imagenet-networks", "trains no networks")):
-        assert found in " ".join(call("doctor", "--store", tmp_path, "--suite", suite).out.split())
-    machine.setattr(doctor, "examine_machine", Mock(side_effect=AssertionError))
-    assert "quikc" in read_refusal(call, "doctor", "--store", tmp_path, "--suite", "quikc")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("seconds", "found", "compiles"),
-    [(1 / 3301, "compiled 3,301 images/s", True), (1 / 3299, "compiled 3,299 images/s", False)],
-)
-def test_run_compiles_if_doctor_measured_faster_training(seconds, found, compiles, tmp_path, monkeypatch, capsys):
-    def time_training(recipe, *_):
-        taken = {"": 1 / 3000, "default": seconds}.get(os.environ.get(COMPILING, ""))
-        assert (recipe.sides, recipe.compile) == ((1.0,), False)
-        if taken is None:
-            raise RuntimeError("graphs\nfail")
-        return taken
-
-    monkeypatch.setenv(COMPILING, "reduce-overhead")  # the uncompiled measurement must not see the user's variable
-    monkeypatch.setattr(rate_measurement, "_time_training", time_training)
-    monkeypatch.setattr(doctor, "choose_device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: ("0",))
-    (tmp_path / "training-modes.json").write_text("[]")  # damaged
-    quick, other = find_builtin_suite("quick"), find_builtin_suite("planted")
-    said = compare_training_speeds(quick, tmp_path).found
-    assert os.environ.pop(COMPILING) == "reduce-overhead"
-    assert said.startswith(f"uncompiled 3,000 images/s, {found}, CUDA graphs fails (RuntimeError: graphs fail); ")
-    for suite, expected in ((other, False), (quick, compiles)):
-        _enable_compiling(EngineOptions(), suite, tmp_path, err)
-        assert (os.environ.get(COMPILING) == "default") is expected
-        assert ("because doctor measured 3,301 images/s instead of 3,000 on cpu" in capsys.readouterr().err) is expected
-
-
-def test_doctor_reports_no_speed_for_failed_compiler(tmp_path, monkeypatch):
-    """After a failed compilation the network runs uncompiled, so its speed is not a compiled one."""
-    monkeypatch.setattr(gpu_training, "_FAILURES", ["no C compiler"])
-    monkeypatch.setattr(rate_measurement, "_time_training", lambda *_: 0.5)
-    found = measure_and_store_training_speeds(find_builtin_suite("quick"), tmp_path)
-    assert (
-        found.startswith("uncompiled 2 images/s, compiled fails (training is not compiled") and "no C compiler" in found
-    )

@@ -1,28 +1,20 @@
 """Messages and exit codes of commands after failures of terminal, disk or port, and after signals."""
 
-import json
 import os
-import pty
 import signal
 import socket
-import subprocess
 import sys
-from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 
-from roarbench.analysis.load_results import ResultsQuery
-from roarbench.cli import stored_runs, terminal
+from roarbench.cli import terminal
 from roarbench.execution import run_suite
-from roarbench.store.leases import LeaseRequest, Owner
-from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.results import ResultsStore
 from tests.helpers.command_line import PART, RUNS, SMALL
-from tests.helpers.made_up_results import SUITE, make_suite_results
-from tests.helpers.processes import PROGRAM, rows
+from tests.helpers.processes import rows
 from toy import linear
 
 
@@ -78,19 +70,6 @@ def test_terminal_strips_control_characters():
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
 
 
-def test_json_log_format_reports_errors_as_json(call, monkeypatch, tmp_path):
-    monkeypatch.setattr(terminal, "log_json_lines_to", lambda handler: None)  # a handler would stay for other tests
-    (tmp_path / "logs").touch()
-    for words, said in (
-        (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
-        (("run", *PART, "--store", tmp_path), f"cannot write {tmp_path / 'logs'}: File exists; "),
-    ):
-        wrong = call(*words, "--log-format", "json")
-        line = json.loads(wrong.err)
-        assert (wrong.code, line["level"], line["message"].startswith(said)) == (2, "error", True)
-    assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("last", [5, RUNS])
 def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monkeypatch):
@@ -113,36 +92,3 @@ def test_run_saves_rows_when_results_file_is_removed(call, tmp_path, last, monke
     assert rows(tmp_path) >= last
     assert call(*run).code == 0
     assert rows(tmp_path) == RUNS
-
-
-def test_watch_suite_prints_each_change_until_done(tmp_path, monkeypatch, capsys):
-    made = list(make_suite_results().results.values())
-    added = iter(([], made[:30], made[30:40], made[40:]))
-    with ResultsStore.open(make_default_url(tmp_path)) as store:
-        monkeypatch.setattr(stored_runs, "time", SimpleNamespace(sleep=lambda seconds: store.add_results(next(added))))
-        stored_runs.watch_suite(store, SUITE, ResultsQuery(tmp_path))
-    counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
-    assert counts == ["0", "30", "40", str(len(made))]
-
-
-@pytest.mark.process
-def test_status_watch_exits_with_code_0_on_ctrl_c(store):
-    """The command runs in a terminal, on a store with an active lease."""
-    with ResultsStore.open(make_default_url(store)) as results:
-        data = results.read_results(results.list_result_keys("")).popitem()[1].run.data
-        results.claim_leases([LeaseRequest(("key",), "rank trained test 0", data)], Owner.of_this_process(), 1)
-    terminal, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "100", "LINES": "50", "TERM": "xterm"}
-    words = [PROGRAM, "status", *SMALL, "--store", str(store), "--watch"]
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        said = b""
-        while b"rank trained test 0" not in said:
-            said += os.read(terminal, 10_000)
-        process.send_signal(signal.SIGINT)
-        with suppress(OSError):  # Linux raises it when the other end is closed
-            while more := os.read(terminal, 10_000):
-                said += more
-        assert process.wait(60) == 0
-    assert b"1 worker of 1 command" in said
-    assert b"interrupted" not in said and b"Traceback" not in said

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import tomllib
 from dataclasses import replace
@@ -17,10 +16,8 @@ import typer
 from roarbench.api import suites
 from roarbench.cli import main
 from roarbench.cli.options import EngineOptions
-from roarbench.cli.run import _enable_compiling
-from roarbench.cli.terminal import err
+from roarbench.cli.run import _warn_of_missing_compiler
 from roarbench.common import device_settings
-from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -83,24 +80,18 @@ def test_failed_run_is_repeated_only_after_retry(call, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("option", "recipe", "engine", "gpus", "warns"),
+    ("recipe", "engine", "gpus", "warns"),
     [
-        (False, "quick@2", "local", (), False),
-        (True, "quick@2", "local", (), True),
-        (False, "quick@2(compile=true)", "local", (), True),
-        (False, "quick@2(compile=true)", "ray", (), False),  # other machines of the cluster may have GPUs
-        (True, "quick@2", "local", ("0",), False),
+        ("quick@2", "local", (), False),
+        ("quick@2(compile=true)", "local", (), True),
+        ("quick@2(compile=true)", "local", ("0",), False),
+        ("quick@2(compile=true)", "ray", (), False),  # other machines of the cluster may have GPUs
     ],
 )
-def test_run_warns_when_compiling_is_requested_without_gpu(
-    option, recipe, engine, gpus, warns, monkeypatch, capsys, tmp_path
-):
+def test_run_warns_when_recipe_compiles_without_gpu(recipe, engine, gpus, warns, monkeypatch, capsys):
     monkeypatch.setattr(device_settings, "list_gpu_ids", lambda: gpus)
-    monkeypatch.setenv(COMPILING, "")
-    suite = replace(find_builtin_suite("quick"), recipe=recipe)
-    _enable_compiling(EngineOptions(compile=option, engine=engine), suite, tmp_path, err)
+    _warn_of_missing_compiler(EngineOptions(engine=engine), replace(find_builtin_suite("quick"), recipe=recipe))
     assert ("not compiled" in capsys.readouterr().err) is warns
-    assert os.environ[COMPILING] == ("default" if option else "")
 
 
 def test_plan_creates_no_store(call, tmp_path):
@@ -254,11 +245,11 @@ def test_commands_name_stored_runs_on_other_images(call, tmp_path):
     small = list(results(suite, images=20, limit=20).values())[:9]
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results(small)
-    for words in (("list-runs",), ("retry",), ("table",), ("compare", "grad", "gb")):
+    for words in (("runs",), ("retry",), ("table",), ("compare", "grad", "gb")):
         known = f"roarbench {' '.join(words)} --suite quick@6 --max-images 20 --store {tmp_path} (small version: "
         said = f"this store has no results of quick v6, but others: {known}"
         assert said in read_refusal(call, *words, *other)
-    assert call("list-runs", *other, "--max-images", "20").code == 0
+    assert call("runs", *other, "--max-images", "20").code == 0
     drawn = tmp_path / "x.html"
     for words in (("table",), ("diagnose",), ("claims",), ("report", "-o", drawn)):
         run = f"`roarbench run --suite planted --store {tmp_path}` computes them"

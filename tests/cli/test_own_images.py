@@ -110,7 +110,7 @@ def test_stored_results_of_suite_file_are_readable_without_file(call, finished_s
     store = finished_suite_folder / "store"
     for name in (title, "pictures"):
         assert "grad" in call("table", "--suite", name, "--store", store).out
-    key = next(row["key"] for row in record(call, "list-runs", "--suite", title, "--store", store) if row["t"])
+    key = next(row["key"] for row in record(call, "runs", "--suite", title, "--store", store) if row["t"])
     assert call("reproduce", key, "--store", store).out.startswith("equal:")
     assert "did you mean 'pictures" in read_refusal(call, "table", "--suite", "pictuers", "--store", store)
     assert call("export", tmp_path / "x.parquet", "--store", store).code == 0
@@ -163,7 +163,7 @@ def test_imported_network_runs_only_with_trusted_hash(call, tmp_path, monkeypatc
     (tmp_path / "was-run").unlink()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
     assert call("import", tmp_path / "x.parquet", *other).code == 0
-    key = record(call, "list-runs", "--suite", title, *other)[0]["key"]
+    key = record(call, "runs", "--suite", title, *other)[0]["key"]
     data = ("--data", tmp_path / "pictures")
     asked = [(command, "--suite", title) for command in ("plan", "run", "replicate")] + [("reproduce", key)]
     for words in asked:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from roarbench.common.errors import StoreError
 from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
-from tests.helpers import command_line, forked
+from tests.helpers import forked
 from tests.helpers.command_line import RUNS
 from tests.helpers.processes import (
     LARGER,
@@ -87,7 +87,7 @@ def count_stored_rows(url):
 def test_run_survives_database_restarts_without_storing_password(own_server, whole, tmp_path, seconds):
     log, folder = tmp_path / "log", tmp_path / "store"
     url = own_server.url.replace("postgres@", "postgres:hush@")  # the server accepts any password
-    process = forked.start(("run", *PART, "--log-format", "json", "--store", folder, "--db", url), log)
+    process = forked.start(("run", *PART, "--store", folder, "--db", url), log)
     for least in (1, 10):
         assert wait_until(lambda least=least: count_stored_rows(url) >= least)
         own_server.stop()
@@ -99,7 +99,6 @@ def test_run_survives_database_restarts_without_storing_password(own_server, who
     assert "the server is back after" in log.read_text()
     assert read_outcomes(url) == read_outcomes(make_default_url(whole))
     files = [log, *(path for path in folder.rglob("*") if path.is_file())]
-    assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []
     with ResultsStore.open(url, read_only=True) as store, store.database.begin_read() as connection:
         assert store.list_leases() == []
@@ -107,24 +106,6 @@ def test_run_survives_database_restarts_without_storing_password(own_server, who
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         for table in connection.exec_driver_sql(tables).scalars().all():
             assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table
-
-
-def test_json_logs_describe_run_of_every_worker(tmp_path):
-    words = ("run", *command_line.PART, "--workers", "2", "--store", tmp_path, "--log-format", "json")
-    answer = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300)
-    assert answer.returncode == 0, answer.stderr
-    assert "truth" in answer.stdout  # the table
-    logs = [path.read_text() for path in (tmp_path / "logs").iterdir()]
-    assert len(logs) == 2
-    said, *done = ([json.loads(line) for line in text.splitlines()] for text in (answer.stderr, *logs))
-    assert all(line.keys() >= {"time", "level", "message"} for lines in (said, *done) for line in lines)
-    keys = set(read_outcomes(make_default_url(tmp_path)))
-    ended = [line for line in said if line.get("step") == "run"]
-    assert {line["job"] for line in ended} == keys
-    assert [line["state"] for line in ended] == ["done"] * RUNS
-    assert (ended[-1]["share"], ended[-1]["seconds_left"]) == (1.0, 0)
-    jobs = {line["job"] for lines in done for line in lines if line["message"] == "done"}
-    assert keys == {name for name in jobs if " " not in name} - {"rates"}  # the first worker's measurement
 
 
 def test_table_tolerates_closed_output_pipe(whole):
@@ -139,9 +120,9 @@ def test_reading_commands_do_not_import_torch(whole):
     here = (*LARGER, "--store", whole)
     light = [("--help",), ("--version",), ("run", "--help")]
     known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # the store is searched for such a suite
-    stored = [(word, *here) for word in ("status", "list-runs", "table", "diagnose")]
+    stored = [(word, *here) for word in ("status", "runs", "table", "diagnose")]
     drawn = ("plot", *here, "-o", whole / "curves.svg")
-    shown = ("run-info", "nothing", "--store", whole)
+    shown = ("runs", "nothing", "--store", whole)
     found = call_in_new_process([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
     assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
     assert [heavy for _, _, heavy in found[:3]] == [[], [], []]

@@ -1,4 +1,4 @@
-"""Commands on single runs: `list-runs`, `run-info`, `archive` and `reproduce`."""
+"""Commands on single runs: `runs` and `reproduce`."""
 
 from collections import Counter
 from dataclasses import replace
@@ -24,11 +24,11 @@ MINE = "mine@12345678"
 
 
 def list_runs(call, store, *words):
-    return record(call, "list-runs", *SMALL, "--store", store, *words)
+    return record(call, "runs", *SMALL, "--store", store, *words)
 
 
 def show_run(call, store, key):
-    return record(call, "run-info", key, "--store", store)
+    return record(call, "runs", key, "--store", store)
 
 
 def read_table_rows(call, store):
@@ -46,7 +46,7 @@ def record_failed_run(store, reason="died of it"):
     return run.key
 
 
-def test_list_runs_shows_state_of_each_run(call, made):
+def test_runs_shows_state_of_each_run(call, made):
     found = {row["key"]: row for row in list_runs(call, made)}
     assert len(found) == 62
     done = read_results(make_default_url(made))
@@ -54,12 +54,12 @@ def test_list_runs_shows_state_of_each_run(call, made):
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
         assert (row["estimator"], row["t"], row["seed"]) == (cell.estimator, cell.t, result.run.seed)
-    lines = call("list-runs", *SMALL, "--store", made).out.splitlines()
+    lines = call("runs", *SMALL, "--store", made).out.splitlines()
     assert lines[0] == f"{[*found][0][:12]}  done     roar none t=0 scalar seed 0"
     assert len(lines) == 62
 
 
-def test_run_info_finds_run_by_key_prefix(call, made):
+def test_runs_finds_run_by_key_prefix(call, made):
     keys = [row["key"] for row in list_runs(call, made) if row["state"] == "done"]
     assert show_run(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
     key = next(row["key"] for row in list_runs(call, made, "--estimators", "truth") if row["key"] in keys)
@@ -72,18 +72,18 @@ def test_run_info_finds_run_by_key_prefix(call, made):
     (folder,) = found["rankings"]["folders"]
     assert found["rankings"]["checksum"] == result.rankings
     assert Path(folder).parts[-1].startswith("truth-scalar-") and (Path(folder) / "manifest.json").exists()
-    assert folder in call("run-info", key[:10], "--store", made).out
+    assert folder in call("runs", key[:10], "--store", made).out
     ((twice, _),) = Counter(key[0] for key in keys).most_common(1)  # 21 keys share 16 first digits
-    assert f"runs have a key that begins with '{twice}'" in read_refusal(call, "run-info", twice, "--store", made)
+    assert f"runs have a key that begins with '{twice}'" in read_refusal(call, "runs", twice, "--store", made)
 
 
-def test_unknown_run_error_suggests_list_runs(call, made):
+def test_unknown_run_error_suggests_runs(call, made):
     for words, seen in (
-        (("run-info", "zz"), "no run in this store has a key that begins with 'zz'"),
+        (("runs", "zz"), "no run in this store has a key that begins with 'zz'"),
         (("reproduce", "zz"), "no run in this store has a key that begins with 'zz'"),
-        (("archive", "sobel", "--why", "bad"), "this store has no results of sobel"),
+        (("runs", "sobel", "--archive", "bad"), "this store has no results of sobel"),
     ):
-        advice = f"`roarbench list-runs --suite NAME --store {made}` lists the runs of a suite"
+        advice = f"`roarbench runs --suite NAME --store {made}` lists the runs of a suite"
         assert read_refusal(call, *words, "--store", made) == f"roarbench: {seen}; {advice}\n"
 
 
@@ -91,12 +91,11 @@ def test_archive_removes_failed_submission_with_reason(call, store):
     key = record_failed_run(store)
     assert read_table_rows(call, store)[MINE]["gain"] is None
     assert show_run(call, store, key)["failures"][0]["reason"] == "died of it"
-    for words in ((), ("--why", " ")):
-        assert "--why" in read_refusal(call, "archive", MINE, "--store", store, *words)
-    wrong = read_refusal(call, "archive", "mien", "--why", "typed wrongly", "--store", store)
+    assert "--archive takes a reason" in read_refusal(call, "runs", MINE, "--store", store, "--archive", " ")
+    wrong = read_refusal(call, "runs", "mien", "--archive", "typed wrongly", "--store", store)
     assert f"did you mean '{MINE}'?" in wrong
     assert show_run(call, store, key)["state"] == "failed"
-    answer = call("archive", "mine", "--why", "the wrong layer", "--store", store)
+    answer = call("runs", "mine", "--archive", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
     affected = "planted v1, 8 images: 1 run"
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE} ({affected});")
@@ -110,7 +109,7 @@ def test_archive_removes_failed_submission_with_reason(call, store):
 def test_status_prints_advice_for_failure(call, store):
     """An unchanged file fails again, so it is archived; a time-out is retried. `table` says the same."""
     for kind, advice in (
-        ("not-finite", f"take this row off the board: `roarbench archive {MINE} --why faulty --store"),
+        ("not-finite", f"take this row off the board: `roarbench runs {MINE} --archive faulty --store"),
         ("time", "failed runs are repeated only after `roarbench retry --suite planted"),
     ):
         reason = f"rank {MINE} test 0 failed: {kind}: of 2 of 8 images (3, 7)"
@@ -121,12 +120,9 @@ def test_status_prints_advice_for_failure(call, store):
             assert advice in helps
 
 
-def test_archive_of_builtin_estimator_requires_yes(call, store):
+def test_archived_rows_of_builtin_estimator_are_computed_again(call, store):
     before = read_table_rows(call, store)
-    for name in ("truth", list_runs(call, store)[0]["key"]):
-        assert "add --yes" in read_refusal(call, "archive", name, "--why", "x", "--store", store)
-    assert read_table_rows(call, store) == before
-    assert call("archive", "truth", "--why", "to see", "--yes", "--store", store).code == 0
+    assert call("runs", "truth", "--archive", "to see", "--store", store).code == 0
     assert [row["state"] for row in list_runs(call, store)].count("done") == 1 + 10
     assert read_table_rows(call, store)["truth"]["gain"] is None
     assert call("run", *PART, "--store", store).code == 0
@@ -145,7 +141,7 @@ def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     assert "--trust-submission" in told.err
 
 
-def test_archive_names_suites_and_image_counts_before_and_after(call, tmp_path):
+def test_archive_names_suites_and_image_counts(call, tmp_path):
     make_store(tmp_path, SUITES["planted"])
     with ResultsStore.open(make_default_url(tmp_path)) as store:
         store.add_results(made for made in results(SUITES["planted"], limit=40).values() if made.run.seed == 0)
@@ -153,9 +149,8 @@ def test_archive_names_suites_and_image_counts_before_and_after(call, tmp_path):
         cell = replace(foreign.run.cell, estimator="truth", t=0.25)
         store.add_results([replace(foreign, run=replace(foreign.run, cell=cell, estimator="f" * 32))])
     said = "planted v1: 20 runs; planted v1, 40 images: 10 runs; other: 1 run"
-    archive = ("archive", "truth", "--why", "x", "--store", tmp_path)
-    assert f"add --yes to take it off the boards anyway ({said})" in call(*archive).err
-    assert f"taken off the boards: 31 results and no failures of truth ({said});" in call(*archive, "--yes").err
+    told = call("runs", "truth", "--archive", "x", "--store", tmp_path).err
+    assert f"taken off the boards: 31 results and no failures of truth ({said});" in told
 
 
 @pytest.mark.parametrize("words", [(), ("--check-files",)])

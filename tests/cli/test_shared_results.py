@@ -15,10 +15,10 @@ def test_import_counts_archived_results_that_are_back(call, tmp_path):
     url, at = make_store(tmp_path, SUITES["planted"], lambda point: point.seed == 0, images=20), ("--store", tmp_path)
     before, file = read_results(url), tmp_path / "all.parquet"
     assert call("export", file, *at).code == 0
-    assert call("archive", "truth", "--why", "a disk fault", "--yes", *at).code == 0
+    assert call("runs", "truth", "--archive", "a disk fault", *at).code == 0
     archived = len(before) - len(read_results(url))
     assert archived > 1
-    told = f"archived before, and now back: {archived} results; `run-info KEY` shows the reasons"
+    told = f"archived before, and now back: {archived} results; `runs KEY` shows the reasons"
     assert told in call("import", file, *at).err.splitlines()
     assert read_results(url).keys() == before.keys()
     assert "now back" not in call("import", file, *at).err
@@ -29,8 +29,8 @@ def test_export_of_empty_store_writes_no_file(call, tmp_path):
     ResultsStore.open(make_default_url(store)).close()
     run = f"roarbench run --suite quick --store {store}"
     line = f"roarbench: results store {store}/results.sqlite has no results; `{run}` computes them\n"
-    assert call("export", tmp_path / "all.csv", "--store", store) == (2, "", line)
-    assert not (tmp_path / "all.csv").exists()
+    assert call("export", tmp_path / "all.parquet", "--store", store) == (2, "", line)
+    assert not (tmp_path / "all.parquet").exists()
 
 
 def change_first_row(path):

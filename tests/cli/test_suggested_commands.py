@@ -11,7 +11,6 @@ from roarbench.cli.suggested_commands import (
     append_proposed_command,
     hide_password,
     propose_command,
-    propose_third_training,
 )
 from roarbench.common.errors import EmptyStore, StoreError, UnknownName
 from roarbench.plan.protocols import LERF, MATCHED, MORF, ROAR
@@ -19,7 +18,6 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.store.database import open_database
 from tests.helpers.command_line import SMALL, publish
-from tests.helpers.made_up_results import LEVELS, SUITE, make_suite_results
 
 
 @pytest.fixture
@@ -34,11 +32,12 @@ def test_propose_command_keeps_options_of_call(set_command_line, monkeypatch):
     taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
     assert shlex.split(propose_command("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
     assert propose_command("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
-    assert propose_command("doctor") == "roarbench doctor --suite planted --store 'my store'"
+    assert propose_command("doctor") == "roarbench doctor --store 'my store'"
     assert propose_command("suites") == "roarbench suites"
     set_command_line("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
-    for command in ("run", "plan", "replicate", "status", "retry", "list-runs", "table", "compare", "diagnose", "plot"):
+    for command in ("run", "plan", "replicate", "status", "retry", "runs", "table", "compare", "diagnose", "plot"):
         assert propose_command(command).endswith("--suite x --fill linear --unit pixel")
+    assert propose_command("runs", "1a2b") == "roarbench runs 1a2b", "a key of any suite"
     set_command_line("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
     references = "--reference a.pt --reference 'b c.pt'"
@@ -72,46 +71,6 @@ def test_hide_password_removes_password_from_url(password, end):
         open_database(url, read_only=True)
     assert "hush" not in str(error.value), url
     assert hide_password(url) == f"postgresql://user:***@{end}"
-
-
-def test_propose_third_training_selects_undecided_rows(set_command_line):
-    set_command_line("roarbench", "run", "--suite", "made-up")
-    rows = ("random", "sobel", "grad", "var-grad", "gb", "ig")  # the last two are as accurate as Random
-    twice = replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),))
-    (line,) = propose_third_training(make_suite_results(twice))
-    words = shlex.split(line, comments=True)
-    named = ("--estimators", "gb,ig", "--suite", "made-up")
-    assert words == ["roarbench", "run", "--seeds", "3", "--protocol", "roar", *named]
-    for change in ({"seeds": 1}, {"seeds": 3}, {"estimators": rows[:4]}):
-        other = replace(twice, blocks=(replace(twice.blocks[0], **change),))
-        assert propose_third_training(make_suite_results(other)) == []
-
-
-def test_propose_third_training_names_files_of_undecided_submissions(set_command_line):
-    rows = ("random", "sobel", "mine@0123abcd~trusted")
-    results = make_suite_results(replace(SUITE, blocks=(Block(ROAR, rows, LEVELS, seeds=2),)))
-    files = ("--submission", "mine.py", "--submission", "other.py")
-    set_command_line("roarbench", "run", "--suite", "made-up", *files, "--trust-submission")
-    (line,) = propose_third_training(results)
-    words = shlex.split(line, comments=True)
-    assert words == [
-        *(
-            "roarbench",
-            "run",
-            "--seeds",
-            "3",
-            "--protocol",
-            "roar",
-            "--estimators",
-            "random",
-            "--trust-submission",
-            "--suite",
-            "made-up",
-        ),
-        *files,
-    ]
-    set_command_line("roarbench", "run", "--suite", "made-up")
-    assert propose_third_training(results) == []
 
 
 KINDS = {  # protocols, words after `run`, the protocol shown, and the proposed check

@@ -113,7 +113,7 @@ def test_row_of_another_processor_is_published_ranked_and_reproduced(shell, work
     shell(f"import results {reviewer}")
     places = read_places(shell, reviewer)
     assert places.keys() == {"random", "grad", "input-x-grad"} and None not in places.values()
-    listed = shell(f"list-runs --suite pics --estimators input-x-grad {reviewer}")
+    listed = shell(f"runs --suite pics --estimators input-x-grad {reviewer}")
     for protocol in ("roar", "own-network"):
         key = re.findall(rf"(?m)^(\w+) +done +{protocol} input-x-grad", listed)[-1]
         verdict = shell(f"reproduce {key} --data pics {reviewer}")
@@ -122,4 +122,4 @@ def test_row_of_another_processor_is_published_ranked_and_reproduced(shell, work
         assert "explained network: stored weights " in verdict
     # decoding the images by another command hides no row
     assert read_places(shell, reviewer) == places
-    assert "input-x-grad" in shell(f"list-runs --suite pics {reviewer}")
+    assert "input-x-grad" in shell(f"runs --suite pics {reviewer}")

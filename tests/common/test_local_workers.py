@@ -1,7 +1,6 @@
 """Jobs in local processes: outcomes, failures of workers, logs, and the end of a process."""
 
 import errno
-import json
 import multiprocessing
 import os
 import platform
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from operator import add
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -227,18 +225,6 @@ def test_script_without_main_guard_runs_once(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr, done.returncode) == ("sum 3\n", "", 0)
-
-
-@pytest.mark.filterwarnings("default")
-def test_worker_log_names_job_in_each_line(tmp_path):
-    with LocalEngine(1, logs=tmp_path) as engine:
-        do(engine, warnings.warn, "mind this")
-        do(engine, int, "one")
-    (path,) = tmp_path.iterdir()
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["job"] for line in found] == ["job"] * 5
-    assert found[1]["level"] == "warning" and "mind this" in found[1]["message"]
-    assert found[4]["message"] == "failed" and "ValueError: invalid literal" in found[4]["traceback"]
 
 
 WAITS_FOR_SIGTERM = """

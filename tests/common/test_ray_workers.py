@@ -199,7 +199,7 @@ def test_silence_of_ray_is_explained_once(monkeypatch, caplog, tmp_path):
     monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 2.0})
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 4.0})
     engine = object.__new__(ray_workers.RayEngine)
-    engine._idle, engine._busy, engine._setup = [], {}, ray_workers._ActorSetup(logs, logs, 0, None, "")
+    engine._idle, engine._busy, engine._setup = [], {}, ray_workers._ActorSetup(logs, logs, 0)
     engine._silent_since = time.monotonic() - 29
     engine._explain_if_no_worker_starts()
     assert not caplog.messages

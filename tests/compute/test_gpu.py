@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.common.device_settings import COMPILING
 from roarbench.common.enums import Order, Precision, Unit
 from roarbench.common.errors import NoRoom
 from roarbench.compute.augment import augment
@@ -64,11 +63,9 @@ def test_streamed_changing_images_on_gpu_equal_cpu():
 @pytest.mark.parametrize("compiling", [False, True])
 @pytest.mark.parametrize("micro_batch", [0, 3])
 @pytest.mark.parametrize("precision", Precision)
-def test_training_on_gpu_gives_logits_of_cpu_training(precision, micro_batch, compiling, monkeypatch):
-    if compiling:
-        monkeypatch.setenv(COMPILING, "default")
+def test_training_on_gpu_gives_logits_of_cpu_training(precision, micro_batch, compiling):
     _, held = both(n=40)
-    recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
+    recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch, compile=compiling)
     logits = []
     for where, inputs in ((CPU, held), (GPU, move_to_gpu(held))):
         model = network(8).to(where)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.common.device_settings import COMPILING, choose_fastest_float32_layout
+from roarbench.common.device_settings import choose_fastest_float32_layout
 from roarbench.common.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.compute import map_ranking, train
 from roarbench.compute.augment import augment, shrink_images
@@ -91,14 +91,12 @@ def test_training_caches_images_on_gpu_only_if_they_fit(precision, kind, width):
             assert (training._batches._cache is not None) is held
 
 
-@pytest.mark.parametrize(("by_option", "by_recipe"), [(False, False), (True, False), (False, True)])
-def test_fit_compiles_network_on_gpu_if_option_or_recipe_requests(by_option, by_recipe, monkeypatch):
+@pytest.mark.parametrize("by_recipe", [False, True])
+def test_fit_compiles_network_on_gpu_if_recipe_requests(by_recipe, monkeypatch):
     models = []
     monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
-    if by_option:
-        monkeypatch.setenv(COMPILING, "default")
     train_on_fake_gpu(replace(RECIPE, compile=by_recipe))
-    assert bool(models) is (by_option or by_recipe)
+    assert bool(models) is by_recipe
 
 
 def test_fit_trains_eagerly_when_compiler_cannot_start(monkeypatch):

@@ -103,7 +103,7 @@ def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
 class InlineEngine:
     """Does each job when it is started, but measures nothing, which takes a second; knows what it did."""
 
-    def __init__(self, workers: int = 1, gpus: Sequence[str] = (), logs: Path | None = None) -> None:
+    def __init__(self, workers: int = 1, gpus: Sequence[str] = ()) -> None:
         self.done: list[str] = []
         self.gpus = len(gpus)
         self._ended: list[JobOutcome] = []

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,7 +12,7 @@ from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite_list
-from roarbench.report.status import find_run_states, format_progress, make_status_record, measure_workers_and_pace
+from roarbench.report.status import find_run_states, make_status_record
 from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
@@ -49,27 +48,6 @@ def test_status_shows_preparation_before_first_result(store):
     lease(store, [make_run(list_planned_runs(SUITE)[0]).key], Owner.of_this_process())
     for data, preparing in ((DATA, True), ("0ther", False)):
         assert make_status_record(collect_results(SUITE, store, data=data), store)["preparing"] is preparing
-
-
-def test_measure_workers_and_pace_uses_pace_of_last_hour(store):
-    points, results, now = list_planned_runs(SUITE), make_suite_results().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
-    ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
-    store.add_results(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
-    owner, run = Owner.of_this_process(), make_run(points[9])
-    requests = [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)]
-    store.claim_leases(requests, owner, 2)
-    store.claim_leases([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
-    store.failures.record_runs_failed_until_retry([make_run(points[8])], "loss nan")
-    suite_results = collect_results(SUITE, store, data=DATA)
-    found = make_status_record(suite_results, store)
-    found |= measure_workers_and_pace(suite_results, store, found["missing"] + found["running"], now)
-    here = f"{owner.host.split()[0]}:{owner.pid}"
-    doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
-    assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe_run(points[9]))])
-    left = len(points) - len(ends) - 1
-    assert found["per_hour"] == pytest.approx(6)  # three rows after the first, in half an hour
-    assert found["seconds_left"] == pytest.approx(600 * left)
-    assert format_progress(found).startswith(f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs")
 
 
 def test_status_counts_seed_complete_with_every_curve(store):

@@ -1,9 +1,6 @@
 """Submissions in a store, export and import between stores, provenance levels of rows, and archived rows."""
 
-import csv
-import json
 import os
-import re
 from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,7 +23,7 @@ from roarbench.store.archived_runs import (
     list_keys_of_estimator_and_twins,
     read_archived_rows,
 )
-from roarbench.store.export_and_import import export_results, export_results_as_csv, import_results
+from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.leases import Owner
 from roarbench.store.results import (
     Origin,
@@ -50,7 +47,6 @@ from roarbench.store.user_files import (
 )
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.image_files import write_suite
-from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
 ENTRY = parse_submission(b'NAME = "mine"\nDESCRIPTION = "x"\n')
@@ -234,27 +230,10 @@ def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
         assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
 
 
-@pytest.mark.parametrize("export", [export_results, export_results_as_csv])
-def test_export_of_damaged_row_is_refused(store, tmp_path, export):
+def test_export_of_damaged_row_is_refused(store, tmp_path):
     store.add_results([make_result(make_run())])
     with store.database.begin_exclusive_write() as connection:
         connection.execute(update(results).values(correct=1))
     with pytest.raises(StoreError, match="correct is 1 of 1001 images, which contradicts the bits"):
-        export(store, tmp_path / "all")
+        export_results(store, tmp_path / "all")
     assert list(tmp_path.glob("all*")) == []
-
-
-def test_results_csv_has_run_and_result_in_documented_columns(store, tmp_path):
-    """The submission's name begins like a spreadsheet formula."""
-    result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
-    store.add_results([result])
-    assert export_results_as_csv(store, tmp_path / "all.csv") == 1
-    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
-        (line,) = csv.DictReader(file)
-    assert [line[name] for name in ("t", "limit", "smoothness", "origin")] == ["0.9", "40", "", "verified"]
-    assert (float(line["accuracy"]), float(line["loss"])) == (result.correct / 1001, 0.1 + 0.2)
-    assert (json.loads(line["hardware"]), line["estimator"]) == (ORIGIN.hardware, "'-1@0123abcd"), "no formula"
-    words = ROOT / "docs" / "words.md"
-    section = words.read_text("utf-8").partition("## Columns of")[2].partition("\n## ")[0]
-    explained = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`(\w+)`", "".join(explained))) == set(line)

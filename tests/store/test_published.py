@@ -25,7 +25,7 @@ from roarbench.store.published_folder import (
     read_checked_folder,
     read_index_and_check_folder,
 )
-from roarbench.store.results import ResultsStore, make_default_url
+from roarbench.store.results import Origin, ResultsStore, make_default_url, read_origins
 from roarbench.store.schema import imports
 from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import make_result, make_run
@@ -212,6 +212,8 @@ def test_publishing_rejects_imported_rows_and_names_imported_rankings(published,
         connection.execute(imports.delete())
         rankings = {result.rankings for result in found} - {""}
         insert_annotations(connection, {f"{AnnotationKind.IMPORTED} {each}": True for each in rankings})
+    origins = read_origins(second.database, [result.run.key for result in found if result.rankings])
+    assert {*origins.values()} == {Origin.SELF_REPORTED}, "as in stores of the removed `rankings import`"
     text = plan_pull_request(second, *asked).text
     assert text.endswith(" runs. A. Author Networks were trained on imported rankings.\n")
 
