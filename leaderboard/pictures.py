@@ -109,7 +109,8 @@ def _make_pictures_from_store(results: SuiteResults, folder: Path) -> Pictures |
         else {}
     )
     counts = {name: sum(int(file["images"]) for file in rankings.files.values()) for name, rankings in ranked.items()}
-    seconds = {name: 1000 * rankings.seconds / counts[name] for name, rankings in ranked.items()}
+    times = {name: rankings.seconds for name, rankings in ranked.items()}
+    seconds = {name: 1000 * time / counts[name] for name, time in times.items() if time is not None}
     return replace(make_pictures(results, chosen, ranked, siblings), damaged=damaged, seconds=seconds)
 
 

@@ -152,19 +152,23 @@ class SuiteResults:
         return float(forward), float(backward)
 
     @property
-    def chance(self) -> float:
-        """Return the accuracy of always answering the most frequent class, in [0, 1]; 1 / classes if it is unknown.
+    def known_chance(self) -> float | None:
+        """Return the accuracy of always answering the most frequent class, in [0, 1]; None if labels are unknown.
 
-        It is 1 / classes, too, if the images are a selection of the classes that a given network distinguishes.
+        It is 1 / classes if the images are a selection of the classes that a given network distinguishes.
         """
-        if self.largest_class_share is None or self.suite.dataset_record.numbered:
-            return 1 / self.suite.dataset_record.classes
-        return self.largest_class_share
+        return 1 / self.suite.dataset_record.classes if self.suite.dataset_record.numbered else self.largest_class_share
+
+    @property
+    def chance(self) -> float:
+        """Return chance, in [0, 1]; its smallest possible value, 1 / classes, if it is unknown."""
+        return 1 / self.suite.dataset_record.classes if self.known_chance is None else self.known_chance
 
     @property
     def chance_text(self) -> str:
-        """Return chance in percent, with a note if one class is more frequent than others."""
-        return describe_chance(self.chance, self.suite.dataset_record.classes)
+        """Return chance in percent, with a note if one class is more frequent than others or if labels are unknown."""
+        text = describe_chance(self.chance, self.suite.dataset_record.classes)
+        return f"at least {text} (labels unknown)" if self.known_chance is None else text
 
     @cached_property
     def headline_protocol(self) -> Protocol:

@@ -323,5 +323,5 @@ def _rank_maps(explained: ReferenceModel, spec: RankingSpec, split: Split, maps:
         stop = min(start + _IMAGES_PER_BATCH, len(maps))
         ids = make_image_ids(split, start, stop).numpy()
         planes, tied = rank_to_bit_planes(torch.from_numpy(maps[start:stop]), ids, spec.layout)
-        provenance = MapProvenance(0.0, weights, ties=tied)
+        provenance = MapProvenance(None, weights, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, provenance)

@@ -285,7 +285,8 @@ def list_lock_names(specs: Sequence[RankingSpec]) -> list[str]:
 
 
 def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
-    seconds = sum(part.seconds for part in parts)
+    times = [part.seconds for part in parts]
+    seconds = None if None in times else sum(filter(None, times))
     stable_copies = [n for part in parts for n in part.stable_copies]
     ties = [share for part in parts for share in part.ties]
     counted = [part.passes for part in parts if part.passes is not None]

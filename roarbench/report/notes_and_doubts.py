@@ -435,6 +435,6 @@ def _find_mask_leakage_doubt(judges: SuiteJudges, mark: Mark, name: str, remark:
     masks_text, images_text = (format_interval(accuracy, "{:.1%}".format) for accuracy in accuracies)
     sentence = (
         f"At t = {t:g}, networks trained on masks alone have an accuracy of {masks_text}, networks trained on degraded "
-        f"images {images_text}; chance is {chance:.0%}.{remark}"
+        f"images {images_text}; chance is {judges.suite_results.chance_text}.{remark}"
     )
     yield Doubt(f"masks alone {masks_alone:.0%}", sentence, grave)

@@ -46,7 +46,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "intervals_cover": board.covers,
         **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
-        "chance": suite_results.chance,
+        "chance": suite_results.known_chance,
         "hash": table.runs_hash,
     }
 
@@ -160,7 +160,7 @@ def format_csv(*tables: SuiteTable) -> str:
 def list_flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries without nested values."""
     results = table.suite_results
-    shared = {"limit": results.limit, "chance": results.chance, **_count_runs(table), "hash": table.runs_hash}
+    shared = {"limit": results.limit, "chance": results.known_chance, **_count_runs(table), "hash": table.runs_hash}
     shared["protocol"] = table.board.protocol.name
     curve_group = "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"
     return [_flatten_row(make_plain_row(table, row) | shared, curve_group) for row in table.rows]

@@ -106,7 +106,8 @@ _IMAGES_PER_COMPARISON = 512
 class MapProvenance(NamedTuple):
     """Provenance of the maps behind stored bit-planes: computing time, network, precision and device."""
 
-    seconds: float  # processor seconds that computed the maps; wall seconds on a GPU
+    # processor seconds that computed the maps; wall seconds on a GPU; None if not measured, as for given maps
+    seconds: float | None
     weights: str = ""  # checksum of the explained network's weights; empty for controls
     precision: str = ""  # precision of the network, with `-stem` if its stem was split off; empty for given maps
     device: str = ""  # `cpu`, or the GPU's name; empty for given maps

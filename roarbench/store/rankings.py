@@ -70,7 +70,7 @@ class Rankings:
     layout: Layout
     splits: Mapping[Split, Planes]  # bit-planes of each split, uint8 (n, planes, width), read-only
     files: Mapping[str, Mapping[str, Any]]  # size, checksum and map settings of each split's file, from the manifest
-    seconds: float  # processor seconds that computed the maps, summed over all workers
+    seconds: float | None  # processor seconds that computed the maps, summed over all workers; None if not measured
     weights: str  # checksum of the explained network's weights; empty for controls, or if not recorded
     checksum: str  # checksum from the manifest (`extract_rankings_checksum`)
     # share of noisy copies with the same predicted class as their image, in [0, 1]; None if maps have no noisy copies,
@@ -214,7 +214,9 @@ class RankingsStore:
                 raise StoreError(f"{mismatch}; {write_advice_to_delete(folder)}")
         files = manifest["files"]
         splits = {split: _map_planes(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
-        seconds = sum(file["seconds"] for file in files.values())
+        # older rankings of given maps recorded 0 seconds
+        times = [file["seconds"] for file in files.values()]
+        seconds = sum(times) if all(times) else None
         weights, checksum = manifest.get("weights", ""), extract_rankings_checksum(manifest)
         prediction_stability = compute_share(files, "kept", "copies")
         passes = compute_passes_per_image(files)
@@ -253,14 +255,14 @@ class RankingsStore:
     def _join_parts_into_split_file(self, spec: RankingSpec, split: Split, count: int) -> dict[str, Any]:
         """Join a split's parts into one file; return the file's entry for the manifest."""
         path, parts = self.get_folder(spec) / f"{split}.arrow", self.get_folder(spec) / "parts"
-        metadata, seconds = make_file_metadata(spec, split), 0.0
+        metadata, times = make_file_metadata(spec, split), list[float | None]()
         made, stable_copies, ties = set[tuple[str, str]](), list[int](), list[float]()
         passes, images = list[tuple[float, float] | None](), 0  # of the chosen parts, which may overlap
         raw = parts / f"{split}.raw"  # Arrow writes a batch in one piece, and all images together may exceed memory
         with raw.open("wb") as file:
             for part, first in choose_parts_and_first_images(parts, split, count):
                 planes, part_metadata = read_planes(part.path)
-                seconds += part_metadata.pop("seconds")
+                times.append(part_metadata.pop("seconds"))
                 part_metadata.pop("weights")
                 made.add((part_metadata.pop("precision", ""), part_metadata.pop("device", "")))
                 stable_copies += part_metadata.pop("kept", [])[first - part.start :]
@@ -275,6 +277,7 @@ class RankingsStore:
         write_atomically(path, lambda temporary: write_planes(temporary, joined, metadata), parts / f"{split}.tmp")
         raw.unlink()
         record_verified_checksum(path, digest := compute_sha256(path))
+        seconds = None if None in times else sum(filter(None, times))
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(stable_copies) == count:  # only maps from noisy copies record the counts
             entry |= {"copies": count * spec.estimator_record.get_integer("samples"), "kept": sum(stable_copies)}

@@ -57,8 +57,8 @@ class SandboxAnswer(NamedTuple):
     maps: tuple[Tensor, ...]  # float32 (n, c, h, w) or (n, h, w) for each part; empty after a fault
     refusal: Refusal | None  # because of the submission's fault
     drew: bool  # reported by the sandbox: the estimator drew from the generator
-    seconds: float  # reported by the sandbox: CPU time of its calls
-    peaks: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part; zeros after a fault
+    seconds: float | None  # reported by the sandbox: CPU time of its calls; None after a fault
+    peaks: tuple[float, ...]  # reported by the sandbox: peak bytes of its process after each part; empty after a fault
     # reported by the sandbox: forward and backward passes of each part, all images together; empty if unknown
     passes: tuple[tuple[float, float], ...]
     ended: SandboxExit
@@ -131,34 +131,38 @@ def _make_answer(
         maps = tuple(_read_maps(task, header, numbers))
         refusal = find_refusal_of_nonfinite_maps(maps, task.image_numbers) if maps else _UNREADABLE
     reported = header or {}
-    peaks = reported.get("peaks")
-    known = peaks if isinstance(peaks, list) and len(peaks) == len(task.parts) else [0] * len(task.parts)
+    # the header of an unchanged sandbox program always has these numbers
+    measured = _read_numbers([reported.get("seconds")], 1), _read_numbers(reported.get("peaks"), len(task.parts))
+    if refusal is None and not all(measured):
+        refusal = _UNREADABLE
+    (seconds, peaks) = measured if refusal is None else ((None,), ())
     return SandboxAnswer(
         maps=maps if refusal is None else (),
         refusal=refusal,
         drew=bool(reported.get("drew")),
-        seconds=_read_number(reported.get("seconds")),
-        peaks=tuple(map(_read_number, known)),
+        seconds=seconds[0],
+        peaks=peaks,
         passes=_read_passes(reported.get("passes"), len(task.parts)),
         ended=ended,
     )
 
 
+def _read_numbers(value: object, count: int) -> tuple[float, ...]:
+    """Return reported numbers; () if the report lacks one or is malformed."""
+    if not isinstance(value, list) or len(value) != count or not all(map(_is_count, value)):
+        return ()
+    return tuple(map(float, value))
+
+
 def _read_passes(value: object, parts: int) -> tuple[tuple[float, float], ...]:
     """Return the reported passes of each part; () if the report lacks a count or is malformed."""
-    if not isinstance(value, list) or len(value) != parts:
-        return ()
-    if not all(isinstance(part, list) and len(part) == 2 and all(map(_is_count, part)) for part in value):
+    if not isinstance(value, list) or len(value) != parts or not all(_read_numbers(part, 2) for part in value):
         return ()
     return tuple((float(forward), float(backward)) for forward, backward in value)
 
 
 def _is_count(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value < 1e15  # type: ignore[operator]
-
-
-def _read_number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and 0 <= value < 1e15 else 0.0
 
 
 _UNREADABLE = Refusal(SubmissionFault.ANSWER, "wrote something other than a map into its output; only return the map")

@@ -133,6 +133,7 @@ def validate_submission(
         (other_model,) = run(case._replace(model=_build_model(1))).maps
     summed = maps.double().sum(1) if maps.ndim == 4 else maps.double()
     warnings = _find_warnings(maps, other_target, other_model)
+    assert first.seconds is not None, "an answer without a fault has its seconds"
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
     memory = _estimate_memory(suite, first.drew, *again.peaks[-2:])
     return AcceptedSubmission(submission, case.images, summed, first.drew, pace, suite, limit, memory, tuple(warnings))

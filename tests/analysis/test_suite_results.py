@@ -265,8 +265,10 @@ def test_chance_is_accuracy_of_answering_largest_class():
     table = make_table(results)
     assert table.caption.endswith("; chance 70.0% (always the largest class)")
     assert json.loads(render(table, "json"))["chance"] == 0.7
-    for balanced in (replace(results, largest_class_share=0.25), replace(results, largest_class_share=None)):
-        assert balanced.at_chance_warning == "" and make_table(balanced).caption.endswith("; chance 25.0%")
+    for share, text in ((0.25, "25.0%"), (None, "at least 25.0% (labels unknown)")):
+        other = replace(results, largest_class_share=share)
+        assert other.at_chance_warning == "" and make_table(other).caption.endswith(f"; chance {text}")
+        assert json.loads(render(make_table(other), "json"))["chance"] == share
 
 
 def test_mask_leakage_is_share_of_accuracy_above_largest_class():
@@ -283,7 +285,8 @@ def test_caption_states_accuracy_of_explained_network():
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
-    assert "correct, near chance of 25.0%" in near.caption and "near chance" in render(near, "markdown", notes=True)
+    assert "correct, near chance of at least 25.0%" in near.caption
+    assert "near chance" in render(near, "markdown", notes=True)
     found = set_checksums(make_suite_results())
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
         scored = replace(found, references={0: replace(found.references[0], weights=weights)})

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from roarbench.compute.networks import build_network
+from roarbench.compute.pass_counter import PassCounter
 from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator
 from roarbench.estimators.estimator import find_paper
 from roarbench.estimators.ids import PARAMETERS
@@ -67,7 +68,7 @@ def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
         importance("gradcam", counting, batch)
         counting.forwards = counting.backwards = 0
     found = importance(asked, model if row.traces_network else counting, batch)
-    if row.cost and not row.traces_network:  # the network's own steps: test_rules.py
+    if row.cost and not row.traces_network:
         cost = count_passes([find_estimator(asked)], batch.images[0].numel())
         cost = (1 + 64, 0) if row.id == "score-cam" else cost  # of 64 channels
         assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
@@ -80,6 +81,16 @@ def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
     assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
     one = importance(asked, model, batch.select_rows(slice(1, 2)))  # a map does not depend on the batch
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
+
+
+@pytest.mark.parametrize("row", [row for row in MAPPED if row.traces_network], ids=lambda row: row.id)
+def test_maps_of_traced_copies_take_declared_passes(row, model, batch):
+    """Such an estimator calls a copy of the network layer by layer, so work is counted where layers are computed."""
+    importance(row.id, model, batch)  # with the trial of the copy, once for each network
+    counter = PassCounter(model, batch.images[:1])
+    with counter.count():
+        importance(row.id, model, batch)
+    assert counter.read_passes() == tuple(len(batch.ids) * count for count in row.cost)
 
 
 SHORT = [row for row in MAPPED if row.cost and count_passes([row], 432)[0] in (1, 2) and not row.traces_network]

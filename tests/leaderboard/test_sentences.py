@@ -280,7 +280,7 @@ def test_mask_only_doubt_states_accuracy(suite):
 
     ((short, sentence, grave),) = said(ROAR)
     assert short in ("masks alone 53 %", "masks alone 54 %") and "At t = 0.9" in sentence
-    assert "chance is 25 %" in sentence and "results of ROAR" not in sentence
+    assert "chance is at least 25.0 % (labels unknown)" in sentence and "results of ROAR" not in sentence
     assert ("[" in sentence) is (suite is SUITE) and not grave
     ((_, elsewhere, grave),) = said(MATCHED)
     assert "This mark was computed from results of ROAR, not of matched." in elsewhere and not grave

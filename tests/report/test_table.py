@@ -81,7 +81,7 @@ JSON = """{
     "missing_runs": 0, "planned_runs": 0,
     "at_chance": false, "confidence": 0.95,
     "intervals_cover": "images and seeds", "one_network": false, "references": 0, "reference_deviation": null,
-    "reference_rows": 0, "reference_freedom": null, "family": 12, "chance": 0.25}"""
+    "reference_rows": 0, "reference_freedom": null, "family": 12, "chance": null}"""
 ROW = """{
     "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "added": false, "verdict": "better",
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
@@ -115,7 +115,7 @@ def test_table_csv_matches_json_without_spreadsheet_formulas():
     rows, plain_rows = parse_rows(TABLE, "csv"), parse_rows(TABLE)
     assert list(rows) == ["var-grad", "sobel", "random", "ig", "grad"]
     for name, row in rows.items():
-        flat = {"limit": None, "chance": 0.25, "protocol": "roar", "hash": TABLE.runs_hash}
+        flat = {"limit": None, "chance": None, "protocol": "roar", "hash": TABLE.runs_hash}
         flat |= {"missing_runs": 0, "planned_runs": 0}
         for key, value in plain_rows[name].items():
             group = "accuracy" if key == "curve" else key
@@ -278,7 +278,7 @@ def test_caption_states_levels_seeds_and_images():
     assert TABLE.caption == (
         "ROAR on planted with resnet-planted; levels 0.5, 0.9, without 0.3 of the suite; 2 seeds of 3; "
         "2000 test images; unit scalar; fill mean; scoring networks: 90.0% correct on untouched images (t=0); "
-        "chance 25.0%"
+        "chance at least 25.0% (labels unknown)"
     )
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in ((one, "1 seed of 3"), ((*one, *whole), "1 or 3 seeds"), (whole, "3 seeds"), ((), "no seeds")):

@@ -69,6 +69,14 @@ def get_parts_folder(store):
     return store.get_folder(SPEC) / "parts"
 
 
+@pytest.mark.parametrize("unknown", [None, 0.0])
+def test_time_of_given_maps_is_unknown_and_not_zero(store, unknown):
+    """Older rankings of given maps recorded 0."""
+    write_all(store, seconds=unknown)
+    store.join_parts_and_finish(SPEC, COUNTS)
+    assert store.open(SPEC).seconds is None
+
+
 def test_sealed_rankings_open_with_same_planes_and_in_pyarrow(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:

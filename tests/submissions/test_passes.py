@@ -3,7 +3,7 @@
 import pytest
 
 from roarbench.submissions import run_in_sandbox
-from roarbench.submissions.limits_and_faults import CHECK_LIMITS
+from roarbench.submissions.limits_and_faults import CHECK_LIMITS, SubmissionFault
 from roarbench.submissions.run_in_sandbox import run_submission
 from tests.helpers.processes import ROOT
 from tests.helpers.sandboxed import GRADIENT, make_task
@@ -87,3 +87,18 @@ def test_passes_of_published_example_are_its_patches():
 def test_malformed_report_of_passes_is_unknown(reported):
     assert run_in_sandbox._read_passes(reported, 1) == ()
     assert run_in_sandbox._read_passes([[3, 1.5]], 1) == ((3.0, 1.5),)
+
+
+def test_malformed_report_of_time_or_memory_is_a_fault_and_not_zero(monkeypatch):
+    """The sandbox program always reports both, so another report is the submission's doing."""
+    make_answer, given = run_in_sandbox._make_answer, []
+    monkeypatch.setattr(run_in_sandbox, "_make_answer", lambda *values: given.append(values) or make_answer(*values))
+    answer = run_submission(make_task('NAME = DESCRIPTION = "plain"\n' + GRADIENT), CHECK_LIMITS, trust=True)
+    assert answer.refusal is None and answer.seconds > 0 and len(answer.peaks) == 1 and answer.peaks[0] > 1e6
+    ((task, limits, ended, header, numbers),) = given
+    malformed = [{"seconds": value} for value in (None, "1", float("nan"), -1, True)]
+    malformed += [{"peaks": value} for value in (None, [], [None], [True], [1.0, 2.0], "1")]
+    for changed in malformed:
+        answer = make_answer(task, limits, ended, header | changed, numbers)
+        assert answer.refusal is not None and answer.refusal.kind is SubmissionFault.ANSWER, changed
+        assert (answer.maps, answer.seconds, answer.peaks) == ((), None, ())
