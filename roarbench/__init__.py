@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.all_results import load_all_results
     from roarbench.api.evaluate import evaluate
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
-    from roarbench.api.published_results import load_all_results, load_published_results
+    from roarbench.api.published_results import load_published_results
     from roarbench.api.removal import fill, match_masks, mix_maps, rank, remove
     from roarbench.api.row_difference import Difference, TwoDifferences
     from roarbench.api.submission_source import write_submission
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
+    "api.all_results": ("load_all_results",),
     "api.evaluate": ("evaluate",),
     "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
     "api.inputs": ("Preprocessing",),
-    "api.published_results": ("load_all_results", "load_published_results"),
+    "api.published_results": ("load_published_results",),
     "api.removal": ("fill", "match_masks", "mix_maps", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.row_difference": ("Difference", "TwoDifferences"),

@@ -1,4 +1,4 @@
-"""Collect the stored results of a suite, of one version or of all; drop unrun rows and rare levels.
+"""Collect the stored results of a suite, of one version or of all; drop submissions that were not run.
 
 By default, results on the suite's own images and with its own explained networks are collected. This module does not
 import torch.
@@ -11,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from roarbench.analysis.faithfulness_scores import list_score_specs
-from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.analysis.result_versions import Version, Versions, list_versions
+from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions
 from roarbench.analysis.suite_results import OtherResults, SuiteResults
-from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.common.enums import ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.cells_and_runs import CLEAN, Cell
 from roarbench.plan.planned_runs import (
     PlannedRun,
     build_run,
@@ -27,11 +27,8 @@ from roarbench.plan.planned_runs import (
     list_runs,
     needs_explained_network,
 )
-from roarbench.plan.protocols import Protocol
-from roarbench.plan.suite import Block, SuiteSpec, decode_network_pair_seed
+from roarbench.plan.suite import SuiteSpec, decode_network_pair_seed
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
-from roarbench.stats.board_records import RANDOM
-from roarbench.stats.correctness_and_gain import Point
 from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     describe_validation_findings,
@@ -207,74 +204,15 @@ def add_stored_estimators(suite: SuiteSpec, results: ResultsStore) -> SuiteSpec:
 def drop_unrun_submissions(suite_results: SuiteResults, requested: SuiteSpec, results: ResultsStore) -> SuiteResults:
     """Remove submissions from the protocols in which none of their runs is done, running or failed.
 
-    A submission that was run for one version or protocol may never have been started for others. Runs of a twin count
-    for its parent. Rows of the requested suite are never removed.
+    Rows of the requested suite are never removed (`drop_unstarted_submissions`).
     """
-    suite, own, blocks = suite_results.suite, {*requested.estimators}, list[Block]()
-    untwinned = {name: find_estimator(name).untwinned_id for name in suite.estimators}
-    if own.issuperset(untwinned.values()):
-        return suite_results
-    started = _find_started_rows(suite_results, results)
-    for block in suite.blocks:
-        kept = []
-        for name in block.estimators:
-            row = untwinned[name]
-            if row in own or (row, block.protocol.order, block.protocol.retrain) in started:
-                kept.append(name)
-        blocks.append(replace(block, estimators=tuple(kept)))
-    return replace(suite_results, suite=replace(suite, blocks=tuple(blocks)))
+    return drop_unstarted_submissions(suite_results, requested, lambda: _list_tried_cells(suite_results, results))
 
 
-def _find_started_rows(suite_results: SuiteResults, results: ResultsStore) -> set[tuple[str, Order, ScoredNetwork]]:
+def _list_tried_cells(suite_results: SuiteResults, results: ResultsStore) -> list[Cell]:
     points = [point for point in list_planned_runs(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
     keys = suite_results.keys
     failed = results.failures.read_history([keys[point] for point in missing])
     tried = {*failed, *(lease.key for lease in results.list_leases())}
-    cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
-    return {(find_estimator(cell.estimator).untwinned_id, cell.order, cell.retrain) for cell in cells}
-
-
-def keep_most_shared_levels(results: SuiteResults) -> SuiteResults:
-    """Keep only the levels that most estimators share, for each protocol of which no estimator has all levels.
-
-    A board then compares the rows that have all remaining levels; other rows have no gain. The choice depends on the
-    existence of results, not on their values.
-    """
-    protocols = dict.fromkeys(block.protocol for block in results.suite.blocks)
-    boards = ((protocol, unit) for protocol in protocols for unit in results.list_units(protocol))
-    common_levels = {board: levels for board in boards if (levels := _find_most_shared_levels(results, *board))}
-    return replace(results, included_levels=common_levels) if common_levels else results
-
-
-def _find_most_shared_levels(results: SuiteResults, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-    """Return the levels that most estimators share; ties go to the larger set, then to the higher levels.
-
-    A level counts only if Random was run there, unless the protocol does not compare with Random. The result is empty
-    if an estimator has all levels, or if no estimator has any level.
-    """
-    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit)
-    by_row: defaultdict[str, set[float]] = defaultdict(set)
-    for name, t in _list_points_with_results(results, protocol, unit):
-        by_row[name].add(t)
-    needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS and RANDOM in rows
-    usable = by_row[RANDOM] if needs_random else set(levels)
-    records = (find_estimator(name) for name in rows)
-    levels_of_rows = [by_row[row.id] & usable & {*levels} for row in records if row.has_own_row and not row.control]
-    if {*levels} in levels_of_rows or not any(levels_of_rows):
-        return ()
-    candidates = []
-    for t in levels:
-        if sharing := [own for own in levels_of_rows if t in own]:
-            common = tuple(sorted(set.intersection(*sharing)))
-            candidates.append((len(sharing), len(common), common))
-    return max(candidates)[2]
-
-
-def _list_points_with_results(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:
-    if protocol.scores_all_network_pairs:
-        return list_points_with_every_map_and_network(results, protocol, unit)
-    stored = results.find_results(protocol, unit)
-    if not protocol.compares_with_other_image:
-        return list(stored)
-    return [(name, t) for name, t in stored if (protocol.make_paired_twin_id(name), t) in stored]
+    return [point.cell for point in missing if keys[point] in tried]

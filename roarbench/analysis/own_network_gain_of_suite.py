@@ -14,7 +14,14 @@ from roarbench.common.enums import FEWEST_NETWORKS, Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
-from roarbench.stats.board_records import RANDOM, Board, IntervalScope, Row, drop_ranks_and_verdicts
+from roarbench.stats.board_records import (
+    RANDOM,
+    Board,
+    GainAndVerdict,
+    IntervalScope,
+    Row,
+    drop_ranks_and_verdicts,
+)
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import measure_cells
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Bits, Correctness, Point
@@ -39,6 +46,60 @@ class KeptPredictions(NamedTuple):
     same_masks: bool  # whether all networks' maps remove the same features of each of these images
 
 
+class _JudgedRows(NamedTuple):
+    """Own-network gains of the complete rows of a suite; rows whose gain is 0 by construction are not tested."""
+
+    judge: Judge
+    judge_of_tested: Judge
+    predictions: dict[str, KeptPredictions]
+    gains: dict[str, OwnNetworkGain]
+
+    def list_verdicts(self) -> dict[str, OwnNetworkVerdict]:
+        """Return the verdicts of the rows, without those of checks."""
+        compared = self.judge_of_tested.compare_with_random()
+        verdicts = {name: OwnNetworkTest.from_verdict(one.verdict, None).verdict for name, one in compared.items()}
+        return {**verdicts, **{name: OwnNetworkVerdict.BY_CONSTRUCTION for name in self.untested}}
+
+    @property
+    def untested(self) -> set[str]:
+        """Return the rows whose gain is 0 by construction."""
+        return {name for name, row in self.predictions.items() if row.same_masks}
+
+
+def _judge_rows(
+    results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float] = ()
+) -> _JudgedRows | None:
+    scores = results.make_empty_correctness(protocol, unit)
+    if not scores.levels:
+        return None
+    scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
+    predictions = _collect_unchanged_predictions_by_row(results, protocol, unit, scores)
+    gains = compute_own_network_gains({name: row.kept for name, row in predictions.items()}, protocol.order)
+    areas = {name: own_gain.gain for name, own_gain in gains.items()}
+    measured = next((gain.quantities for gain in areas.values()), measure_cells(scores, None))
+    judge = Judge(scores, protocol, None, measured, measured, areas, IntervalScope.NETWORKS)
+    untested = {name for name, row in predictions.items() if row.same_masks}
+    judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
+    return _JudgedRows(judge, judge_of_tested, predictions, gains)
+
+
+def list_own_network_gains(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[GainAndVerdict]:
+    """List the gains and verdicts of all rows of a suite; see `make_own_network_board`."""
+    rows = _judge_rows(results, protocol, unit)
+    if not rows:
+        return []
+    verdicts = {} if results.at_chance_warning else rows.list_verdicts()
+    return [
+        GainAndVerdict(
+            name,
+            Estimate(0.0) if name in rows.untested else rows.judge.estimate_area(name),
+            verdicts.get(name),
+            len(rows.predictions[name].kept) if name in rows.predictions else 0,
+        )
+        for name in rows.judge.scores.estimators
+    ]
+
+
 def make_own_network_board(
     results: SuiteResults,
     protocol: Protocol,
@@ -47,19 +108,11 @@ def make_own_network_board(
     levels: Collection[float] = (),
 ) -> Board | None:
     """Judge rows by own-network gain, at all levels if `levels` is empty; None if the suite lacks the protocol."""
-    scores = results.make_empty_correctness(protocol, unit)
-    if not scores.levels:
+    rows = _judge_rows(results, protocol, unit, levels)
+    if rows is None:
         return None
-    scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-    predictions = _collect_unchanged_predictions_by_row(results, protocol, unit, scores)
-    kept = {name: row.kept for name, row in predictions.items()}
-    gains = compute_own_network_gains(kept, protocol.order)
-    areas = {name: own_gain.gain for name, own_gain in gains.items()}
-    measured = next((gain.quantities for gain in areas.values()), measure_cells(scores, None))
-    judge = Judge(scores, protocol, None, measured, measured, areas, IntervalScope.NETWORKS)
-    # rows whose gain is 0 by construction are ranked but not tested
-    untested = {name for name, row in predictions.items() if row.same_masks}
-    judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
+    judge, judge_of_tested, predictions, gains = rows
+    scores = judge.scores
     networks, _, _, images = next((row.kept.shape for row in predictions.values()), (0, 0, 0, 0))
     board = Board(
         protocol,

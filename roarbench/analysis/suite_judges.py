@@ -4,11 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from roarbench.analysis.own_network_gain_of_suite import make_own_network_board
+from roarbench.analysis.own_network_gain_of_suite import list_own_network_gains, make_own_network_board
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
-from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
+from roarbench.stats.board_records import Board, GainAndVerdict, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge, compute_areas_between_lerf_and_morf
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.intervals import Estimate, estimate_all
@@ -125,6 +125,22 @@ class SuiteJudges:
             judge = Judge.from_scores(scores, protocol, judge.variances)
         board = judge.make_board(rows)
         return drop_ranks_and_verdicts(board) if self.suite_results.at_chance_warning else board
+
+    def list_gains(self, protocol: Protocol, unit: Unit) -> list[GainAndVerdict]:
+        """List the gains and verdicts of all rows, as in `make_board`; empty if the suite lacks the protocol."""
+        if protocol.scores_all_network_pairs:
+            return list_own_network_gains(self.suite_results, protocol, unit)
+        judge = self.judge(protocol, unit)
+        compared = {} if self.suite_results.at_chance_warning else judge.compare_with_random()
+        return [
+            GainAndVerdict(
+                name,
+                judge.estimate_area(name),
+                compared[name].verdict if name in compared else None,
+                judge.count_seeds(name),
+            )
+            for name in judge.scores.estimators
+        ]
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows as the tables do; None at chance, and without intervals."""

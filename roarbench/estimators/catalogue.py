@@ -233,6 +233,15 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
         return Estimator(name, "", "", "unknown to this version of roarbench")
 
 
+def is_addable_to_suites(name: str) -> bool:
+    """Return whether a row with this id, a submission or an estimator, can be added to suites that lack it."""
+    try:
+        estimator = find_estimator(name)
+    except CallerError:
+        return EstimatorId.parse(name).submitted
+    return estimator.id == name and (estimator.addable or bool(estimator.values))
+
+
 class DisplayName(NamedTuple):
     """An estimator's name for readers and its variation, for example `Integrated Gradients` and `from the mean`."""
 

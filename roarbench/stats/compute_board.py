@@ -113,6 +113,10 @@ def compute_board(
     return Judge.from_scores(scores, protocol, variances).make_board(shown_rows)
 
 
+def _name_column_of_controls(title: str) -> str:
+    return f"{title} (controls)"
+
+
 _Pair = tuple[str, str]  # a row, and the row that it is compared with
 
 
@@ -226,10 +230,9 @@ class Judge:
 
     def _make_row(self, name: str) -> Row:
         scores = self.scores
-        first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
         return Row(
             estimator=name,
-            seeds=min(len(scores.correct.get(point, ())) for point in scores.list_curve_points(name)[first:]),
+            seeds=self.count_seeds(name),
             clean=self.estimate_accuracy(*UNTOUCHED),
             accuracies=tuple(self.estimate_accuracy(name, t) for t in scores.levels),
             differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in scores.levels),
@@ -241,6 +244,12 @@ class Judge:
             beating=self.compare_with_controls(name),
             delta_twins=self.estimate_gains_over_twins(name),
         )
+
+    def count_seeds(self, name: str) -> int:
+        """Return the smallest number of seeds in a cell of a row's curve; 0 if a cell is missing."""
+        first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
+        points = self.scores.list_curve_points(name)[first:]
+        return min(len(self.scores.correct.get(point, ())) for point in points)
 
     @cached_property
     def _replication_estimates(self) -> dict[str, Estimate]:
@@ -294,18 +303,23 @@ class Judge:
         asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in self.ranked_gains else []
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
-                group = f"{title} (controls)" if name in controls else title
+                group = _name_column_of_controls(title) if name in controls else title
                 columns.setdefault(group, {})[name, other] = difference
         return columns
 
     @cached_property
     def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        comparisons: dict[_Pair, Comparison] = {}
-        for column in self.columns.values() if self.has_intervals else ():
-            added = [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
-            comparisons |= judge_comparisons(column, added)
-        return comparisons
+        return {pair: comparison for title in self.columns for pair, comparison in self._judge_column(title).items()}
+
+    def _judge_column(self, title: str) -> dict[_Pair, Comparison]:
+        column = self.columns.get(title, {}) if self.has_intervals else {}
+        return judge_comparisons(column, [pair for pair in column if not self.scores.submitted.isdisjoint(pair)])
+
+    def compare_with_random(self) -> dict[str, Comparison]:
+        """Return the comparisons with Random by row, without those of other columns; empty without intervals."""
+        titles = (RANDOM, _name_column_of_controls(RANDOM))
+        return {name: one for title in titles for (name, _), one in self._judge_column(title).items()}
 
     @property
     def family(self) -> int:

@@ -25,7 +25,6 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_of_explained_networks, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
-from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.published_networks import FOLDER, NETWORK_PATH, read_network_file
 from roarbench.store.run_result import RunResult
 
@@ -126,6 +125,19 @@ def read_index_and_check_folder(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
+def list_newest_versions(files: Iterable[PublishedFile]) -> list[str]:
+    """Return `NAME@VERSION` of the newest published version of every suite, by name."""
+    newest: dict[str, str] = {}
+    for title in sorted({file.versioned_suite for file in files}, key=_read_version):
+        newest[title.partition("@")[0]] = title
+    return [newest[name] for name in sorted(newest)]
+
+
+def _read_version(title: str) -> int:
+    """Return the version of `NAME@VERSION`; that of a suite from a user's file is a hash, so no version is newest."""
+    return int(title.rpartition("@")[2], 16)
+
+
 def _read_index_json(path: Path) -> Any:
     """Read an index.
 
@@ -174,6 +186,8 @@ def _read_checked_file(folder: Path, file: PublishedFile) -> list[RunResult]:
         raise StoreError(f"{file.path} has {path.stat().st_size:,} bytes, expected at most {_MAX_FILE_BYTES:,}")
     if (seen := compute_sha256(path)) != file.sha256:
         raise StoreError(f"{file.path} has the SHA-256 {seen[:12]}…, expected {file.sha256[:12]}… as in {INDEX}")
+    from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
+
     results = list(ExportedFile(path).read_results())
     if len(results) != file.rows:
         raise StoreError(f"{file.path} has {len(results)} rows, expected {file.rows} as in {INDEX}")
@@ -194,6 +208,8 @@ def find_named_or_exported_suite(name: str, files: Iterable[Path]) -> SuiteSpec:
     try:
         return find_builtin_suite(name)
     except UnknownName:
+        from roarbench.store.export_and_import import ExportedFile  # imports SQLAlchemy, which takes half a second
+
         own = (suite for file in files for suite in ExportedFile(file).suites if name in (suite.name, suite.versioned))
         if suite := next(own, None):
             return suite

@@ -21,7 +21,7 @@ from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.identity import Keyed, check_field_values, encode_canonically, hash_value
 from roarbench.common.text import fit_on_one_line
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import is_addable_to_suites
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
 from roarbench.plan.suite import SuiteSpec
@@ -248,14 +248,4 @@ def find_addable_estimators_with_runs(database: Database, dataset: str, model: s
         estimators = set(connection.scalars(done))
         cells = [read_run_record(json.loads(text)).cell for text in connection.scalars(failed)]
     estimators |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
-    return sorted(filter(_is_addable_estimator, estimators))
-
-
-def _is_addable_estimator(name: str) -> bool:
-    if name == CLEAN:
-        return False
-    try:
-        estimator = find_estimator(name)
-    except CallerError:
-        return EstimatorId.parse(name).submitted
-    return estimator.id == name and (estimator.addable or bool(estimator.values))
+    return sorted(filter(is_addable_to_suites, estimators - {CLEAN}))

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions, keep_most_shared_levels
+from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.cli.suggested_commands import describe_other_results
 from roarbench.common.enums import ScoredNetwork, Unit

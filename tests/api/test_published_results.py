@@ -1,17 +1,18 @@
 """Published results as Python loads them."""
 
 import re
+import shutil
 import tomllib
 
 import pytest
 
 import roarbench
-from roarbench.analysis.load_results import ResultsQuery
-from roarbench.api import published_results
-from roarbench.api.suite_result import SuiteResult
+from roarbench.analysis.published_suites import collect_published_results
+from roarbench.api import all_results, published_results
 from roarbench.common.enums import Order, ScoredNetwork
+from roarbench.common.errors import StoreError
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
-from tests.helpers.made_up_results import MAIN, SUITE, make_suite_results
+from tests.helpers.made_up_results import MAIN, make_suite_results
 from tests.helpers.older_suites import older_suites
 from tests.helpers.processes import ROOT
 from tests.helpers.store_rows import has_values, remove_rows, set_checksums
@@ -23,7 +24,8 @@ def publish_only(monkeypatch, pattern):
     """Let the published files be those whose path matches a pattern."""
     files = [file for file in read_index_and_check_folder(ROOT / "results") if re.match(pattern, file.path)]
     assert files
-    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: files)
+    for module in (published_results, all_results):
+        monkeypatch.setattr(module, "read_index_and_check_folder", lambda folder: files)
 
 
 @slow
@@ -111,23 +113,52 @@ def test_load_all_results_joins_frames_of_suites(monkeypatch):
     assert kinds == ["f", "f", "f", "b", "b"] and not frame["gain"].isna().any()
     rows = frame[frame["suite"] == "benchmark-fashion-mnist"].groupby("question").size()
     assert rows.to_dict() == {"roar": 23, "kar": 21, "diffroar": 21}
-    for suite, version, protocol in (("quick", 7, "roar"), ("benchmark-breast-cancer", 1, "own-network")):
-        alone = roarbench.load_published_results(suite).to_dataframe(protocol).set_index("estimator")["gain"].dropna()
-        there = frame[(frame["suite"] == suite) & (frame["question"] == protocol)]
-        assert {*there["version"]} == {str(version)}
-        assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
+    versions = dict(zip(frame["suite"], frame["version"], strict=True))
+    assert versions == {"benchmark-breast-cancer": "1", "benchmark-fashion-mnist": "1", "quick": "7"}
 
 
-def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch, tmp_path):
+@slow
+@pytest.mark.parametrize(
+    "files", ["quick-matched/", "benchmark-imagenet/", "benchmark-fashion-mnist/1/(roar|kar)", "benchmark-digits/"]
+)
+def test_results_without_store_equal_those_of_a_store(monkeypatch, files):
+    """The first has submissions, the second is a user's suite, the third lacks levels, the last has replications."""
+    publish_only(monkeypatch, files)
+    frame, stored = roarbench.load_all_results(), roarbench.load_published_results(files.partition("/")[0])
+    for protocol in stored.stored.list_started_protocols():
+        expected = stored.to_dataframe(protocol.name) if protocol.gain_name else None
+        if expected is None:  # mask-only
+            assert protocol.name not in {*frame["question"]}
+            continue
+        rows, known = frame[frame["question"] == protocol.name], expected[expected["gain"].notna()]
+        for column in ("estimator", "gain", "gain_low", "gain_high", "seeds"):
+            assert rows[column].tolist() == pytest.approx(known[column].tolist(), abs=1e-9, nan_ok=True)
+        assert rows["verdict"].fillna("").tolist() == known["verdict"].fillna("").tolist()
+        assert {*rows["levels"]} <= {", ".join(f"{t:g}" for t in expected.attrs["levels"])}
+        assert {*rows["unit"]} <= {expected.attrs["unit"]}
+
+
+def test_changed_published_file_raises_error(tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(ROOT / "results" / "quick-matched", folder / "quick-matched")
+    file = next(file for file in read_index_and_check_folder(ROOT / "results") if "half-images" in file.path)
+    assert len(collect_published_results(folder, "quick-matched@3", [file]).results) == file.rows
+    with (folder / file.path).open("ab") as end:
+        end.write(b"0")
+    with pytest.raises(StoreError, match=r"half-images-.*has the SHA-256 .*, expected .* as in the index"):
+        collect_published_results(folder, "quick-matched@3", [file])
+
+
+def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch):
     without_random = remove_rows(make_suite_results(), estimator="random", order=Order.LERF)
 
     def rankings(point):
         return "other" if has_values(point, estimator="grad", retrain=ScoredNetwork.IMAGES, seed=1) else "usual"
 
-    result = SuiteResult(SUITE, ResultsQuery(tmp_path), set_checksums(without_random, rankings=rankings))
+    results = set_checksums(without_random, rankings=rankings)
     file = PublishedFile("made-up/1/all.parquet", "", 0, "")
-    monkeypatch.setattr(published_results, "read_index_and_check_folder", lambda folder: [file])
-    monkeypatch.setattr(published_results, "load_published_results", lambda suite: result)
+    monkeypatch.setattr(all_results, "read_index_and_check_folder", lambda folder: [file])
+    monkeypatch.setattr(all_results, "collect_published_results", lambda folder, title, files: results)
     frame = roarbench.load_all_results()
     left_out = [f"made-up, {name}: {len(MAIN)} rows: incomplete" for name in ("kar", "lerf")]
     reason = "made from 2 different rankings; compute the row again in a new --store"

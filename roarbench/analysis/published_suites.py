@@ -1,0 +1,61 @@
+"""Collect the results of a published suite from its files, without a store."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions, keep_most_shared_levels
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.errors import StoreError, UnknownName
+from roarbench.estimators.catalogue import is_addable_to_suites
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.planned_runs import PlannedRun, list_planned_runs
+from roarbench.plan.protocols import PROTOCOLS
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
+from roarbench.plan.suite_changes import add_estimators_with_twins
+from roarbench.plan.suites import find_builtin_suite, read_user_suite_record
+from roarbench.store.published_folder import PublishedFile
+from roarbench.store.published_rows import PublishedRows, read_published_rows
+
+_SUITES, _ANNOTATIONS, _MASKS = b"roarbench_suites", b"roarbench_remarks", "masks "
+
+
+def collect_published_results(folder: Path, suite: str, files: Iterable[PublishedFile]) -> SuiteResults:
+    """Collect the published results of the suite `NAME@VERSION`, at the levels that most rows share.
+
+    Probabilities, Quantus scores, findings and references are left out: gains and verdicts do not need them.
+
+    Raises:
+        StoreError: A file does not match its hash in the index, or the files have rows on different images.
+        UnknownName: There is no such suite.
+    """
+    seeds = range(SEEDS_PER_REPLICATION)  # later seeds are those of replications
+    notes = (_SUITES, _ANNOTATIONS)
+    parts = [read_published_rows(folder / file.path, file.sha256, seeds, notes) for file in files]
+    rows = [result for part in parts for result in part.results]
+    requested = _find_suite(suite, parts)
+    names = {result.run.cell.estimator for result in rows} - {CLEAN}
+    extended = add_estimators_with_twins(requested, sorted(filter(is_addable_to_suites, names)))
+    images = {result.run.data for result in rows}
+    if len(images) > 1:
+        raise StoreError(f"the published rows of {suite} are on {len(images)} sets of images, expected one")
+    found = {PlannedRun(result.run.cell, result.run.seed): result for result in rows}
+    planned = {point: found[point] for point in list_planned_runs(extended) if point in found}
+    results = SuiteResults(extended, "".join(images), None, planned, masks=_find_masks(parts))
+    return keep_most_shared_levels(drop_unstarted_submissions(results, requested))
+
+
+def _find_suite(name: str, parts: Sequence[PublishedRows]) -> SuiteSpec:
+    try:
+        return find_builtin_suite(name)
+    except UnknownName:
+        records = [record for part in parts for record in part.notes.get(_SUITES, ())]
+        known = [record for record in records if {block["protocol"] for block in record["blocks"]} <= {*PROTOCOLS}]
+        if suite := next((suite for suite in map(read_user_suite_record, known) if suite.versioned == name), None):
+            return suite
+        raise
+
+
+def _find_masks(parts: Sequence[PublishedRows]) -> dict[str, str]:
+    """Return the hashes of removal masks as text, by key of a run."""
+    annotations = {key: value for part in parts for key, value in part.notes.get(_ANNOTATIONS, {}).items()}
+    return {key.removeprefix(_MASKS): value for key, value in annotations.items() if key.startswith(_MASKS)}

@@ -1,0 +1,73 @@
+"""Load the gains of all published suites as one data frame, without a store."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from roarbench.analysis.published_suites import collect_published_results
+from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.text import format_count
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import Protocol
+from roarbench.plan.suites import RESULTS
+from roarbench.stats.board_records import GainAndVerdict
+from roarbench.store.published_folder import list_newest_versions, read_index_and_check_folder
+
+if TYPE_CHECKING:
+    import pandas
+
+_GAIN_COLUMNS = ("gain", "gain_low", "gain_high", "verdict", "seeds")
+_SUITE_COLUMNS = ("suite", "version", "dataset", "network", "question")
+_COLUMNS = (*_SUITE_COLUMNS, "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit")
+
+
+def load_all_results() -> "pandas.DataFrame":
+    """Load the package's rows of the newest version of every suite as one data frame.
+
+    The frame has a row for each suite, protocol and estimator that has a gain; gains are in points with 95 % intervals.
+    Gains of different suites come from different networks and images. Versions and levels are text; `control` and
+    `submission` are True or False. Missing values are None or NaN. `attrs["left_out"]` says for each suite and protocol
+    how many rows have no gain, and why: incomplete rows, or rows whose results differ in their networks or rankings.
+    """
+    import pandas
+
+    rows, left_out = list[tuple[object, ...]](), list[str]()
+    for results in _collect_newest_results():
+        suite = results.suite
+        for protocol in results.list_started_protocols():
+            if not protocol.gain_name:  # mask-only
+                continue
+            unit = results.list_units(protocol)[0]
+            gains = judge_suite(results, unit).list_gains(protocol, unit)
+            counts = _count_rows_without_gain(results, protocol, gains)
+            left_out += [f"{suite.name}, {protocol.name}: {count}" for count in counts]
+            levels = ", ".join(f"{t:g}" for t in results.list_included_levels(protocol, unit))
+            shared = (suite.name, str(suite.version), suite.dataset, suite.model, protocol.name)
+            rows += [(*shared, *values, levels, str(unit)) for values in _list_values_of_rows_with_gain(gains)]
+    frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
+    frame.attrs = {"left_out": left_out}
+    return frame
+
+
+def _collect_newest_results() -> Iterator[SuiteResults]:
+    """Yield the published results of every suite's newest version."""
+    if RESULTS is None:
+        return
+    files = read_index_and_check_folder(RESULTS)
+    for title in list_newest_versions(files):
+        yield collect_published_results(RESULTS, title, [file for file in files if file.versioned_suite == title])
+
+
+def _count_rows_without_gain(results: SuiteResults, protocol: Protocol, gains: Sequence[GainAndVerdict]) -> list[str]:
+    """Count the rows of a protocol that have no gain, with one text for each reason."""
+    reasons = results.explain_inconsistent_rows(protocol, results.list_units(protocol)[0])
+    counts = Counter(reasons.get(row.estimator, "incomplete") for row in gains if row.gain.value is None)
+    return [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
+
+
+def _list_values_of_rows_with_gain(gains: Sequence[GainAndVerdict]) -> Iterator[tuple[object, ...]]:
+    """Yield estimator, gain and kind of the rows that have a gain, as tables list them."""
+    known = [(find_estimator(row.estimator), row) for row in gains if row.gain.value is not None]
+    for estimator, row in sorted(known, key=lambda pair: (not pair[0].has_own_row, -(pair[1].gain.value or 0))):
+        yield row.estimator, *row.gain, row.verdict, row.seeds, estimator.control, estimator.submitted
