@@ -137,14 +137,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
-    _refuse_measures_without_effect(suite, work.images)
     _refuse_user_network_near_chance(suite_results, work, console)
-    install_published_networks(work, store, console)
-    missing_work = count_missing_work(suite_results, workspace)
-    refuse_full_disk(missing_work, suite_results.data, workspace, workers)
-    results = [*suite_results.results.values(), *suite_results.references.values()]
-    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
-    Checksums(store.database, workspace).record_or_compare_checksums(artifacts, recorded)
+    missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, workers)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
@@ -165,6 +159,20 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     stored = collect_stored_results(suite, store, work.images)
     _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
+
+
+def check_and_count_missing_work(
+    suite_results: SuiteResults, work: JobContext, todo: list[Run], store: ResultsStore, console: Console, workers: int
+) -> WorkCounts:
+    """Check levels, disk and stored files before the runs `todo`, install published networks, and count the work."""
+    _refuse_measures_without_effect(suite_results.suite, work.images)
+    install_published_networks(work, store, console)
+    missing_work = count_missing_work(suite_results, work.workspace)
+    refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
+    results = [*suite_results.results.values(), *suite_results.references.values()]
+    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
+    Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
+    return missing_work
 
 
 def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:

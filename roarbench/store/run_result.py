@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.plan.cells_and_runs import Run, read_run_record
 
+_ARCHIVED = "$Format:%h %ct$"  # `git archive` replaces this by the commit's short hash and time (.gitattributes)
 LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "pillow", "sqlalchemy")
 
 
@@ -78,14 +79,26 @@ def read_package_version(name: str) -> str:
 
 
 def _read_commit(package: Path) -> str:
-    """Return the short hash of a package's commit, with `+dirty` for changed code; empty outside of a checkout."""
+    """Return the short hash of a package's commit, with `+dirty` for changed code; empty if the commit is unknown."""
     try:
         # a virtual environment may lie in another project's checkout
         _run_git(package, "ls-files", "--error-unmatch", "__init__.py")
         dirty = _run_git(package, "status", "--porcelain", "--untracked-files=no", "--", ".")
         return _run_git(package, "rev-parse", "--short", "HEAD") + ("+dirty" if dirty else "")
     except (OSError, subprocess.SubprocessError):
+        return _read_archived_commit(package, _ARCHIVED)
+
+
+def _read_archived_commit(package: Path, archived: str) -> str:
+    """Return the commit of a package that was unpacked from `git archive`; empty if a file is younger than it.
+
+    `archived` is the commit's short hash and time. `tar` and `unzip` set the time of each file to that of the commit.
+    """
+    commit, _, seconds = archived.partition(" ")
+    if not seconds.isdecimal():  # not from an archive
         return ""
+    files = [*package.rglob("*.py"), *package.rglob("*.toml")]
+    return "" if any(file.stat().st_mtime > int(seconds) for file in files) else commit
 
 
 def _run_git(folder: Path, *arguments: str) -> str:

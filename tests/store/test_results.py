@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import re
+import shutil
 import sqlite3
 import subprocess
 import tempfile
@@ -139,6 +141,26 @@ def test_read_commit_marks_changed_code_as_dirty(tmp_path):
     (folder / "venv").mkdir()  # an environment inside a checkout is not part of the commit
     (folder / "venv" / "__init__.py").write_text("1")
     assert run_result._read_commit(folder / "venv") == ""
+
+
+def test_unpacked_archive_names_its_commit_until_a_file_changes(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "run_result.py").write_text(Path(run_result.__file__).read_text("utf-8"))
+    attributes = (Path(__file__).parents[2] / ".gitattributes").read_text().replace("roarbench/store/", "package/")
+    (tmp_path / ".gitattributes").write_text(attributes)
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one", "archive -o one.tar HEAD"):
+        subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
+    commit = run_result._run_git(tmp_path, "log", "-1", "--format=%h")
+    unpacked = tmp_path / "unpacked"
+    shutil.unpack_archive(tmp_path / "one.tar", unpacked, filter="data")
+    (archived,) = re.findall(
+        '^_ARCHIVED = "(.*?)"', (unpacked / "package" / "run_result.py").read_text("utf-8"), re.MULTILINE
+    )
+    assert run_result._read_archived_commit(unpacked / "package", archived) == commit
+    assert run_result._read_archived_commit(package, run_result._ARCHIVED) == ""  # not an archive
+    (unpacked / "package" / "run_result.py").touch()
+    assert run_result._read_archived_commit(unpacked / "package", archived) == ""
 
 
 def test_provenance_strips_markup():
