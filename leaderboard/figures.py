@@ -42,7 +42,7 @@ class EstimatorCurves(NamedTuple):
 
 def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves | None:
     """Return the curves of an estimator and of the controls; None if a point of the estimator is missing."""
-    board, gains = table.board, table.board.protocol.has_gain_at_each_level
+    board, gains = table.board, table.board.protocol.random_is_zero
     rows = [
         row
         for row in board.rows

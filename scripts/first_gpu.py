@@ -1,4 +1,4 @@
-"""Run roarbench on a GPU for the first time in ten steps, each with its expected result and advice.
+"""Run roarbench on a GPU for the first time in nine steps, each with its expected result and advice.
 
     python scripts/first_gpu.py [--out FOLDER]      # at most 40 minutes; the report is FOLDER/report.md
     python scripts/first_gpu.py --step NAME         # print the result of one measurement
@@ -31,20 +31,18 @@ from roarbench.common.device_settings import (
     use_exact_float32,
 )
 from roarbench.common.enums import Unit
-from roarbench.common.text import format_duration, format_markdown_table
+from roarbench.common.text import format_markdown_table
 from roarbench.compute.degraded_images import Inputs, StreamedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training
-from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
+from roarbench.execution.rate_measurement import measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import find_builtin_suite
 
 DEVICE = choose_device()
 GPU = DEVICE.type == "cuda"  # without a GPU, tests run small versions of the measurements
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
-WHOLE, WHOLE_SECONDS = "imagenet-100-64", 380  # suite of the complete training run, and maximum seconds
 
 
 class Step(NamedTuple):
@@ -91,19 +89,6 @@ def time_random_reads(folder: Path) -> str:
         for _ in images.read(torch.split(order, 256)):
             pass
         return f"{len(pixels) / (time.perf_counter() - start):,.0f} images/s"
-
-
-def time_whole_training(folder: Path) -> str:
-    """Train with a suite's image size and recipe on random images for at most `WHOLE_SECONDS`."""
-    suite = find_builtin_suite(WHOLE if GPU else "quick")
-    record, recipe = suite.dataset_record, suite.recipe_record
-    inputs = draw_random_degraded_images(record.shape, record.train_images if GPU else recipe.batch, DEVICE)
-    training = begin_training(suite.model, record.classes, inputs, recipe)
-    start = time.perf_counter()
-    rate = min(recipe.batch, len(inputs)) / measure_step_seconds(training, WHOLE_SECONDS, steps_per_measurement=50)
-    seconds, share = time.perf_counter() - start, training.step / training.steps
-    whole = f"{share:.0%} of a training run in {format_duration(seconds)}"
-    return f"{rate:,.0f} images/s, {whole}, loss {training.losses[-1].item():.2f}"
 
 
 def time_training_from_file(folder: Path) -> str:
@@ -189,9 +174,6 @@ STEPS = (
         "the data set comes from the hub, or from --data; else as for quick"),
     Step("networks", 300, ("run", "--suite", "imagenet-networks", "--max-images", "1000", *NETWORKS),
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
-    Step(WHOLE, WHOLE_SECONDS + 40, time_whole_training,
-        "32 % of a training run (plan: 1180 s) in 380 s (H100: 4,348 images/s)",
-        "nvidia-smi dmon while it runs: is the GPU busy?"),
     Step("training", 300, time_training_from_file, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
         "in memory: clocks, other processes; from disk: the disk and the node's memory"),
 )  # fmt: skip

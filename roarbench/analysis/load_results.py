@@ -18,6 +18,7 @@ from roarbench.common.errors import (
     CallerError,
     EmptyStore,
     Hint,
+    RemovedName,
     StoreError,
     UnknownName,
 )
@@ -67,12 +68,12 @@ def open_store_for_writing(store: Path, db: str, check: Callable[[], object] | N
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find a suite by TOML file or by name, also among the user's suites in the store; `NAME` is the newest version."""
-    return _find_suite(name, lambda: _read_stored_suites(store, db))
+    return _find_suite(name, lambda: _read_stored_suites(store, db, name))
 
 
 def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
     """Find a suite by TOML file or by name, also among the user's suites in an open store."""
-    return _find_suite(name, lambda: read_suites(results.database))
+    return _find_suite(name, lambda: read_suites(results.database, name))
 
 
 def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) -> SuiteSpec:
@@ -84,10 +85,12 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
         return drop_estimators_of_user_suite(plan, known[0].left_out) if known else plan
     try:
         return find_builtin_suite(name)
-    except UnknownName:
+    except UnknownName as error:
         own_suites = read_stored_suites()
         if matches := [plan for plan in own_suites if name in (plan.name_in_commands, plan.name)]:
             return matches[-1]
+        if isinstance(error, RemovedName):
+            raise
         if (path := Path(name)).suffix or path.name != name:
             if path.exists():
                 raise CallerError(f"'{path}' is not a suite; the name of a suite file ends in .toml") from None
@@ -100,10 +103,10 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
         raise
 
 
-def _read_stored_suites(store: Path, db: str) -> list[SuiteSpec]:
+def _read_stored_suites(store: Path, db: str, name: str) -> list[SuiteSpec]:
     try:
         with open_store_for_reading(store, db) as results:
-            return read_suites(results.database)
+            return read_suites(results.database, name)
     except EmptyStore:
         return []
 

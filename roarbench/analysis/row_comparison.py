@@ -130,10 +130,8 @@ def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) ->
 def _describe_predictions_for_and_against(protocol: Protocol) -> tuple[str, str]:
     if protocol.scores_all_network_pairs:
         sides = ("kept with another network’s mask alone", "kept with its own mask alone")
-    elif protocol.has_gain_at_each_level:
-        own, other = ("KAR", "ROAR") if protocol.computed_from else ("its own mask", "Random’s mask")
-        if protocol.compares_with_other_image:
-            other = "the other mask"
+    elif protocol.random_is_zero:
+        own, other = ("KAR", "ROAR") if protocol.computed_from else ("its own mask", "the other mask")
         sides = (f"right with {other} alone", f"right with {own} alone")
     else:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")

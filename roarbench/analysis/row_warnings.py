@@ -76,7 +76,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
     still bring a gain (`Protocol.limits`), but its size under ROAR says nothing about its size under this protocol.
     """
-    return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.EXCHANGED)
+    return protocol.retrain is not ScoredNetwork.COMMON
 
 
 def find_warnings_by_row(judges: SuiteJudges, protocol: Protocol = ROAR) -> dict[str, RowWarning]:

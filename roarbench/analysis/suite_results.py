@@ -33,7 +33,6 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
 from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import select_variance_components
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
@@ -259,7 +258,7 @@ class SuiteResults:
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
         correct = {at: np.stack([result.correctness for result in results]) for at, results in used.items()}
         scores = replace(empty, correct=correct, references=references)
-        if not protocol.has_gain_at_each_level:
+        if not protocol.random_is_zero:
             return scores
         return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
 
@@ -418,15 +417,14 @@ class SuiteResults:
 def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
 
-    The counterpart is the result of the same network on the same images, but with masks taken from other images or from
-    Random. For a protocol derived from two others, the counterpart is the same row's result under the second protocol.
+    The counterpart is the result of the same network on the same images, but with masks from other images. For a
+    protocol derived from two others, the counterpart is the same row's result under the second protocol.
     """
     correct: dict[Point, NDArray[np.int8]] = {}
     references: dict[Point, tuple[str, ...]] = {}
     mixed = set(scores.inconsistent)
     for name, t in scores.correct:
-        other_row = protocol.make_paired_twin_id(name) if protocol.compares_with_other_image else RANDOM
-        against = name if t == 0 or protocol.computed_from else other_row
+        against = name if t == 0 or protocol.computed_from else protocol.make_paired_twin_id(name)
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:

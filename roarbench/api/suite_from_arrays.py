@@ -229,7 +229,7 @@ def _write_suite_text(
 
 
 def _format_block(protocol: str, fills: list[str]) -> str:
-    swaps_masks = find_protocol(protocol).retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
+    swaps_masks = find_protocol(protocol).retrain is ScoredNetwork.COMMON
     fast_fills = [fill for fill in fills if fill in PLAIN_FILLS] if swaps_masks else []
     return f"[[block]]\nprotocols = {format_toml([protocol])}\nfills = {format_toml(fast_fills or fills)}"
 

@@ -107,6 +107,9 @@ def _summarize_import(
         f"read: {file}: {len(outcome.new)} results are new, {len(outcome.known)} are stored already, "
         f"{len(conflicts)} are stored already with other predictions and were not imported"
     )
+    if outcome.removed:
+        count = format_count(outcome.removed, "result")
+        yield f"{count} of the removed protocol roar-exchanged: stored, but in no table; commit 33fdbc1c shows them"
     yield from (f"other predictions: {_describe_conflict(conflict)}" for conflict in conflicts[:_MOST_CONFLICTS])
     if more > 0:
         yield f"other predictions: {more} more runs"

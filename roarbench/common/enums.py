@@ -44,7 +44,7 @@ class ScoredNetwork(StrEnum):
     IMAGES = "images"  # network trained from scratch on degraded images
     MASKS = "masks"  # network trained from scratch on binary removal masks
     NONE = "none"  # explained network, not trained further
-    EXCHANGED = "exchanged"  # network trained from scratch on images with other images' removal masks of the same cell
+    EXCHANGED = "exchanged"  # of stored rows of the removed protocol `roar-exchanged` alone
     COMMON = "common"  # network trained with the controls' exchanged masks, and tuned with the row's exchanged masks
     SIBLINGS = "siblings"  # each explained network, not trained further, with the maps of every explained network
 

@@ -52,6 +52,15 @@ class UnknownName(CallerError):
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
 
 
+class RemovedName(UnknownName):
+    """Raised for the name of a suite or protocol that was removed."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        CallerError.__init__(
+            self, f"{kind} '{name}' was removed; its stored rows are kept, and commit 33fdbc1c has the program for them"
+        )
+
+
 def make_missing_suite_file_error(path: Path, advice: str) -> CallerError:
     """Make the error for a suite's file that is missing; the message suggests a file of similar name, or `advice`."""
     beside = [one.name for one in path.parent.glob("*.toml")] if path.parent.is_dir() else []

@@ -75,9 +75,6 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
         pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
         redrawn = RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator)
         return _stream_unless_on_device(redrawn, images, split)
-    if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
-        mask = RankingMask(rankings.splits[split], rankings.layout, cell.t, cell.order)
-        return make_images_with_exchanged_masks(images, [mask], cell.unit, run.seed, cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
     return make_degraded_inputs(images, split, rankings, cell)

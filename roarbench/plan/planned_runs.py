@@ -59,10 +59,11 @@ def describe_run(planned: PlannedRun, suite: SuiteSpec | None = None) -> str:
 def find_protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     """Return the name of the first of the suite's protocols that has the cell's order and scored network.
 
-    Without a suite, return the name of the protocol that scores each image once.
+    Without a suite, all protocols count.
     """
-    protocols = [block.protocol for block in suite.blocks] if suite else []
-    protocols += [protocol for protocol in PROTOCOLS.values() if not protocol.compares_with_other_image]
+    if cell.retrain is ScoredNetwork.EXCHANGED:
+        return "roar-exchanged"
+    protocols = [*(block.protocol for block in suite.blocks), *PROTOCOLS.values()] if suite else PROTOCOLS.values()
     wanted = cell.order, cell.retrain
     return next(protocol.name for protocol in protocols if (protocol.order, protocol.retrain) == wanted)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roarbench.common.enums import MATCHED_IMAGE, Order, ScoredNetwork
-from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.errors import CallerError, RemovedName, UnknownName
 
 ACCURACY = "test accuracy"  # axis label
 _ON_COMMON = (
@@ -72,13 +72,11 @@ class Protocol:
 
     @property
     def random_is_zero(self) -> bool:
-        """Return whether Random's gain is 0 by construction, so that rows are compared with 0."""
-        return self.compares_with_other_image or bool(self.computed_from) or self.scores_all_network_pairs
+        """Return whether the gain is a difference of correctness per image, so that Random's is 0 by construction.
 
-    @property
-    def has_gain_at_each_level(self) -> bool:
-        """Return whether the gain is a difference of correctness per image, so that every level has a gain."""
-        return self.random_is_zero or self.retrain is ScoredNetwork.COMMON
+        Rows are then compared with 0, and every level has a gain.
+        """
+        return self.compares_with_other_image or bool(self.computed_from) or self.scores_all_network_pairs
 
     def describe_removal(self, levels: Sequence[float]) -> str:
         """Return levels and order in words: `90 % removed, most important first`; no order if the gain has both."""
@@ -93,7 +91,7 @@ class Protocol:
     @property
     def curve_axis(self) -> str:
         """Return the label of a curve's axis: the gain if every level has one, otherwise accuracy."""
-        return self.gain_axis if self.has_gain_at_each_level else ACCURACY
+        return self.gain_axis if self.random_is_zero else ACCURACY
 
     def make_paired_twin_id(self, estimator: str) -> str:
         """Return the id of the paired twin; each image is scored a second time with the twin's masks."""
@@ -208,20 +206,6 @@ OWN_NETWORK_LERF = replace(
     gain_meaning="Gain: predictions kept by own map minus by others, least important removed. Both numbers are in "
     "percent of the predictions; a map that is the same for all networks has a gain of 0.",
 )
-AUGMENTED = Protocol(
-    name="augmented",
-    order=Order.MORF,
-    retrain=ScoredNetwork.COMMON,
-    title="Augmented",
-    question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
-    method=f"{_ON_COMMON}, and compare its accuracy under the row's own masks, which remove the most important "
-    "features, with that under Random's",
-    dot_meaning="Each dot: how much further accuracy falls with an estimator's mask than with a random one, for one "
-    "network trained on damaged images. 0 = Random.",
-    gain_name="augmented gain over Random",
-    gain_meaning="Gain: the area between the accuracy curves of Random's masks and the row's. Both are scored by one "
-    "network, trained with exchanged masks of the controls and tuned with exchanged masks of the row.",
-)
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
@@ -241,18 +225,6 @@ MATCHED = Protocol(
     f"alone, should have gain 0; but {_ROUGHER}.",
     zero_gain_controls=("random", "random-blurred", "centre", "deviation"),
 )
-ROAR_EXCHANGED = Protocol(
-    name="roar-exchanged",
-    order=Order.MORF,
-    retrain=ScoredNetwork.EXCHANGED,
-    title="ROAR exchanged",
-    question="Does accuracy fall without the top-ranked features when training masks are exchanged between images?",
-    method="train a new network on images with other images' removal masks, and test it on images with their own masks",
-    dot_meaning="Each dot: how much further accuracy falls than with a random ranking when the most important features "
-    "are removed and a *new network* is trained on images with other images' masks. 0 = Random.",
-    gain_name="exchanged ROAR gain over Random",
-    gain_meaning="Gain: area between Random's accuracy curve and the row's, most important first.",
-)
 
 
 def describe_levels(levels: Sequence[float]) -> str:
@@ -264,9 +236,11 @@ def describe_levels(levels: Sequence[float]) -> str:
 
 
 # protocols with tables, by scored network, then by order of removal; computed protocols come last
-_BY_NETWORK = (ROAR, KAR, MASK_ONLY, MORF, LERF, ROAR_EXCHANGED, AUGMENTED, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF)
+_BY_NETWORK = (ROAR, KAR, MASK_ONLY, MORF, LERF, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF)
 SHOWN = {protocol.name: protocol for protocol in (*_BY_NETWORK, DIFFROAR)}
 PROTOCOLS = {name: protocol for name, protocol in SHOWN.items() if not protocol.computed_from}  # protocols with runs
+# protocols of which stores may have rows; nothing computes or shows them
+REMOVED_PROTOCOLS = {"augmented", "roar-exchanged"}
 
 
 def has_opposite_order(protocol: Protocol) -> bool:
@@ -291,6 +265,8 @@ def adapt_text_to_data(text: str, tabular: bool) -> str:
 
 def find_protocol(name: str) -> Protocol:
     """Return the protocol of this name; raise CallerError if it is unknown or has no runs of its own."""
+    if name in REMOVED_PROTOCOLS:
+        raise RemovedName("protocol", name)
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].computed_from]):
         seen = f"{name} is computed from the results of {' and '.join(parts)} and has no runs of its own"
         raise CallerError(f"{seen}; run these protocols, then `roarbench table --protocol {name}` shows the results")
@@ -303,6 +279,4 @@ def find_network_scored_without_removal(retrain: ScoredNetwork, fill: str) -> tu
     """Return the kind of network that is scored at t = 0 and the fill of its cell; None if networks see only masks."""
     if retrain is ScoredNetwork.MASKS:
         return None
-    if retrain is ScoredNetwork.COMMON:
-        return retrain, fill
-    return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"
+    return retrain, fill if retrain is ScoredNetwork.COMMON else "mean"

@@ -83,7 +83,7 @@ def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Raise CallerError for an unknown fill, or if the fill is too slow for masks that change in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, list_fill_names())
-    if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
+    if fill not in PLAIN_FILLS and retrain is ScoredNetwork.COMMON:
         *first_fills, last_fill = map(find_displayed_fill_name, PLAIN_FILLS)
         remedy = f"for protocols that exchange masks use {', '.join(first_fills)} or {last_fill}"
         raise CallerError(f"fill '{fill}' is too slow to compute for every mask; {remedy}")

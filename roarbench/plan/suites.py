@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from roarbench.common.enums import MapNumerics, Split, Unit
-from roarbench.common.errors import CallerError, UnknownName, make_missing_suite_file_error
+from roarbench.common.errors import CallerError, RemovedName, UnknownName, make_missing_suite_file_error
 from roarbench.common.identity import check_field_values, hash_value, make_json_record
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.datasets.preprocessing import check_resizing, check_window, parse_mean_and_std
@@ -58,10 +58,14 @@ SUITE_VERSIONS = _read_suites()
 # newest version of each name: SUITE_VERSIONS is sorted by version
 SUITES = {suite.name: suite for suite in SUITE_VERSIONS.values()}
 
+_REMOVED_SUITES = {"breast-cancer-10", "cifar10-fast", "imagenet-100-64", "imagenet-augmented", "quick-full"}
+
 
 def find_builtin_suite(name: str) -> SuiteSpec:
     """Return the newest suite of this name, or the version in `NAME@VERSION`; raise UnknownName if there is none."""
     versions = {suite.versioned: suite for suite in SUITE_VERSIONS.values()}
+    if name.partition("@")[0] in _REMOVED_SUITES:
+        raise RemovedName("suite", name)
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES.get(name) or versions[name]

@@ -21,10 +21,10 @@ from roarbench.analysis.row_warnings import (
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.errors import CallerError, RemovedName, UnknownName
 from roarbench.common.text import format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
-from roarbench.plan.protocols import MASK_ONLY, ROAR, SHOWN, Protocol
+from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
 from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
 from roarbench.stats.correctness_and_gain import POINTS
@@ -312,7 +312,11 @@ def make_suite_table(
         CallerError: The protocol is unknown, or the suite lacks this protocol, unit or fill, or every row.
     """
     if protocol and protocol not in SHOWN:
-        raise UnknownName("protocol", protocol, SHOWN)
+        raise (
+            RemovedName("protocol", protocol)
+            if protocol in REMOVED_PROTOCOLS
+            else UnknownName("protocol", protocol, SHOWN)
+        )
     shown = SHOWN[protocol] if protocol else suite_results.headline_protocol
     suite_results = _put_fill_first(suite_results, shown, fill) if fill else suite_results
     suite = suite_results.suite

@@ -156,7 +156,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
         if kind == OTHER_IMAGE and not own_network:
             verdicts = (_format_verdict(table, row, row.get_twin_comparison(kind)) for row in rows)
             add("vs other image", verdicts, 3.2, left=True)
-    for i, t in enumerate(board.levels if board.protocol.has_gain_at_each_level else ()):
+    for i, t in enumerate(board.levels if board.protocol.random_is_zero else ()):
         gains = (table.list_gains_by_level(row)[i] for row in rows)
         texts = (MISSING if gain is None else format_signed(gain) for gain in gains)
         add(f"gain at {t:g}", texts, 3, f"gain\nat {t:g}")

@@ -118,7 +118,7 @@ def _make_curves(table: SuiteTable, row: Row) -> dict[str, Any]:
     if table.mask_only_levels:
         above = table.above_masks.get(row.estimator, {})
         curves |= _make_curve_fields("above_masks", {t: above.get(t, Estimate()) for t in table.mask_only_levels})
-    if table.board.protocol.has_gain_at_each_level:
+    if table.board.protocol.random_is_zero:
         curves["gains"] = dict(zip(map(str, levels), table.list_gains_by_level(row), strict=True))
     return curves
 

@@ -95,7 +95,7 @@ class Board:
 
     def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
         """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
-        if not self.protocol.has_gain_at_each_level:
+        if not self.protocol.random_is_zero:
             return ()
         return self._orient(row.differences)
 
@@ -118,7 +118,7 @@ class Board:
 
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""
-        gains = self.protocol.has_gain_at_each_level
+        gains = self.protocol.random_is_zero
         points = (Estimate(0.0, 0.0, 0.0), *self.list_gains_by_level(row)) if gains else (row.clean, *row.accuracies)
         return dict(zip((0.0, *self.levels), points, strict=True))
 

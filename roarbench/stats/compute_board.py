@@ -52,7 +52,7 @@ def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) ->
     If one network is scored under a row's masks and under other masks, `scores` and `cells` are of the differences, and
     the gain is the area under them. Mask-only networks have no gains.
     """
-    paired = protocol.has_gain_at_each_level
+    paired = protocol.random_is_zero
     if not scores.levels or not paired and (protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM)):
         return {}
     steps = (0.0, *scores.levels)

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from sqlalchemy import select
 
+from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import CallerError, StoreError
 from roarbench.common.files import compute_sha256, write_file_refusing_existing
 from roarbench.common.identity import check_field_values, encode_canonically, make_json_record
@@ -315,6 +316,7 @@ class ImportOutcome(NamedTuple):
     new: set[str]  # keys of added rows
     known: set[str]  # keys of rows that were already stored with the same correctness
     conflicts: list[Conflict]  # rows that are stored with different correctness; the store keeps its own
+    removed: int  # rows in the file of a protocol that was removed; they are stored
 
 
 def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
@@ -326,7 +328,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """
     checksum = compute_sha256(path)
     file = ExportedFile(path)
-    new, known = set[str](), dict[str, RunResult]()
+    new, known, removed = set[str](), dict[str, RunResult](), 0
     file_results = file.read_results()
     # after an error in the file, no row of the file is stored
     with store.database.begin_exclusive_write() as connection:
@@ -335,6 +337,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             insert_new(connection, imports, [{"key": key, "file": checksum} for key in sorted(added)])
             known |= {key: result for key, result in part.items() if key not in added}
             new |= added
+            removed += sum(result.run.cell.retrain is ScoredNetwork.EXCHANGED for result in part.values())
         totals = select(results.c.data, results.c.total).distinct()
         for row in select_matching(connection, totals, results.c.data, file.totals):
             file.refuse_different_total(row.data, row.total)
@@ -345,7 +348,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         insert_annotations(connection, file.annotations)
     stored = store.read_results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
-    return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
+    return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts, removed)
 
 
 def check_exported_files(paths: Iterable[Path]) -> None:

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from platformdirs import user_data_path
 from sqlalchemy import Connection, delete, insert, select
 
-from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.files import convert_write_errors, write_atomically
 from roarbench.common.identity import Keyed, check_field_values, encode_canonically, hash_value
 from roarbench.common.text import fit_on_one_line
 from roarbench.estimators.catalogue import is_addable_to_suites
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN, read_run_record
+from roarbench.plan.protocols import REMOVED_PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITE_VERSIONS, convert_user_suite_to_record, read_user_suite_record
 from roarbench.store.database import Database
@@ -53,16 +54,25 @@ def insert_suites(connection: Connection, new: Iterable[SuiteSpec]) -> None:
     insert_new(connection, suites, rows)
 
 
-def read_suites(database: Database) -> list[SuiteSpec]:
-    """Return the stored suites from users' files, oldest first; skip suites that this version cannot read."""
-    stored_suites = []
+def read_suites(database: Database, needed: str = "") -> list[SuiteSpec]:
+    """Return the stored suites from users' files, oldest first; skip suites that this version cannot read.
+
+    Raises:
+        RemovedName: The suite `needed`, a name or an id, has a protocol that was removed.
+    """
+    stored_suites, removed = [], list[str]()
     with database.begin_read() as connection:
         rows = list(connection.execute(select(suites).order_by(suites.c.created, suites.c.id)))
     for row in rows:
         with suppress(CallerError, KeyError, TypeError, ValueError):
-            suite = read_user_suite_record(json.loads(row.record))
+            record = json.loads(row.record)
+            if needed in (row.id, row.id.partition("@")[0]):
+                removed += [block["protocol"] for block in record["blocks"] if block["protocol"] in REMOVED_PROTOCOLS]
+            suite = read_user_suite_record(record)
             if suite.name_in_commands == row.id:
                 stored_suites.append(_set_dataset_folder(suite, row.folder))
+    if removed and needed not in {name for suite in stored_suites for name in (suite.name, suite.name_in_commands)}:
+        raise RemovedName("protocol", removed[0])
     return stored_suites
 
 

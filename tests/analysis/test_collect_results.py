@@ -15,7 +15,7 @@ from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, list_planned_runs
-from roarbench.plan.protocols import AUGMENTED, DIFFROAR, KAR, LERF, MASK_ONLY, MORF, OWN_NETWORK, ROAR
+from roarbench.plan.protocols import DIFFROAR, KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.suites import SUITE_VERSIONS
@@ -200,7 +200,7 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
         return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
 
     before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
-    assert before.suite == first and protocols == {AUGMENTED}
+    assert before.suite == first and protocols == {MATCHED}
     assert [make_status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(list_planned_runs(found.suite))
 
@@ -210,11 +210,11 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     )
     leased, failed = (build_run(second, points[0], found.data, None) for points in (scored, kept))
     lease(store, [leased.key], Owner.of_this_process())
-    assert standing()[1] == {AUGMENTED, MORF}
+    assert standing()[1] == {MATCHED, MORF}
     store.failures.record_runs_failed_until_retry([failed], "no")
     store.add_results([rows[trained[0]]])
     found, protocols = standing()
-    assert protocols == {AUGMENTED, MORF, LERF, ROAR}
+    assert protocols == {MATCHED, MORF, LERF, ROAR}
     counts = make_status_record(found, store)["protocols"]
     assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
     assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

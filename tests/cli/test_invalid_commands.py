@@ -11,7 +11,9 @@ AT = " ".join(SMALL)
 RUN = "roarbench run --suite planted --store none --max-images 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` creates one"
 BAD = [  # commands as they are typed, with a part of the message
-    (f"run {AT} --protocol ROAR", "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
+    (f"run {AT} --protocol ROAR", "no protocol 'ROAR'; did you mean 'roar'? known: kar, lerf"),
+    (f"table {AT} --protocol augmented", "protocol 'augmented' was removed; its stored rows are kept, and commit"),
+    ("table --suite quick-full@1", "suite 'quick-full@1' was removed; its stored rows are kept, and commit 33fdbc1c"),
     ("run --suite folder/mine", "there is no file 'folder/mine'; `roarbench new-suite` writes one"),
     (f"run {AT} --estimators grda", "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     ("run --suite planted --max-images 2001", "--max-images 2001 is more than the 2,000 images of the larger split of"),

@@ -12,7 +12,7 @@ from roarbench.common.errors import CallerError
 from roarbench.execution.reproduction import RerunRequest, reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.plan.cells_and_runs import make_weights_title
-from roarbench.plan.protocols import AUGMENTED, MORF, ROAR
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import ReproductionOutcome
@@ -30,7 +30,7 @@ SCORED = replace(BOTH, name="scored", blocks=BOTH.blocks[1:])
 RETRAINED = replace(BOTH, name="retrained", blocks=BOTH.blocks[:1])
 WIDER = replace(RETRAINED, name="wider", blocks=(replace(RETRAINED.blocks[0], levels=(0.05, 0.5, 0.95)),))
 UNTRAINED = replace(BOTH, name="untrained", blocks=(Block(ROAR, ("random",), (0.5,), seeds=1), BOTH.blocks[1]))
-COMMON = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
+COMMON = replace(SUITE, name="common", blocks=(Block(MATCHED, ("random", "grad"), (0.5,), seeds=1),))
 LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
 
 

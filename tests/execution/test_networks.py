@@ -20,7 +20,7 @@ from roarbench.execution.run_inputs import remove_features
 from roarbench.execution.workload import count_missing_work, find_existing_shared_inputs
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import SharedInputs, list_planned_runs, list_shared_inputs, make_common_network_spec
-from roarbench.plan.protocols import AUGMENTED, MATCHED, ROAR, ROAR_EXCHANGED
+from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import Block
 from roarbench.store.networks import compute_weights_checksum
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.slow
 
 ROWS = ("random", "grad", "truth")
 BLOCKS = (
-    *(Block(protocol, ROWS, (0.5, 0.9), seeds=2) for protocol in (MATCHED, AUGMENTED)),
-    *(Block(protocol, ROWS[:2], (0.9,), seeds=1) for protocol in (ROAR_EXCHANGED, ROAR)),
+    Block(MATCHED, ROWS, (0.5, 0.9), seeds=2),
+    Block(ROAR, ROWS[:2], (0.9,), seeds=1),
 )
 COMMON = replace(SUITE, name="common", blocks=BLOCKS, references=2)
 
@@ -80,7 +80,7 @@ def assert_same_weights(found, expected):
 @pytest.fixture(scope="module")
 def lent(tmp_path_factory):
     """The suite's rows on common networks tuned on masks of test images."""
-    suite = replace(COMMON, name="lent", blocks=BLOCKS[:2], tuned_on=Split.TEST)
+    suite = replace(COMMON, name="lent", blocks=BLOCKS[:1], tuned_on=Split.TEST)
     with completed(tmp_path_factory.mktemp("lent"), suite) as made:
         yield made
 
@@ -134,22 +134,12 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
         assert_same_weights(own.state_dict(), tuned.state_dict())
 
 
-def test_exchanged_roar_trains_on_swapped_masks_and_tests_on_own_masks(done, monkeypatch):
-    work, runs, _, store = done
-    run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
-    rankings = open_rankings_of_run(work, run)
-    mask = RankingMask(rankings.splits[Split.TRAIN], rankings.layout, 0.9, Order.MORF)
-    model = train_on_exchanged_masks(work, 0, (mask,))
-    monkeypatch.setattr(networks, "load_stored_common_network", lambda *_: model)
-    np.testing.assert_array_equal(store.read_results([run.key])[run.key].correctness, compute_correctness(work, run))
-
-
 def test_count_missing_work_skips_existing_artifacts(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], list_planned_runs(COMMON), done[0].images.fingerprint
     assert find_existing_shared_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
     plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
-    own = sum(point.cell.retrain in (ScoredNetwork.IMAGES, ScoredNetwork.EXCHANGED) for point in points)
+    own = sum(point.cell.retrain is ScoredNetwork.IMAGES for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
     assert plan.images_decoded == 0
     decoded_elsewhere = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace, decode_again=True)

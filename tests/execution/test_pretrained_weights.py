@@ -22,7 +22,7 @@ from roarbench.execution import network_weights, training_and_scoring
 from roarbench.execution.network_weights import load_given_weights, load_starting_weights
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.planned_runs import make_common_network_spec
-from roarbench.plan.protocols import AUGMENTED, ROAR
+from roarbench.plan.protocols import MATCHED, ROAR
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.suite import Block
 from tests.helpers import slow_pipeline as slow
@@ -236,7 +236,7 @@ def test_networks_start_from_published_weights(weights, tmp_path, monkeypatch):
     """The learning rate is 0, so trainings keep the weights; a file with a wrong checksum is rejected."""
     started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=make_weights_title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
-    blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
+    blocks = (Block(MATCHED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
     work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
     rank_all(work, *CONTROLS)
     common = make_common_network_spec(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1)

@@ -20,7 +20,7 @@ SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 def test_tabular_suite_fills_every_protocol_and_rejects_neighbour_estimators(call, store, tmp_path):
     """Tables have no pictures of maps either."""
     assert call("run", *SMALL, "--estimators", "grad", "--store", tmp_path).code == 0
-    for protocol in ("matched", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
+    for protocol in ("matched", "roar", "mask-only", "morf", "lerf"):
         words = ("table", *SMALL[:4], "--protocol", protocol, "--store", tmp_path)
         found = {row["estimator"]: row["curve"] for row in json.loads(call(*words, "--format", "json").out)["rows"]}
         assert {"random", "grad"} <= set(found)

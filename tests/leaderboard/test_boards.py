@@ -137,7 +137,7 @@ def test_row_without_rank_states_reason(quick):
 
 def test_board_shows_roar_rank_beside_headline_rank(views):
     view = views["quick-v2"]
-    assert [protocol.name for protocol in view.protocols[:2]] == ["augmented", "roar"]
+    assert [protocol.name for protocol in view.protocols[:2]] == ["matched", "roar"]
     places = {row.id: row.place for row in view.get_board(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
     assert view.board.roar_source == "quick v2" and not view.get_board(ROAR).roar_source
@@ -182,7 +182,6 @@ COUNTED = {
     "roar": ("wrong answers", ""),
     "kar": ("right answers", ""),
     "matched": (OTHER, OWN),
-    "augmented": ("right with Random’s mask alone", OWN),
 }
 
 
@@ -206,7 +205,7 @@ def test_compare_rows_matches_counts_by_loops(name):
             own = answers(estimator, level.t)
             second = f"{estimator}~{protocol.twin_kind}" if protocol.compares_with_other_image else "random"
             removed_first = protocol.order is Order.MORF
-            other = answers(second, level.t) if protocol.has_gain_at_each_level else [removed_first] * len(own)
+            other = answers(second, level.t) if protocol.random_is_zero else [removed_first] * len(own)
             taken = sum(before and not right for right, before in zip(own, other, strict=True))
             given = sum(right and not before for right, before in zip(own, other, strict=True))
             assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
@@ -271,10 +270,10 @@ def test_compare_page_shows_any_pair_and_rejects_unknown_row(views, monkeypatch)
     site = Site(views, list_addresses(views))
     page, view = render_page(site, at).html, views["quick-v2"]
     found = view.suite_judges.compare(view.headline_protocol, view.suite_judges.unit, "sobel", "grad")
-    assert f"the first is {found.verdict}" in page and "Verdicts on a row and a control are those of the tables" in page
-    assert "Difference in augmented gain over Random: " in page
+    assert f"points: {found.verdict}." in page and "Verdicts on a row and a control are those of the tables" in page
+    assert "Difference in matched gain: " in page
     assert "Predictions of each row’s own tuned copies of the same networks on the same images." in page
-    assert "Right with Random’s mask alone" in page and page.count('class="pair"') == 1
+    assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
         render_page(site, at._replace(choices=(("first", "<i>x</i>"),)))
     monkeypatch.setattr(SuiteJudges, "compare", lambda *_: None)  # as for networks at chance

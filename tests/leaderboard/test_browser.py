@@ -291,7 +291,7 @@ def test_app_keeps_session_on_links_and_downloads_shown_table(driver, app, views
     load_page(driver, f"{app}/?suite=quick-v2&level=0.5")
     path = "//*[@data-testid='stDownloadButton']//button"
     wait_for(driver, lambda d: d.find_element(By.XPATH, path)).click()
-    file = tmp_path / "board-quick-v2-augmented-scalar-0.5.csv"
+    file = tmp_path / "board-quick-v2-matched-scalar-0.5.csv"
     wait_for(driver, lambda _: file.exists())
     assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
 

@@ -17,7 +17,7 @@ from roarbench.datasets.file_locations_and_downloads import make_source_identity
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run
 from roarbench.plan.protocols import KAR, ROAR
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.store.results import ReproductionOutcome, ResultsStore, make_default_url, store_reproduction
 from roarbench.store.user_files import LOCAL, ImageSource, hash_record_and_files, store_image_sources
 from tests.helpers.board_store import make_store, open_views, results
@@ -91,12 +91,12 @@ def test_read_views_puts_newest_version_with_rows_first(tmp_path):
     second = OLDER["quick@2"]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
     make_store(tmp_path, PLANTED, is_early, images=20)
-    assert list(live.read_views())[:2] == ["planted-v1", "quick-full-v1"]
-    make_store(tmp_path, SUITES["quick-full"], is_early, images=20)
-    assert list(live.read_views()) == ["quick-full-v1", "planted-v1"]
+    assert list(live.read_views())[:2] == ["planted-v1", "quick-v6"]
+    make_store(tmp_path, SUITE_VERSIONS["quick", 6], is_early, images=20)
+    assert list(live.read_views()) == ["quick-v6", "planted-v1"]
     make_store(tmp_path, second, is_early, images=20)
     make_store(tmp_path, QUICK, is_early, images=20)
-    assert list(live.read_views())[:3] == ["quick-full-v1", "quick-v2", "quick-v1"]
+    assert list(live.read_views())[:3] == ["quick-v6", "quick-v2", "quick-v1"]
     with open_views(tmp_path) as found:
         assert list(found) == list(live.read_views())
 

@@ -186,7 +186,7 @@ def test_explain_disagreement_names_win_and_loss_under_roar():
     assert why.startswith(f"On digits it beats every control {won} and is below Local contrast {lost}")
     assert MATCHED.question in why and ROAR.question in why
     assert said(matched="<", roar="yes").startswith(f"On digits it beats every control under ROAR {removed} and is ")
-    assert said(matched="yes", roar="≈") == said(matched="yes", augmented="<") == ""
+    assert said(matched="yes", roar="≈") == said(matched="yes", kar="<") == ""
     assert said(("digits", "photographs"), matched="yes", roar="<") == "", "verdicts on other images may differ"
 
 

@@ -21,14 +21,14 @@ from tests.helpers.made_up_results import render_words
 
 PHOTOGRAPHIC = r"\b(images?|pixels?|contrast|blur|smooth map|an data|an column)\b"
 ROWS = ("random", "grad", "var-grad")
-NAMES = ("roar", "own-network", "matched", "mask-only", "morf", "augmented", "roar-exchanged")
+NAMES = ("roar", "own-network", "matched", "mask-only", "morf")
 
 
 @pytest.fixture(scope="module")
 def views(tmp_path_factory):
     """A suite of a table with ROAR, own-network gain and other protocols."""
     blocks = tuple(Block(PROTOCOLS[name], ROWS, (0.5, 0.9), seeds=2) for name in NAMES)
-    tabular = replace(SUITES["breast-cancer-10"], name="tabular", blocks=blocks, references=3)
+    tabular = replace(SUITES["breast-cancer"], name="tabular", blocks=blocks, references=3)
     folder = tmp_path_factory.mktemp("tabular")
     with pytest.MonkeyPatch.context() as patch:
         publish(patch, tabular)
@@ -60,7 +60,7 @@ def test_report_of_tabular_suite_speaks_of_rows_and_columns(views):
     (view,) = views.values()
     html = render_report(view)
     assert_speaks_of_rows_and_columns(html, "report")
-    assert "285 data rows of breast-cancer-10" in html and "of 40 test rows are classified correctly" in html
+    assert "285 data rows of breast-cancer" in html and "of 40 test rows are classified correctly" in html
     assert "noise 0.15: standard deviation of the noise in noisy copies, as a fraction of the data row" in html
 
 

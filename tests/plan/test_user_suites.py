@@ -80,7 +80,7 @@ def test_describe_missing_controls_names_missing_controls(path, estimators, more
 
 def test_suite_file_accepts_every_run_protocol(table_suite_path):
     names = ["roar", "kar", "mask-only", "morf", "lerf", "own-network", "own-network-lerf"]
-    names += ["matched", "augmented", "roar-exchanged"]
+    names += ["matched"]
     text = ON_TABLE.replace('["matched", "roar"]', str(names).replace("'", '"'))
     table_suite_path.write_text(text.replace("seeds = 2\nreferences = 2", "seeds = 3\nreferences = 3"))
     suite = read_suite(table_suite_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
-from roarbench.plan.protocols import AUGMENTED, MATCHED, MORF, ROAR
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.correctness_and_gain import (
@@ -91,7 +91,7 @@ def test_missing_cell_leaves_gain_rank_and_verdicts_empty():
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
     for left in (exchanged.differences.correct, exchanged.differences.references):
         del left["good", 0.9]  # its paired answers
-    judged = compute_board(exchanged, AUGMENTED)
+    judged = compute_board(exchanged, MATCHED)
     assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
     assert row(judged, "bad").gain.value is not None
 
@@ -285,11 +285,11 @@ def test_matched_verdict_ignores_training_noise_and_gain_of_random():
 
 
 def test_row_compared_with_itself_is_left_out_of_training_variance():
-    """The augmented protocol compares Random with itself: 0 in every draw, which is no sign of a small variance."""
+    """A row whose two masks are equal differs by 0 in every draw, which is no sign of a small variance."""
     scores = make_paired_scores()
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
-    assert row(compute_board(replace(scores, differences=itself), AUGMENTED), RANDOM).gain == (0.0, 0.0, 0.0)
+    assert row(compute_board(replace(scores, differences=itself), MATCHED), RANDOM).gain == (0.0, 0.0, 0.0)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
     part = replace(itself, correct=without)
     kept, fewer = (estimate_variance_components([each]).trainings for each in (itself, part))

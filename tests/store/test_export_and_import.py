@@ -6,10 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
-from roarbench.common.enums import Order
-from roarbench.common.errors import CallerError, StoreError
+from roarbench.analysis.load_results import find_suite_in_open_store
+from roarbench.common.enums import Order, ScoredNetwork
+from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
 from roarbench.execution import reproduction
 from roarbench.plan.planned_runs import build_run, list_planned_runs
@@ -33,7 +34,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
-from roarbench.store.schema import results
+from roarbench.store.schema import results, suites
 from roarbench.store.user_files import (
     ImageSource,
     find_addable_estimators_with_runs,
@@ -103,12 +104,12 @@ def test_export_and_import_keep_results_unchanged(store, second, tmp_path):
     store.add_results(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
-    assert import_results(second, path) == (set(kept), set(), [])
+    assert import_results(second, path) == (set(kept), set(), [], 0)
     assert second.read_results(kept) == kept
     assert read_submissions_by_id(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
     assert read_image_sources(second.database) == [replace(photos, folder="photos", files="")]
-    assert import_results(second, path) == (set(), set(kept), [])
+    assert import_results(second, path) == (set(), set(kept), [], 0)
     with pytest.raises(CallerError, match="already exists"):
         export_results(store, path)
 
@@ -146,12 +147,34 @@ def test_export_contains_annotations_of_exported_rows_only(store, second, tmp_pa
     assert [suite.name_in_commands for suite in read_suites(second.database)] == [own.name_in_commands]
 
 
+def test_rows_and_suites_of_removed_protocols_stay_and_are_named(store, second, tmp_path, call):
+    exchanged = make_run()
+    exchanged = replace(exchanged, cell=replace(exchanged.cell, retrain=ScoredNetwork.EXCHANGED))
+    store.add_results([make_result(make_run()), make_result(exchanged)])
+    store_or_replace_suite(store.database, own := read_suite(write_suite(tmp_path)))
+    with store.database.begin_exclusive_write() as connection:
+        record = (
+            connection.execute(select(suites.c.record))
+            .scalar_one()
+            .replace('"protocol":"roar"', '"protocol":"augmented"')
+        )
+        connection.execute(update(suites).values(record=record))
+    assert "augmented" in record and read_suites(store.database) == []
+    with pytest.raises(RemovedName, match="protocol 'augmented' was removed; its stored rows are kept"):
+        find_suite_in_open_store(own.name_in_commands, store)
+    assert export_results(store, tmp_path / "file.parquet") == 2
+    outcome = import_results(second, tmp_path / "file.parquet")
+    assert (outcome.new, outcome.removed) == ({make_run().key, exchanged.key}, 1)
+    told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err
+    assert "1 result of the removed protocol roar-exchanged: stored, but in no table" in told
+
+
 def test_import_reports_different_results_as_conflicts_without_replacement(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
     other = replace(changed, bits=pack_correctness(changed.correctness[::-1]))  # as many correct
     store.add_results([same, other, fresh])
     second.add_results([same, changed])
-    new, known, (conflict,) = moved(store, second, tmp_path)
+    new, known, (conflict,), _ = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.imported) == (changed, other)
     assert conflict.differing_images == (changed.correctness != other.correctness).sum() > 0

@@ -102,8 +102,8 @@ def link(folder):
 
 
 def other_suite(folder):
-    os.renames(folder / NAME, folder / "quick-full/1/roarbench.parquet")
-    change_index(path="quick-full/1/roarbench.parquet")(folder)
+    os.renames(folder / NAME, folder / "quick/6/roarbench.parquet")
+    change_index(path="quick/6/roarbench.parquet")(folder)
 
 
 def twice(folder):
@@ -122,7 +122,7 @@ def twice(folder):
         (lambda folder: (folder / NAME).unlink(), "missing in the folder"),
         (lambda folder: (folder / OTHER).write_text("x"), "is not in index.json"),
         (link, "is a link"),
-        (other_suite, "no run of quick-full v1 has these settings"),
+        (other_suite, "no run of quick v6 has these settings"),
         (twice, "keep it in one of them"),
         (change_rows(lambda lines: lines.append(dict(lines[0]))), "twice"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "a plain file of at most"),
