@@ -14,6 +14,7 @@ from leaderboard.page.board import find_board_address
 from leaderboard.pictures import Pictures
 from leaderboard.suite_view import SuiteView, sort_for_display
 from leaderboard.text_helpers import format_day, shorten_line
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import capitalize, format_interval, format_rank, typeset_minus_and_percent_signs
 from roarbench.estimators.catalogue import (
     describe_control_use_of_network,
@@ -40,12 +41,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[make_repeat_command(other.results, name)].append(shorten_line(other.title))
-    passes = next((found for each in views if (found := each.results.find_passes(name)) is not None), None)
     return {
         "row": row,
         "about": collect_papers_and_settings(name, (view.results for view in views)),
         "origin": _describe_origin_and_date(view, name),
-        "passes": None if passes is None else sum(passes),
+        "passes": list_passes([view.results for view in views], name),
         "control": find_estimator_or_placeholder(name).control,
         "item": view.results.adapt_text("an image"),
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
@@ -58,6 +58,11 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "commands": commands,
         "compare": site.get_page_link("compare", view.slug),
     }
+
+
+def list_passes(suites: Iterable[SuiteResults], name: str) -> list[float]:
+    """Return a row's different numbers of passes in suites, ascending; empty if unknown."""
+    return sorted({sum(passes) for suite in suites if (passes := suite.find_passes(name)) is not None})
 
 
 def _make_strip_head(site: Site, view: SuiteView, board: BoardContents) -> tuple[str, str, str]:

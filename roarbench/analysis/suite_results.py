@@ -140,12 +140,12 @@ class SuiteResults:
         """Return the forward and backward passes per image of a row's maps; None if unknown.
 
         The passes of an estimator of the table are declared (tests compare them with a count), those of a submission
-        were counted in its sandbox.
+        were counted in its sandbox. Those of Score-CAM depend on the network's channels and are unknown.
         """
         row = find_estimator_or_placeholder(name)
         if row.submitted:
             return self.counted_passes.get(name)
-        if row.base not in ESTIMATORS:
+        if row.base not in ESTIMATORS or ESTIMATORS[row.base].cost_is_assumed:
             return None
         forward, backward = count_passes([row], prod(self.suite.dataset_record.shape))
         return float(forward), float(backward)

@@ -108,6 +108,8 @@ class Estimator:
     # passes per image, or a function that computes them from the estimator and an image's number of features. None for
     # controls and for estimators of the shared pass
     cost: Passes | Callable[[Estimator, int], Passes] | None = _make_unhashed_field(None)
+    # whether `cost` assumes a number of channels of the network, which differs between networks
+    cost_is_assumed: bool = _make_unhashed_field(False)
     # BibTeX keys of the publications of the base map and the form, in `data/papers.bib`; () if unpublished
     papers: tuple[str, ...] | None = _make_unhashed_field(None)
     # True if the estimator needs neighbouring features, or gives one number for all channels; it then does not apply to

@@ -38,6 +38,8 @@ _IN_NETWORKS = {"reference", "attribution", "retraining", "scoring"}  # kinds of
 # seconds per job besides the time for images: the command takes 8 ms for leases and commits, and a worker takes 17 ms
 # for a job of three runs
 JOB_OVERHEAD = 0.02
+_RATES_WITHOUT_WORK = ("train", "predict", "explain")  # rates that are 0 if a suite has no such work
+_ASSUMED = ("decode", "filling", "overhead")  # kinds of work whose rates are assumed even if others are measured
 SMALL = 64  # with images of at most so many pixels per side, one process leaves a GPU idle between kernels
 
 
@@ -68,8 +70,9 @@ class Rates:
         return not self.basis
 
     def make_json_record(self) -> dict[str, Any]:
-        """Return the rates as JSON values."""
-        return asdict(self) | {"measured": self.measured}
+        """Return the rates as JSON values; those of kinds without work, which were not measured, are None."""
+        unmeasured = [name for name in _RATES_WITHOUT_WORK if not getattr(self, name)]
+        return asdict(self) | dict.fromkeys(unmeasured) | {"measured": self.measured, "assumed": list(_ASSUMED)}
 
     def estimate_seconds(self, work: WorkCounts) -> dict[str, float | None]:
         """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
@@ -365,7 +368,11 @@ class Plan:
         workers = format_count(self.workers, "worker")
         if rates.gpus:
             workers = f"{format_count(rates.gpus, 'GPU')} and {workers}"
-        return f"{workers}, measured just now" if rates.measured else f"{workers}, assuming {rates.basis}"
+        if not rates.measured:
+            return f"{workers}, assuming {rates.basis}"
+        seconds = rates.estimate_seconds(self.work)
+        assumed = [kind for kind in _ASSUMED[:2] if seconds[kind]]
+        return f"{workers}, measured just now" + (f" (but {' and '.join(assumed)}: assumed)" if assumed else "")
 
 
 def refuse_full_disk(work: WorkCounts, data: str, workspace: Workspace, workers: int) -> None:

@@ -64,7 +64,8 @@ class Reproduction:
 
     stored: RunResult
     again: RunResult
-    deviation: float = 0.0  # standard deviation of a run's true accuracy between trainings, in [0, 1]
+    # standard deviation of a run's true accuracy between trainings, in [0, 1]; None if it is unknown
+    deviation: float | None = 0.0
     reused: tuple[str, ...] = ()  # checksums of explained networks that were not trained again
 
     @property
@@ -72,7 +73,7 @@ class Reproduction:
         """Return the outcome; `EQUAL` means the same rankings and the same predictions on every image."""
         if self._is_equal:
             return ReproductionOutcome.EQUAL
-        if self._has_other_network:
+        if self._has_other_network or self._has_unknown_noise:
             return ReproductionOutcome.INCOMPARABLE
         return ReproductionOutcome.DIFFERENT if self.reason else ReproductionOutcome.WITHIN
 
@@ -86,10 +87,11 @@ class Reproduction:
         """Return the largest chance difference in accuracy between two honest computations of a run, in [0, 1].
 
         The difference of two accuracies has twice the variance of one accuracy. In addition, d images with different
-        correctness contribute sqrt(d) images (McNemar 1947). Only as many of them count as may differ.
+        correctness contribute sqrt(d) images (McNemar 1947). Only as many of them count as may differ. If the variance
+        is unknown, the result is a lower bound.
         """
         differing = min(self.differing, self._max_differing)
-        return float(_Z * np.sqrt(2 * self.deviation**2 + differing / self.stored.total**2))
+        return float(_Z * np.sqrt(2 * (self.deviation or 0.0) ** 2 + differing / self.stored.total**2))
 
     @property
     def reason(self) -> str:
@@ -104,7 +106,9 @@ class Reproduction:
         if self.differing > self._max_differing:
             unrelated = f"unrelated results differ on about {self._expected_count_if_unrelated:.0f}"
             return f"too many images differ: correctness may differ on {int(self._max_differing)}, and {unrelated}"
-        if abs(self.stored.correct - self.again.correct) > self.margin * self.stored.total:
+        if self._has_unknown_noise:
+            return "how much trainings differ is unknown, because this store has no trusted cell with two trainings"
+        if self._exceeds_margin:
             return "the accuracies differ by more than chance"
         return "" if self._has_similar_probabilities else "the probabilities of the predicted classes differ too much"
 
@@ -121,10 +125,11 @@ class Reproduction:
         """Return the report for a terminal."""
         old, new = self.stored, self.again
         rankings = "same rankings" if old.rankings == new.rankings else "other rankings"
+        margin = f"99.9 % of chance differences are below {100 * self.margin:.1f} points"
+        margin = margin if self.deviation is not None else "how much trainings differ by chance is unknown"
         lines = [
             f"{self.verdict}: {new.correct} of {new.total} correct, {old.correct} in the stored run",
-            f"  correctness differs on {self.differing} images, {rankings}, "
-            f"99.9 % of chance differences are below {100 * self.margin:.1f} points",
+            f"  correctness differs on {self.differing} images, {rankings}, {margin}",
         ]
         if self.reused:
             networks = " and ".join(checksum[:8] for checksum in self.reused)
@@ -133,6 +138,16 @@ class Reproduction:
             differences = self.version_and_hardware_differences
             lines += [f"  {line}" for line in differences or ["no difference in versions or hardware is known"]]
         return "\n".join([*lines, *([f"  why: {self.reason}"] if self.reason else [])])
+
+    @property
+    def _exceeds_margin(self) -> bool:
+        return abs(self.stored.correct - self.again.correct) > self.margin * self.stored.total
+
+    @property
+    def _has_unknown_noise(self) -> bool:
+        """Return whether only an unknown training noise can tell chance from a difference."""
+        unexplained = self._must_be_equal or self.differing > self._max_differing
+        return self.deviation is None and self._exceeds_margin and not unexplained
 
     @property
     def _is_equal(self) -> bool:
@@ -380,13 +395,13 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
         return store.read_results([run.key])[run.key]
 
 
-def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
+def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float | None:
     """Return the standard deviation of the accuracy of two honest computations of a run; 0 if the run trains nothing.
 
     Two training runs that are not equal bit by bit differ as much as training runs with two seeds, or, if the explained
     network has other weights, as much as training runs for two explained networks. The variance is estimated from
-    results of the run's protocol, or of ROAR if that protocol has no repetitions. Self-reported results are not used,
-    because their authors could claim any variance.
+    results of the run's protocol, or of ROAR if that protocol has no repetitions; without repetitions the result is
+    None. Self-reported results are not used, because their authors could claim any variance.
     """
     cell = stored.run.cell
     if not cell.retrain.trains:
@@ -400,4 +415,4 @@ def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunRe
     variance = trusted_results.estimate_variance(protocol, cell.fill) or trusted_results.estimate_variance(ROAR)
     has_same_network = bool(stored.weights) and stored.weights == again.weights
     has_other_maps = stored.rankings != again.rankings and not has_same_network
-    return (variance.compute_run_standard_deviation(has_other_maps, cell.t) if variance else None) or 0.0
+    return variance.compute_run_standard_deviation(has_other_maps, cell.t) if variance else None

@@ -81,7 +81,7 @@ def _train_or_read_weights(explained: ReferenceModel) -> None:
         model = build_starting_network(work.suite, recipe, reference.seed).to(choose_device())
         inputs, labels = make_untouched_inputs(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
-    explained.store.save_trained(model, time.perf_counter() - start, norm)
+    explained.store.save_trained(model, time.perf_counter() - start + checkpoint.seconds_before, norm)
     checkpoint.remove()
 
 
@@ -105,7 +105,8 @@ def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:
         inputs = make_images_with_exchanged_masks(images, masks, common.unit, common.seed, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
-        store.save(model, {"network": make_json_record(common), "seconds": time.perf_counter() - start})
+        seconds = time.perf_counter() - start + checkpoint.seconds_before
+        store.save(model, {"network": make_json_record(common), "seconds": seconds})
         checkpoint.remove()
 
 
@@ -172,6 +173,7 @@ def execute_run(work: JobContext, run: Run) -> ScoredRuns:
     masks, batch = extract_packed_test_masks(images, run, rankings), choose_scoring_batch_size(images.record.size)
     logits = predict_logits(model, make_test_inputs(images, run, rankings, masks), norm, batch)
     correct, seconds = logits.argmax(1).numpy() == images.test.labels, time.perf_counter() - start
+    seconds += checkpoint.seconds_before  # of a training run that was interrupted
     result = _make_result(run, correct, seconds, rankings, weights, _compute_smoothness(images, run, masks), loss)
     if run.cell.retrain is ScoredNetwork.NONE:
         targets = torch.from_numpy(work.find_scored_network(run).store.load_predictions(Split.TEST).targets)

@@ -428,7 +428,9 @@ def _find_mask_leakage_doubt(judges: SuiteJudges, mark: Mark, name: str, remark:
     """
     t, chance = judges.highest_level_shared_with_mask_only, judges.suite_results.chance
     accuracies = [judge.estimate_accuracy(name, t) for judge in (judges.mask_only, judges.roar)]
-    masks_alone, images = (accuracy.value or 0 for accuracy in accuracies)
+    masks_alone, images = (accuracy.value for accuracy in accuracies)
+    if masks_alone is None or images is None:
+        return
     reaches_half = masks_alone - chance > SOME * max(images - chance, 0)
     if mark.grade is Grade.NONE or judges.suite_results.at_chance_warning or not reaches_half:
         return

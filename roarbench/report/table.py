@@ -267,6 +267,14 @@ class SuiteTable:
         return seeds if max(counts, default=0) >= most else f"{seeds} of {most}"
 
     @property
+    def _images_text(self) -> str:
+        if not self.has_results:  # the number is not known
+            return ""
+        agreeing = " on which all networks agree" * self.board.protocol.scores_all_network_pairs
+        images = self.board.images
+        return self.suite_results.adapt_text(f"{images} test image{'s' * (images != 1)}{agreeing}")
+
+    @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
@@ -276,8 +284,7 @@ class SuiteTable:
             f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks_or_seeds_text,
-            self.suite_results.adapt_text(f"{board.images} test image{'s' * (board.images != 1)}")
-            + " on which all networks agree" * board.protocol.scores_all_network_pairs,
+            self._images_text,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             self.suite_results.reference_accuracy_text,

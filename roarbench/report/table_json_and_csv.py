@@ -38,7 +38,7 @@ def list_shared_values(table: SuiteTable) -> dict[str, Any]:
         "protocol": board.protocol.name,
         "unit": table.unit,
         "fill": table.fill,
-        "images": board.images,
+        "images": board.images if table.has_results else None,
         "reference_accuracy": suite_results.reference_accuracy,
         "complete": suite_results.complete,
         **_count_runs(table),

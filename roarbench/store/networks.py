@@ -9,6 +9,7 @@ import json
 import pickle
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -175,10 +176,14 @@ class CheckpointFile:
     Args:
         path: Path of the file; `save` creates its folder.
         rankings: Checksum of the rankings that the training run uses; `load` ignores a state for other rankings.
+
+    Attributes:
+        seconds_before: Wall seconds that interrupted processes spent on the part of the run that was loaded.
     """
 
     def __init__(self, path: Path, rankings: str = "") -> None:
         self._path, self._rankings = path, rankings
+        self._start, self.seconds_before = time.perf_counter(), 0.0
 
     def load(self) -> dict[str, Any] | None:
         """Return the most recently saved state, on the CPU; None if no state is saved, or if it is for other rankings.
@@ -197,12 +202,16 @@ class CheckpointFile:
             with convert_write_errors(self._path):
                 self.remove()
             return None
-        return state if state.pop("rankings", "") == self._rankings else None
+        if state.pop("rankings", "") != self._rankings:
+            return None
+        self.seconds_before = state.pop("seconds", 0.0)
+        return state
 
     def save(self, state: dict[str, Any]) -> None:
         """Save a state atomically, so that the previous state remains if the process is killed."""
         buffer = io.BytesIO()  # given a file, torch reports a full disk by a different exception
-        torch.save({**state, "rankings": self._rankings}, buffer)
+        seconds = self.seconds_before + time.perf_counter() - self._start
+        torch.save({**state, "rankings": self._rankings, "seconds": seconds}, buffer)
         with convert_write_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             own = self._path.with_suffix(f".{secrets.token_hex(8)}.partial")

@@ -64,9 +64,12 @@ def read_provenance(device: str = "cpu", precision: str = "float32", libraries: 
 
 @cache
 def read_code_version() -> str:
-    """Return the version of roarbench: `0.1.0`, or in a checkout with changed code `0.1.0 1a2b3c4+dirty`."""
+    """Return the version of roarbench: `0.1.0`, or in a checkout with changed code `0.1.0 1a2b3c4+dirty`.
+
+    Source that is not installed has the version `unknown`.
+    """
     commit = _read_commit(Path(__file__).parents[1])
-    return f"{read_package_version('roarbench') or '0'} {commit}".rstrip()
+    return f"{read_package_version('roarbench') or 'unknown'} {commit}".rstrip()
 
 
 @cache  # reading metadata takes milliseconds, and every run records versions

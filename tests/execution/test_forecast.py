@@ -45,7 +45,7 @@ hand v1: 12 runs, 3 done, 9 to do
   retraining  8 trainings, 3,600 images    60 min  3,600 h
   scoring     10 images                      30 s     30 s
   overhead    1,000 jobs                     20 s     20 s
-  together about 64 min of wall time with 2 workers, measured just now
+  together about 64 min of wall time with 2 workers, measured just now (but decode: assumed)
   together about 1,831 h (76 days) of wall time with 4 GPUs and 2 workers, assuming a guess
   disk 5 MB, 11 MB during the runs; memory 2.0 GB per worker, and for all\
  workers together 3.0 GB for images and 1.0 GB for each ranking in use; with less memory, each\
@@ -53,7 +53,7 @@ hand v1: 12 runs, 3 done, 9 to do
 
 BRIEF = """\
 hand v1: 9 of 12 runs to do
-  time about 64 min of wall time with 2 workers, measured just now
+  time about 64 min of wall time with 2 workers, measured just now (but decode: assumed)
   8 trainings, 1 reference; disk 11 MB, memory 2.0 GB per worker; details: `roarbench plan`"""
 
 
@@ -85,6 +85,13 @@ def test_plan_text_and_record_match_hand_computed_values():
     assert found["work"].items() >= {"trainings": 9, "images_trained": 3660}.items()
     first = found["estimates"][0]
     assert (first["rates"]["measured"], first["parts"]["attribution"]) == (True, 3600)
+    assert first["rates"]["assumed"] == ["decode", "filling", "overhead"]
+    unmeasured = replace(HERE, train=0.0, predict=0.0, explain=0.0).make_json_record()
+    assert [unmeasured[name] for name in ("train", "predict", "explain")] == [None] * 3
+    filled = replace(PLAN, work=WORK._replace(images_filled=1), estimates=(replace(HERE, fill=1.0),))
+    assert "measured just now (but decode and filling: assumed)" in filled.format_text()
+    no_images = replace(PLAN, work=WORK._replace(images_decoded=0), estimates=(HERE,))
+    assert no_images.format_brief().splitlines()[1].endswith("measured just now")
 
 
 def test_full_disk_is_refused_before_the_runs(tmp_path, monkeypatch):

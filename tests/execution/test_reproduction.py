@@ -95,6 +95,21 @@ def test_margin_counts_only_images_that_may_differ(honest):
     assert wide.verdict is WITHIN
 
 
+def test_unknown_training_noise_accuses_nobody_and_is_not_zero(honest):
+    """A reviewer's store has imported results alone, whose variance their authors could claim."""
+    stored = make_trained_result(honest)
+    near, far = (set_correctness(stored, bits) for bits in (flip(honest, 60), flip(honest, 60, value=True)))
+    runs = [replace(again, provenance=ELSEWHERE) for again in (near, far)]
+    unknown = [Reproduction(stored, again, deviation=None) for again in runs]
+    assert [each.verdict for each in unknown] == [WITHIN, INCOMPARABLE]
+    assert "how much trainings differ is unknown" in unknown[1].reason
+    assert "how much trainings differ by chance is unknown" in unknown[1].format_report()
+    assert "points" not in unknown[1].format_report()
+    assert Reproduction(stored, runs[1], deviation=0.0).verdict is DIFFERENT
+    forged = replace(make_trained_result(np.random.default_rng(2).permutation(honest)), provenance=ELSEWHERE)
+    assert Reproduction(stored, forged, deviation=None).verdict is DIFFERENT
+
+
 def test_same_processor_must_give_same_predictions(honest):
     stored = make_siblings_result(honest)
     nearly = set_correctness(stored, flip(honest, 2))

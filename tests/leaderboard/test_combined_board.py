@@ -5,6 +5,7 @@ from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,8 @@ from leaderboard.board_contents import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, ma
 from leaderboard.combined_board import Answer, Question, make_combined_board
 from leaderboard.figures import make_scatter
 from leaderboard.links import PageNotFound, Site, make_address
-from leaderboard.page.estimator import describe_both_verdicts, write_verdict_sentence
+from leaderboard.page import estimator
+from leaderboard.page.estimator import describe_both_verdicts, list_passes, write_verdict_sentence
 from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
 from roarbench.common.enums import Order, ScoredNetwork
@@ -133,6 +135,20 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, comb
     suites = cut(render(views, make_address("suites")), "Which estimator should I use?", "</table>")
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
     assert "50 passes of an image" in render(views, make_address("estimator", estimator="ig"))
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ([(63.0, 1.0), (1.0, 0.0)], "1 to 64 passes of an image, forward and back, depending on the suite"),
+        ([(1.0, 1.0), None, (2.0, 0.0)], "2 passes of an image, forward and back ·"),
+        ([None], "passes of an image: unknown"),
+    ],
+)
+def test_estimator_page_states_passes_in_all_suites(views, monkeypatch, counts, text):
+    suites = [SimpleNamespace(find_passes=lambda name, found=found: found) for found in counts]
+    monkeypatch.setattr(estimator, "list_passes", lambda _, name: list_passes(suites, name))
+    assert text in render(views, make_address("estimator", estimator="grad"))
 
 
 def test_combined_board_answers_match_expected_verdicts(combined_board):

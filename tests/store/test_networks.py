@@ -143,6 +143,23 @@ def test_checkpoint_loads_last_state_for_same_rankings(tmp_path):
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["other.0123.partial"]
 
 
+def test_time_of_an_interrupted_training_includes_earlier_processes(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(networks.time, "perf_counter", lambda: now[0])
+    first = CheckpointFile(tmp_path / "run.pt")
+    now[0] += 30
+    first.save(STATE)
+    now[0] += 1000  # nobody trains
+    second = CheckpointFile(tmp_path / "run.pt")
+    assert second.seconds_before == 0
+    assert second.load().keys() == STATE.keys() and second.seconds_before == 30
+    now[0] += 5
+    second.save(STATE)
+    third = CheckpointFile(tmp_path / "run.pt")
+    third.load()
+    assert third.seconds_before == 35
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -99,6 +99,6 @@ ESTIMATORS = (
         parameters=_BLOCK, cost=Passes(1, 1), papers=("jiang2021layercam",), neighbours=True),
     Estimator("score-cam", title="Score-CAM",
         about="Score-CAM: channels of the last block, weighted by logits of masked images", maps=score_cam,
-        parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0),
+        parameters={"baseline": "mean", **_BLOCK}, cost=Passes(1 + _CHANNELS, 0), cost_is_assumed=True,
         papers=("wang2020scorecam",), neighbours=True),
 )  # fmt: skip

@@ -1,0 +1,48 @@
+"""What was not measured is missing, and not a default that looks like a measurement."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from roarbench.analysis.row_warnings import Grade, Mark
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.suites import SUITES
+from roarbench.report.notes_and_doubts import _find_mask_leakage_doubt
+from roarbench.report.table import make_suite_table
+from roarbench.report.table_formats import render
+from roarbench.stats.intervals import Estimate
+from roarbench.store import run_result
+from roarbench.store.run_result import LIBRARIES, read_provenance
+
+
+@pytest.mark.parametrize("protocol", [ROAR.name, OWN_NETWORK.name])
+def test_table_without_results_states_no_number_of_images(protocol):
+    table = make_suite_table(SuiteResults(SUITES["quick"], "d" * 32, None, {}), protocol, None, None)
+    assert "test image" not in table.caption and "chance at least 10.0% (labels unknown)" in table.caption
+    made = json.loads(render(table, "json"))
+    assert (made["images"], made["reference_accuracy"], made["chance"]) == (None, None, None)
+    assert all(row["gain"] is None and row["prediction_stability"] is None for row in made["rows"])
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_missing_accuracy_is_not_0_beside_an_accuracy_of_masks(missing):
+    accuracies = [Estimate(0.6), Estimate(0.7)]
+    judges = SimpleNamespace(
+        highest_level_shared_with_mask_only=0.9,
+        suite_results=SimpleNamespace(chance=0.1, chance_text="10.0%", at_chance_warning=""),
+        mask_only=SimpleNamespace(estimate_accuracy=lambda *_: accuracies[0]),
+        roar=SimpleNamespace(estimate_accuracy=lambda *_: accuracies[1]),
+    )
+    mark = Mark("masks", Estimate(0.8), Grade.STRONG)
+    assert len(list(_find_mask_leakage_doubt(judges, mark, "grad", "", True))) == 1
+    accuracies[missing] = Estimate()
+    assert not list(_find_mask_leakage_doubt(judges, mark, "grad", "", True))
+
+
+def test_versions_of_code_that_is_not_installed_are_unknown(monkeypatch):
+    monkeypatch.setattr(run_result, "read_package_version", lambda name: "")
+    monkeypatch.setattr(run_result, "_read_commit", lambda package: "1a2b3c4")
+    assert run_result.read_code_version.__wrapped__() == "unknown 1a2b3c4"
+    assert not {*read_provenance().versions} & {*LIBRARIES}
