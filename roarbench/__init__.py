@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.published_results import load_published_results
-    from roarbench.api.removal import fill, match_masks, mix_maps, rank, remove
+    from roarbench.api.removal import fill, rank, remove
     from roarbench.api.row_difference import Difference, TwoDifferences
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suite_result import SuiteResult
@@ -29,7 +29,7 @@ _HOMES = {
     "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
     "api.inputs": ("Preprocessing",),
     "api.published_results": ("load_published_results",),
-    "api.removal": ("fill", "match_masks", "mix_maps", "rank", "remove"),
+    "api.removal": ("fill", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.row_difference": ("Difference", "TwoDifferences"),
     "api.suite_result": ("SuiteResult",),
@@ -52,12 +52,10 @@ __all__ = [
     "check",
     "estimate_mean",
     "perturbation_curve",
-    "mix_maps",
     "evaluate",
     "fill",
     "load_suite",
     "load_all_results",
-    "match_masks",
     "own_network_gain",
     "rank",
     "remove",

@@ -26,19 +26,15 @@ from roarbench.api.inputs import (
 from roarbench.api.torch_settings import use_neutral_settings
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError, RunError, UnknownName
-from roarbench.common.text import format_count
 from roarbench.compute import ranking
-from roarbench.compute.degrade import apply_non_mean_fill, compute_removal_magnitudes, degrade, replace_features
+from roarbench.compute.degrade import apply_non_mean_fill, degrade, replace_features
 from roarbench.compute.map_ranking import compute_largest_tie_shares, flatten_importance
-from roarbench.compute.masks import assign_strata, make_matched_masks
 from roarbench.plan.suite import find_recorded_fill_name, refuse_impossible_for_table
 
 _UNSORTABLE = (np.longdouble, np.uint16, np.uint32, np.uint64)  # torch has few functions for these types, or none
 _FAR = 3  # times the largest absolute value of the images; a fill farther outside their range causes a warning
 
 FillFunction = Callable[[slice | Tensor, Tensor], Tensor]  # row indices and removal masks -> degraded images
-_LARGEST_SQUARE = 8  # pixels, side of the squares that `mix_maps` exchanges
-_FEWEST_SQUARES = 64  # per map; the share of exchanged squares is then precise to 1 / 128
 
 
 class RemovalSettings(NamedTuple):
@@ -294,92 +290,6 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
         raise CallerError(f"{seen}; expected bool {wanted}, True where removed")
     value, seeds = read_fill_value(pixels, mean), compute_image_seeds(pixels)
     return replace_features(pixels, mask.bool(), by, value, seeds)
-
-
-@use_neutral_settings
-def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
-    """Make masks that follow another image's map and remove as many features of each stratum as the image's own mask.
-
-    Args:
-        images: uint8 (n, c, h, w).
-        maps: Each image's own map, (n, c, h, w), (n, 1, h, w) or (n, h, w).
-        others: For each image the map of another image, of the same shape.
-        t: Removal fraction, in [0, 1].
-        order: `morf` or `lerf`.
-        fill: Fill value (c,), in [0, 255]; the mean of these images' channels if None.
-
-    Returns:
-        bool (n, c, h, w), True where removed: in each of the 64 strata as many features as in the own mask.
-    """
-    pixels, removal_order = _read_uint8_images(images), read_order(order)
-    replaced = read_fill_value(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = assign_strata(compute_removal_magnitudes(pixels, replaced, Unit.SCALAR))
-    own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
-    ranks = rank_maps(pixels, others).argsort(1)
-    d = ranks.shape[1]
-    bins = (ranks * 256 // d).astype(np.uint8)
-    ties = ranks if removal_order is Order.MORF else d - 1 - ranks
-    masks = make_matched_masks(own, bins, strata, removal_order, ties)
-    return torch.from_numpy(masks).view(pixels.shape)
-
-
-@use_neutral_settings
-def mix_maps(maps: Any, others: Any, share: float, seed: int = 0) -> Tensor:
-    """Replace a known fraction of each map by the same squares of another image's map, made by the same estimator.
-
-    A larger fraction leaves less information about the image, so a valid protocol ranks such a map lower (after
-    F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so maps stay about as smooth;
-    the squares exchanged at a smaller fraction are also exchanged at every larger fraction.
-
-    Args:
-        maps: (n, c, h, w) or (n, h, w); larger is more important.
-        others: For each map the map of another image, of the same shape. If a protocol itself uses another image's
-            map, pass the map of a third image.
-        share: Fraction of squares, in [0, 1].
-        seed: Seed of the order of an image's squares; their side is the largest, up to 8 pixels, with which a map has
-            at least 64 squares.
-
-    Returns:
-        float32 of the maps' shape. Values of different maps have no common scale, so each value is replaced by the
-        fraction of the image's features with lower importance, in [0, 1). Ties stay ties.
-
-    Raises:
-        CallerError: The arguments do not fit together, or small maps would exchange no square or all.
-    """
-    own, other = to_map_tensor(maps), to_map_tensor(others, "the others")
-    if own.shape != other.shape or own.ndim not in (3, 4):
-        seen = f"maps have shape {tuple(own.shape)}, other maps {tuple(other.shape)}"
-        raise CallerError(f"{seen}; expected equal shapes, (n, c, h, w) or (n, h, w)")
-    if not 0 <= (share := read_real_number(share, "share")) <= 1:
-        raise CallerError(f"share is {share}, expected a fraction in [0, 1]")
-    exchanged = _draw_squares(len(own), own.shape[-2], own.shape[-1], share, read_whole_number(seed, "seed"))
-    exchanged = exchanged if own.ndim == 3 else exchanged[:, None]
-    return torch.where(exchanged, _compute_rank_fractions(other), _compute_rank_fractions(own))
-
-
-def _choose_square(height: int, width: int) -> int:
-    sides = range(_LARGEST_SQUARE, 0, -1)
-    return next((side for side in sides if -(-height // side) * -(-width // side) >= _FEWEST_SQUARES), 1)
-
-
-def _draw_squares(n: int, height: int, width: int, share: float, seed: int) -> Tensor:
-    """Draw a fraction of the squares of each image, bool (n, height, width)."""
-    square = _choose_square(height, width)
-    rows, columns = -(-height // square), -(-width // square)
-    squares = rows * columns
-    count = round(share * squares)
-    if 0 < share < 1 and count in (0, squares):
-        seen = f"maps of {height} x {width} pixels have {format_count(squares, 'square')} of side {square}"
-        raise CallerError(f"{seen}, so a share of {share:g} exchanges {count}; pass larger maps")
-    drawn = torch.rand((n, squares), generator=torch.Generator().manual_seed(seed))
-    exchanged = (drawn.argsort(1).argsort(1) < count).view(n, rows, columns)
-    return exchanged.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
-
-
-def _compute_rank_fractions(maps: Tensor) -> Tensor:
-    flat = torch.from_numpy(ranking.keep_order_in_float32(maps.flatten(1).numpy()))
-    below = torch.searchsorted(flat.sort(1).values, flat)
-    return (below / flat.shape[1]).view(maps.shape)
 
 
 def _read_uint8_images(images: Any) -> Tensor:

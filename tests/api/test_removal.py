@@ -44,8 +44,6 @@ def test_maps_are_ranked_in_their_own_type(maps):
     images = torch.rand(2, 3, 8, 8)
     removed = roarbench.remove(images, maps, 0.25, fill=[-1.0] * 3) == -1
     assert torch.equal(removed, roarbench.remove(images, exact.astype(np.float32), 0.25, fill=[-1.0] * 3) == -1)
-    mixed = roarbench.mix_maps(maps, maps, 0)
-    assert torch.equal(mixed, roarbench.mix_maps(exact.astype(np.float32), exact, 0))
 
 
 @pytest.mark.filterwarnings("ignore:more than 50% of the features in the maps")
@@ -73,41 +71,6 @@ def test_fill_keeps_features_outside_mask():
     assert find_estimator("ig(baseline=zero)") == find_estimator("ig(baseline=black)") == find_estimator("ig")
 
 
-def test_match_masks_of_equal_maps_returns_own_mask():
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (2, 3, 8, 8), generator=generator, dtype=torch.uint8)
-    maps = torch.randn(2, 3, 8, 8, generator=generator)
-    for order in ("morf", "lerf"):
-        own = roarbench.remove(pixels, maps, 0.3, order, fill=[-1.0] * 3) < 0
-        assert torch.equal(roarbench.match_masks(pixels, maps, maps, 0.3, order), own)
-        other = roarbench.match_masks(pixels, maps, maps.flip(0), 0.3, order)
-        assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
-
-
-def test_mix_maps_takes_nested_squares_from_other_image():
-    assert roarbench.mix_maps(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # places of the own map
-    assert torch.equal(roarbench.mix_maps(MAPS, MAPS.flip(0), 1), roarbench.mix_maps(MAPS.flip(0), MAPS, 0))
-    tied = roarbench.mix_maps(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
-    assert tied.unique().tolist() == [0, 0.5]
-    own, other = (
-        torch.arange(2 * 64 * 64.0).flip(0).view(2, 64, 64),
-        torch.zeros(2, 64, 64),
-    )  # the last pixel has place 0
-    less, taken = (roarbench.mix_maps(own, other, share) == 0 for share in (0.25, 0.5))
-    assert (taken >= less).all() and taken.sum() > less.sum()
-    shares = taken.view(2, 8, 8, 8, 8).float().mean((2, 4)).flatten(1)  # of each square of 8 x 8 pixels
-    assert ((shares == 1).sum(1) == 32).all() and ((shares == 0).sum(1) >= 31).all()
-    assert not torch.equal(*shares), "drawn for each image"
-
-
-@pytest.mark.parametrize(("height", "width"), [(7, 7), (14, 14), (64, 64), (1, 100)])
-@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
-def test_mix_maps_exchanges_stated_share_of_maps_of_any_size(height, width, share):
-    own = torch.rand(100, height, width, generator=torch.Generator().manual_seed(0)) + 1
-    mixed = roarbench.mix_maps(own, torch.zeros_like(own), share) == 0  # own values have place 0 once per map
-    assert abs(float(mixed.float().mean()) - share) < 1 / 98 + 1 / (height * width)
-
-
 def test_estimate_mean_pairs_differences_by_image():
     one, two = np.tile([1, 1, 0, 1], 3), np.tile([1, 0, 0, 1], 3)
     found = roarbench.estimate_mean(one, two)
@@ -131,7 +94,6 @@ def test_estimate_mean_warns_of_more_seeds_than_images():
     [
         lambda maps: roarbench.rank(maps),
         lambda maps: roarbench.remove(IMAGES, maps, 0.5),
-        lambda maps: roarbench.match_masks(IMAGES.byte(), maps, maps, 0.5),
     ],
 )
 def test_steps_warn_of_maps_in_which_most_features_tie(call):
@@ -170,9 +132,6 @@ def test_fill_on_another_scale_causes_warning(fill, warnings, recwarn):
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES[:1] > 0), r"the mask has shape \(1, 1, 2, 2\) and type bool"),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES), "type float32; expected bool .* True where removed"),
         (lambda: roarbench.fill(IMAGES.byte(), IMAGES > 0, by="x"), "known: black, blur, "),
-        (lambda: roarbench.mix_maps(MAPS, MAPS, 2), r"share is 2.0, expected a fraction in \[0, 1\]"),
-        (lambda: roarbench.mix_maps(MAPS, MAPS, 0.1), "so a share of 0.1 exchanges 0; pass larger maps"),
-        (lambda: roarbench.mix_maps(MAPS, MAPS[:1], 0.5), "other maps .*; expected equal shapes"),
         (lambda: roarbench.estimate_mean([1, np.nan]), r"values of shape \(1, 2\) are none or hold NaN"),
         (lambda: roarbench.estimate_mean(torch.ones(4, 1)), r"for one column write values\[:, 0\]"),
         (lambda: roarbench.estimate_mean(IMAGES, IMAGES), r"values have shape .*, expected \(n,\) or \(seeds, n\)$"),
