@@ -21,7 +21,7 @@ build/demo/results.sqlite: results/index.json scripts/make_demo.py $(VENV)/insta
 	@echo "the published results, into build/demo: once, less than a minute"
 	$(BIN)/python scripts/make_demo.py build/demo
 
-# a GPU: nine steps, each with what to expect, 40 minutes at most; build/gpu/report.md
+# a GPU: ten steps, each with what to expect, 40 minutes at most; build/gpu/report.md
 first-gpu: install-test
 	$(BIN)/python scripts/first_gpu.py
 

@@ -1,6 +1,7 @@
-"""Run roarbench on a GPU for the first time in nine steps, each with its expected result and advice.
+"""Run roarbench on a GPU for the first time in ten steps, each with its expected result and advice.
 
     python scripts/first_gpu.py [--out FOLDER]      # at most 40 minutes; the report is FOLDER/report.md
+    python scripts/first_gpu.py --only quick,modes  # these steps alone
     python scripts/first_gpu.py --step NAME         # print the result of one measurement
 
 Each step is a process with a time limit, so that a step that fails or hangs does not stop the others. The expected
@@ -8,6 +9,7 @@ results were measured on one H100 (docs/gpu.md), or come from plans.
 """
 
 import argparse
+import math
 import mmap
 import os
 import subprocess
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,13 +33,16 @@ from roarbench.common.device_settings import (
     use_exact_float32,
 )
 from roarbench.common.enums import Unit
-from roarbench.common.text import format_markdown_table
+from roarbench.common.errors import NoRoom
+from roarbench.common.text import fit_on_one_line, format_markdown_table
+from roarbench.compute.augment import augment
 from roarbench.compute.degraded_images import Inputs, StreamedImages
+from roarbench.compute.gpu_training import describe_compilation_failure
 from roarbench.compute.networks import build_network
-from roarbench.compute.prediction import Normalisation
+from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.compute.recipe import Recipe
 from roarbench.compute.train import Training
-from roarbench.execution.rate_measurement import measure_mean_seconds
+from roarbench.execution.rate_measurement import draw_random_degraded_images, measure_mean_seconds
 from roarbench.plan.recipes import find_recipe
 
 DEVICE = choose_device()
@@ -111,6 +116,49 @@ def time_training_from_file(folder: Path) -> str:
     return ", ".join(rates)
 
 
+MODES: tuple[tuple[str, dict[str, Any]], ...] = (  # names, and changes of a recipe with 16 passes of 256 images a step
+    ("uncompiled", {}),
+    ("512 images a pass", {"micro_batch": 512}),
+    ("one pass a step, replayed", {"batch": 256, "micro_batch": 0}),
+    ("compiled", {"compile": True}),
+    ("compiled, one pass a step, replayed", {"compile": True, "batch": 256, "micro_batch": 0}),
+    ("compiled, 512 images a step, replayed", {"compile": True, "batch": 512, "micro_batch": 0}),
+)
+
+
+def time_modes(folder: Path) -> str:
+    """Time ImageNet's training of ResNet-50 in several modes, on random pixels that stay on the device."""
+    network, title, side, count = ("resnet50", "imagenet@1", 224, 4096)
+    if not GPU:
+        network, title, side, count = ("resnet-quick", "quick@2(batch=512,micro_batch=256)", 32, 512)
+    recipe, rates = replace(find_recipe(title), sides=(1.0,), warmup=0.0), dict[str, float]()
+    inputs = draw_random_degraded_images((3, side, side), count, DEVICE)
+    index, generator = torch.arange(256), torch.Generator().manual_seed(0)
+
+    def load_one_pass() -> None:
+        normalise(augment(inputs.batch(index), recipe.augmentation, generator), NORM)
+
+    print(f"loading a pass {1000 * measure_mean_seconds(load_one_pass, 5):.1f} ms", flush=True)
+    for name, changes in MODES:
+        # all modes train on as many images, and the second half is timed; replayed steps begin in the first half
+        changed = replace(recipe, **changes, epochs=6.0)
+        start = time.perf_counter()
+        try:
+            training = begin_training(network, 1000, inputs, changed)
+            training.do_optimiser_step()
+            first = training.losses[-1].item() and time.perf_counter() - start
+            rates[name] = changed.batch / measure_step_seconds(training, 60)
+        except (RuntimeError, NoRoom) as error:
+            print(f"{name} fails ({fit_on_one_line(str(error), 80)})", flush=True)
+            continue
+        failure = describe_compilation_failure() if changed.compile else ""
+        times = rates[name] / rates.get(MODES[0][0], math.nan)
+        notes = filter(None, (f"{times:.2f} x uncompiled", f"first step {first:.0f} s", failure))
+        print(f"{name} {rates[name]:,.0f} images/s ({', '.join(notes)})", flush=True)
+    fastest = max(rates, key=lambda name: rates[name], default="none")
+    return f"fastest: {fastest}"
+
+
 def begin_training(network: str, classes: int, inputs: Inputs, recipe: Recipe) -> Training:
     """Begin a training run by a recipe; the labels are unrelated to the images."""
     side = inputs.batch(torch.arange(1)).shape[-1]
@@ -176,8 +224,11 @@ STEPS = (
         "within 2 minutes (plan)", "ImageNet is gated: hf auth login, or --data; pip install timm"),
     Step("training", 300, time_training_from_file, "3,655 images/s in memory, 3,607 not in memory (H100, 16 steps)",
         "in memory: clocks, other processes; from disk: the disk and the node's memory"),
+    Step("modes", 180, time_modes, "uncompiled 3,655 images/s (H100); the others are not measured",
+        "a mode that is 1.3 times as fast as uncompiled: `compile = true`, `batch` or `micro_batch` in a recipe"),
 )  # fmt: skip
-_SHOWN = ("time about", "! ")  # beginnings of the printed lines that the report repeats
+# beginnings of the printed lines that the report repeats
+_SHOWN = ("time about", "! ", "loading a pass", *(name for name, _ in MODES))
 
 
 def run_step(step: Step, store: Path) -> tuple[str, float]:
@@ -189,18 +240,16 @@ def run_step(step: Step, store: Path) -> tuple[str, float]:
         words = [program, *step.command]
     environment = os.environ | {"ROARBENCH_STORE": str(store), "ROARBENCH_DB": ""}  # the store's own database
     environment["COLUMNS"] = "1000"  # tables are not wrapped, so that the report has whole lines
-    start = time.monotonic()
-    try:
-        done = subprocess.run(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=step.limit, env=environment
-        )
-    except subprocess.TimeoutExpired as error:
-        code, printed = None, error.stdout or b""
-    else:
-        code, printed = done.returncode, done.stdout
-    seconds, output = time.monotonic() - start, printed.decode(errors="replace")
-    (store / f"{step.name}.txt").write_text(output)
-    return describe_result(step, code, output), seconds
+    start, path = time.monotonic(), store / f"{step.name}.txt"
+    with path.open("wb") as output:  # a file keeps what was printed if this program is stopped, too
+        try:
+            done = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT, timeout=step.limit, env=environment)
+        except subprocess.TimeoutExpired:
+            code = None
+        else:
+            code = done.returncode
+    seconds, printed = time.monotonic() - start, path.read_text("utf-8", errors="replace")
+    return describe_result(step, code, printed), seconds
 
 
 def describe_result(step: Step, code: int | None, output: str) -> str:
@@ -224,6 +273,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     measurements = {step.name: step.command for step in STEPS if callable(step.command)}
     parser.add_argument("--step", choices=measurements)
+    parser.add_argument("--only", help="names of steps, separated by commas, in the order to run them")
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))
     arguments = parser.parse_args()
     out = arguments.out
@@ -233,8 +283,12 @@ def main() -> None:
         return
     if not GPU:
         sys.exit("torch finds no GPU on this machine; `roarbench doctor` explains why")
+    by_name = {step.name: step for step in STEPS}
+    names = arguments.only.split(",") if arguments.only else list(by_name)
+    if unknown := [name for name in names if name not in by_name]:
+        parser.error(f"--only names no step '{unknown[0]}'; expected some of {', '.join(by_name)}")
     results: list[tuple[Step, str, float]] = []
-    for step in STEPS:
+    for step in map(by_name.__getitem__, names):
         results.append((step, *run_step(step, out)))
         print(f"{step.name}: {results[-1][1]} (expected: {step.expected})", flush=True)
         write_report(results, out / "report.md")

@@ -50,6 +50,43 @@ def test_measurement_of_small_version_returns_its_rate(name, unit, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_modes_are_printed_as_they_are_measured(tmp_path, monkeypatch, capsys):
+    """A mode that fails, here for lack of memory, leaves the others; each line is flushed before the next mode."""
+    real = first_gpu.begin_training
+
+    def begin_training(network, classes, inputs, recipe):
+        if recipe.micro_batch == 512:
+            raise first_gpu.NoRoom("a step takes more than 80 GB of GPU memory")
+        return real(network, classes, inputs, recipe)
+
+    monkeypatch.setattr(first_gpu, "begin_training", begin_training)
+    monkeypatch.setattr(first_gpu, "measure_step_seconds", lambda *_: 0.5)
+    last, (loading, *lines) = first_gpu.time_modes(tmp_path), capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"loading a pass [\d.]+ ms", loading)
+    plain, memory, *others = lines
+    assert re.fullmatch(r"uncompiled 1,024 images/s \(1.00 x uncompiled, first step \d+ s\)", plain)
+    assert memory == "512 images a pass fails (a step takes more than 80 GB of GPU memory)"
+    # by hand: 512 or 256 images in half a second; without a GPU nothing is compiled or replayed
+    rates = ("512 images/s (0.50 x", "1,024 images/s (1.00 x", "512 images/s (0.50 x", "1,024 images/s (1.00 x")
+    names = (name for name, _ in first_gpu.MODES[2:])
+    assert all(map(str.startswith, others, map(" ".join, zip(names, rates, strict=True)))), others
+    assert last == "fastest: uncompiled"
+
+
+def test_only_runs_named_steps_in_their_order(tmp_path, monkeypatch, capsys):
+    done = []
+    monkeypatch.setattr(first_gpu, "GPU", True)
+    monkeypatch.setattr(first_gpu, "run_step", lambda step, out: (done.append(step.name) or "done", 1.0))
+    monkeypatch.setattr("sys.argv", ["first_gpu.py", "--only", "modes,quick", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="False"):
+        first_gpu.main()
+    assert done == ["modes", "quick"]
+    monkeypatch.setattr("sys.argv", ["first_gpu.py", "--only", "speed", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        first_gpu.main()
+    assert "--only names no step 'speed'; expected some of doctor, convolution" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("seconds", "steps"), [(60, 10), (0, 4)])
 def test_training_is_timed_in_its_second_half_until_the_time_limit(seconds, steps, monkeypatch):
     clock = iter([0, 100, 100, 200] + [1000 * n + part for n in range(3) for part in (0, 8 + n)])
@@ -86,8 +123,12 @@ def test_expected_rate_equals_rate_of_plans():
 def test_stopped_step_keeps_output_and_reports_plan(tmp_path, monkeypatch):
     """`run` prints its plan first, so the report can show the plan of a step that took too long."""
     told = b"quick: 9 of 9 runs to do\n  time about 58 s of wall time with 1 GPU and 4 workers\n  4 trainings\nrun 3\n"
-    stopped = subprocess.TimeoutExpired("roarbench", 7, told)
-    monkeypatch.setattr(first_gpu.subprocess, "run", run := Mock(side_effect=stopped))
+
+    def print_and_exceed_time(words, stdout, timeout, **options):
+        stdout.write(told)
+        raise subprocess.TimeoutExpired(words, timeout)
+
+    monkeypatch.setattr(first_gpu.subprocess, "run", run := Mock(side_effect=print_and_exceed_time))
     found, _ = run_step(Step("quick", 7, ("run",), "", ""), tmp_path)
     assert found == "not done after 7 s; time about 58 s of wall time with 1 GPU and 4 workers"
     assert (tmp_path / "quick.txt").read_bytes() == told

@@ -211,9 +211,9 @@ class Training:
             group["lr"] = rate if self._learning_rate is None else self._learning_rate
 
     def _make_replayed_steps(self) -> ReplayedSteps | None:
-        """Return replayed steps; None if a step has several passes, is compiled, is on a CPU, or is not replayable."""
+        """Return replayed steps; None if a step has several passes, is on a CPU, or is not replayable."""
         has_one_pass = self.images_per_pass == self._batches.size
-        if self._gpu and not self._compiles and has_one_pass and is_replayable(self._model):
+        if self._gpu and has_one_pass and is_replayable(self._model):
             return ReplayedSteps()
         return None
 

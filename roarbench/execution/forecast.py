@@ -191,7 +191,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
 def _has_replayed_steps(suite: SuiteSpec) -> bool:
     """Return whether a GPU replays the suite's training steps from CUDA graphs; False for unknown networks."""
     recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
-    return known and not recipe.compile and not recipe.uses_micro_batches
+    return known and not recipe.uses_micro_batches
 
 
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float:
