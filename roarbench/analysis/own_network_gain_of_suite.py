@@ -77,7 +77,7 @@ def _judge_rows(
     gains = compute_own_network_gains({name: row.kept for name, row in predictions.items()}, protocol.order)
     areas = {name: own_gain.gain for name, own_gain in gains.items()}
     measured = next((gain.quantities for gain in areas.values()), measure_cells(scores, None))
-    judge = Judge(scores, protocol, None, measured, measured, areas, IntervalScope.NETWORKS)
+    judge = Judge(scores, protocol, None, measured, areas, IntervalScope.NETWORKS)
     untested = {name for name, row in predictions.items() if row.same_masks}
     judge_of_tested = replace(judge, scores=replace(scores, checks=scores.checks | untested))
     return _JudgedRows(judge, judge_of_tested, predictions, gains)

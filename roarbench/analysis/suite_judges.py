@@ -156,7 +156,7 @@ class SuiteJudges:
             return replace(one, scores=_NOTHING, areas={}, covers=covers)
         mixed = one.scores.inconsistent | other.scores.inconsistent
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
-        areas = compute_areas_between_lerf_and_morf(scores, one, other)
+        areas = compute_areas_between_lerf_and_morf(one, other, levels, mixed)
         return replace(one, scores=scores, areas=areas, covers=covers)
 
 

@@ -1,9 +1,8 @@
 """Compute the board of one protocol from correct predictions: the gains, verdicts and ranks of all estimators."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
@@ -12,20 +11,20 @@ from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
-from roarbench.stats.contrasts import Contrast, Quantities, measure_cells
+from roarbench.stats.contrasts import Contrast, Quantities, join_quantities, measure_areas, measure_cells
 from roarbench.stats.correctness_and_gain import (
     POINTS,
     UNTOUCHED,
     Correctness,
     Point,
-    compute_gain,
-    compute_trapezoid_weights,
+    list_trapezoid_weights,
 )
 from roarbench.stats.intervals import Estimate, Key, estimate, estimate_all, estimate_shares
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, judge_comparisons
 
+_POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 
 
@@ -46,6 +45,17 @@ def _find_interval_scope(protocol: Protocol, variances: VarianceComponents | Non
     return IntervalScope.REFERENCES if references else IntervalScope.BOTH
 
 
+def measure_row_areas(scores: Correctness, cells: Quantities, levels: Sequence[float]) -> Quantities:
+    """Measure the areas under the curves over these levels, in [0, 1], of rows and controls that are complete there.
+
+    The point at t = 0 is left out, because it is the same for two curves that are compared.
+    """
+    names = dict.fromkeys((*scores.estimators, *CONTROLS))
+    curves = {name: [(name, t) for t in levels] for name in names if name not in scores.inconsistent}
+    complete = {name: points for name, points in curves.items() if all(point in cells.index for point in points)}
+    return measure_areas(cells, complete, list_trapezoid_weights((0.0, *levels))[1:])
+
+
 def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) -> dict[str, Contrast]:
     """Compute gains, in accuracy points, of rows and controls with complete curves; empty without Random's curve.
 
@@ -53,48 +63,35 @@ def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) ->
     the gain is the area under them. Mask-only networks have no gains.
     """
     paired = protocol.random_is_zero
-    if not scores.levels or not paired and (protocol.retrain is ScoredNetwork.MASKS or not scores.is_complete(RANDOM)):
+    if not scores.levels or not paired and protocol.retrain is ScoredNetwork.MASKS or UNTOUCHED not in cells.index:
         return {}
-    steps = (0.0, *scores.levels)
-    sign = -1 if protocol.order is Order.MORF else 1
-    weights = [sign * POINTS * weight for weight in compute_trapezoid_weights(steps).tolist()]
-    nothing = [Fraction(0)] * len(steps)
-    curves = {
-        name: scores.list_curve_points(name)
-        for name in dict.fromkeys((*scores.estimators, *CONTROLS))
-        if scores.is_complete(name)
-    }
-    exact = {name: [scores.compute_exact_accuracy(point) for point in points] for name, points in curves.items()}
+    areas = measure_row_areas(scores, cells, scores.levels)
+    if not paired and RANDOM not in areas.index:
+        return {}
+    points = -_POINTS if protocol.order is Order.MORF else _POINTS
     gains = {}
-    for name, points in curves.items():
-        combined = Counter(dict(zip(points[1:], weights[1:], strict=True)))
-        if not paired:  # at t = 0, both curves have the same accuracy
-            combined.subtract(dict(zip(curves[RANDOM][1:], weights[1:], strict=True)))
-        value = compute_gain(steps, exact[name], nothing if paired else exact[RANDOM], protocol.order)
-        gains[name] = cells.combine(combined, value + 0.0)
+    for name in areas.index:
+        weights = Counter({name: points})
+        weights[RANDOM] -= 0 if paired else points
+        gains[name] = areas.combine({name: weight for name, weight in weights.items() if weight})
     return gains
 
 
-def compute_areas_between_lerf_and_morf(scores: Correctness, morf: "Judge", lerf: "Judge") -> dict[str, Contrast]:
+def compute_areas_between_lerf_and_morf(
+    morf: "Judge", lerf: "Judge", levels: Sequence[float], inconsistent: Collection[str]
+) -> dict[str, Contrast]:
     """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
 
     Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
-    SRG (Bluecher et al. 2024). `scores.inconsistent` must list the rows that are inconsistent in LeRF, MoRF or both;
-    `morf` and `lerf` have the same images and levels.
+    SRG (Bluecher et al. 2024). `inconsistent` lists the rows that are inconsistent in LeRF, MoRF or both; `morf` and
+    `lerf` have the same images and `levels`.
     """
-    steps = (0.0, *scores.levels)
-    weights = compute_trapezoid_weights(steps).tolist()
-    areas = {}
-    for name in scores.estimators:
-        points = scores.list_curve_points(name)[1:]  # both curves have the same accuracy at t = 0
-        measured = all(point in judge.cells.index for judge in (morf, lerf) for point in points)
-        if name in scores.inconsistent or not measured:
-            continue
-        above, below = ([Fraction(0), *map(judge.scores.compute_exact_accuracy, points)] for judge in (lerf, morf))
-        combined = {point: POINTS * weight for point, weight in zip(points, weights[1:], strict=True)}
-        area = lerf.cells.combine(combined, 0.0).subtract(morf.cells.combine(combined, 0.0))
-        areas[name] = replace(area, value=compute_gain(steps, above, below, Order.LERF) + 0.0)
-    return areas
+    above, below = (measure_row_areas(judge.scores, judge.cells, levels) for judge in (lerf, morf))
+    rows = [name for name in morf.scores.estimators if name in above.index and name in below.index]
+    joined = join_quantities(above, below)
+    signs = {0: _POINTS, 1: -_POINTS}
+    kept = [name for name in rows if name not in inconsistent]
+    return {name: joined.combine({(part, name): sign for part, sign in signs.items()}) for name in kept}
 
 
 def compute_board(
@@ -130,7 +127,6 @@ class Judge:
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
     variances: VarianceComponents | None  # None if unknown
-    cells: Quantities  # accuracies
     # differences of correctness under a row's masks and under other masks, if `scores` has them; else accuracies
     paired_cells: Quantities
     areas: Mapping[str, Contrast]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
@@ -143,14 +139,17 @@ class Judge:
         If `scores` has differences, `variances` are their variance components.
         """
         covers = _find_interval_scope(protocol, variances)
-        if not scores.differences:
-            cells = measure_cells(scores, variances)
-            return cls(scores, protocol, variances, cells, cells, compute_gains(scores, protocol, cells), covers)
-        accuracies = replace(scores, differences=None)
-        differences = replace(scores.differences, levels=scores.levels)
-        paired = measure_cells(differences, variances)
-        cells = measure_cells(accuracies, variances and estimate_variance_components([accuracies]))
-        return cls(scores, protocol, variances, cells, paired, compute_gains(differences, protocol, paired), covers)
+        paired = replace(scores.differences, levels=scores.levels) if scores.differences else scores
+        cells = measure_cells(paired, variances)
+        return cls(scores, protocol, variances, cells, compute_gains(paired, protocol, cells), covers)
+
+    @cached_property
+    def cells(self) -> Quantities:
+        """Return the accuracies of all cells."""
+        if not self.scores.differences:
+            return self.paired_cells
+        accuracies = replace(self.scores, differences=None)
+        return measure_cells(accuracies, self.variances and estimate_variance_components([accuracies]))
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -200,8 +199,8 @@ class Judge:
     def _differences_from_counterparts(self) -> dict[Point, Estimate]:
         differences = {}
         for name, t in self.scores.correct:
-            one, random = self.paired_cells.get((name, t)), self.cells.get((RANDOM, t))
-            if self.paired_cells is self.cells:
+            one, random = self.paired_cells.get((name, t)), self.paired_cells.get((RANDOM, t))
+            if not self.scores.differences:
                 one = one.subtract(random) if one and random else None
             if one:
                 differences[name, t] = one
@@ -279,7 +278,8 @@ class Judge:
 
     def _find_gain_or_fixed_zero(self, name: str) -> Contrast | None:
         if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
-            return self.paired_cells.combine({}, 0.0)
+            one = next(iter(self.areas.values()), None)
+            return one and one.quantities.combine({})
         return self.areas.get(name)
 
     @cached_property

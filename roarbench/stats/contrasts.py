@@ -4,21 +4,27 @@ Every gain, difference and accuracy is a linear combination of cells, so its var
 the cells: no image is drawn. `docs/statistics.md` has the formulas and the coverage.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import pairwise
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from itertools import product
+from math import lcm
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.correctness_and_gain import Correctness, Floats
+from roarbench.stats.correctness_and_gain import (
+    Correctness,
+    Floats,
+    Point,
+    add_weighted_sums,
+    compute_second_moments,
+    sum_runs,
+)
 from roarbench.stats.normal_mixtures import Spread
-from roarbench.stats.variance_components import VarianceComponents, average_by_network, can_vary
-
-_AT_ONCE = 4_000_000  # numbers of correct predictions that are converted to floats at a time, 16 to 32 MB
-_EXACT_IN_FLOAT32 = 2**24
+from roarbench.stats.variance_components import ReferenceVariance, TrainingVariance, VarianceComponents, can_vary
 
 
 @dataclass(frozen=True)
@@ -33,45 +39,45 @@ class Pooling:
 
 @dataclass(frozen=True, eq=False)
 class Quantities:
-    """Measured numbers, such as accuracies of cells or gains of rows, with their covariances by source."""
+    """Measured numbers, such as accuracies of cells or areas of rows, with their covariances by source."""
 
     index: Mapping[Any, int]  # position of each number in the arrays, by point or name
-    values: Floats  # (k,)
-    images: Floats  # (k, k): covariance from the choice of test images
+    exact: Sequence[Fraction]  # the numbers
+    sums: NDArray[np.int16] | Floats  # (k, images): a number is its unit times the mean of its sums over images
+    units: Floats  # (k,)
     image_count: int
     # (k, networks): the number for each explained network, 0 if it depends on none, NaN if this network is missing
     networks: Floats
     network_names: tuple[str, ...]  # of the columns of `networks`
     depends: NDArray[np.bool_]  # (k,): whether the number depends on explained networks
-    # (k, k): pooled covariance of the numbers for one explained network: the part that all rows share, as estimated by
-    # the mean square between networks, and the rest
-    shared: Floats
-    own: Floats
-    network_noise: Floats  # (k, k): part of both that comes from the finite number of images
-    trainings: Floats  # (k, k): covariance from training runs
-    training_noise: Floats  # (k, k): part of `trainings` that comes from the finite number of images
+    # (5, k, k): pooled covariance of the numbers for one explained network: the part that all rows share, as estimated
+    # by the mean square between networks; the rest; the part of both that comes from the finite number of images.
+    # Covariance from training runs, and the part of it that comes from the finite number of images
+    pooled: Floats
     pooling: Pooling = Pooling()
-    counts: NDArray[np.int16] | None = field(default=None, repr=False)  # (k, images), correct predictions
-    repeats: NDArray[np.int64] | None = None  # (k,), predictions of each image
 
     @classmethod
-    def from_images(cls, index: Mapping[Any, int], values: Floats, images: Floats, image_count: int) -> Self:
+    def from_images(
+        cls, index: Mapping[Any, int], exact: Sequence[Fraction], sums: NDArray[Any], units: Floats
+    ) -> Self:
         """Build numbers that vary with test images alone."""
-        nothing = np.zeros((len(values), len(values)))
-        return cls(
-            index=index,
-            values=values,
-            images=images,
-            image_count=image_count,
-            networks=np.zeros((len(values), 0)),
-            network_names=(),
-            depends=np.zeros(len(values), np.bool_),
-            shared=nothing,
-            own=nothing,
-            network_noise=nothing,
-            trainings=nothing,
-            training_noise=nothing,
-        )
+        count, images = sums.shape
+        unknown = (np.zeros((count, 0)), (), np.zeros(count, np.bool_), np.zeros((5, count, count)))
+        return cls(index, exact, sums, units, images, *unknown)
+
+    @cached_property
+    def images(self) -> Floats:
+        """Return the covariance from the choice of test images, (k, k)."""
+        return self.compute_image_covariance(self)
+
+    def compute_image_covariance(self, other: "Quantities") -> Floats:
+        """Compute the covariance with other numbers on the same images, (k, l), from the choice of images."""
+        images = self.image_count
+        if images < 2:
+            return np.zeros((len(self.units), len(other.units)))
+        moments = images * compute_second_moments(self.sums, other.sums)
+        products = np.outer(self.sums.sum(1, dtype=np.float64), other.sums.sum(1, dtype=np.float64))
+        return (moments - products) * np.outer(self.units, other.units) / images**2 / (images - 1)
 
     def get(self, key: Hashable) -> "Contrast | None":
         """Return one number; None if it is missing."""
@@ -79,38 +85,15 @@ class Quantities:
 
     def __getitem__(self, key: Hashable) -> "Contrast":
         """Return one number; raise KeyError if it is missing."""
-        return self.combine({key: 1.0}, float(self.values[self.index[key]]))
+        return self.combine({key: 1})
 
-    def combine(self, weights: Mapping[Any, float], value: float) -> "Contrast":
-        """Return a linear combination of numbers, with its value as computed exactly by the caller."""
-        row = np.zeros(len(self.values))
+    def combine(self, weights: Mapping[Any, int | Fraction]) -> "Contrast":
+        """Return a linear combination of numbers; its value is computed exactly, so equal values are equal floats."""
+        row, exact = np.zeros(len(self.units)), Fraction(0)
         for key, weight in weights.items():
-            row[self.index[key]] += weight
-        return Contrast(self, row, value)
-
-    def reduce(self, contrasts: Sequence["Contrast"]) -> Self:
-        """Return these contrasts as quantities of their own, which are quicker to compare with each other."""
-        weights = np.array([contrast.weights for contrast in contrasts]).reshape(len(contrasts), len(self.values))
-        missing, used = np.isnan(self.networks), (weights != 0) & self.depends
-        networks = weights @ np.nan_to_num(self.networks)
-        networks[(used.astype(np.float64) @ missing) > 0] = np.nan
-        squares = (self.images, self.shared, self.own, self.network_noise, self.trainings, self.training_noise)
-        images, shared, own, network_noise, trainings, training_noise = (weights @ part @ weights.T for part in squares)
-        return replace(
-            self,
-            index={number: number for number in range(len(contrasts))},
-            values=np.array([contrast.value for contrast in contrasts]),
-            images=images,
-            networks=networks,
-            depends=used.any(1),
-            shared=shared,
-            own=own,
-            network_noise=network_noise,
-            trainings=trainings,
-            training_noise=training_noise,
-            counts=None,
-            repeats=None,
-        )
+            row[self.index[key]] = float(weight)
+            exact += weight * self.exact[self.index[key]]
+        return Contrast(self, row, float(exact))
 
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.
@@ -123,40 +106,31 @@ class Quantities:
         """
         # few weights of a row differ from 0; sums over these alone, in order, have the same bits beside any other row
         used = weights != 0
-        order = np.argsort(~used, axis=1, kind="stable")[:, : max(1, int(used.sum(1).max(initial=0)))]
-        factors = np.take_along_axis(weights, order, 1)
+        order = np.argsort(~used, axis=1, kind="stable")[:, : max(1, int(used.sum(1).max(initial=0)))].T
+        factors = np.take_along_axis(weights, order.T, 1).T
 
-        def add_up(numbers: Floats) -> Floats:
-            """Return the sums of `numbers`, (m, used, ...), times the weights, (m, ...)."""
-            total = np.zeros((len(numbers), *numbers.shape[2:]))
-            for column in range(numbers.shape[1]):
-                total += factors[:, column].reshape(-1, *[1] * (numbers.ndim - 2)) * numbers[:, column]
-            return total
+        terms = list(zip(factors, order, strict=True))
 
-        def square(part: Floats) -> Floats:
-            if not part.any():
-                return np.zeros(len(weights))
-            return add_up(add_up(part[order[:, :, None], order[:, None, :]]))
+        def square(covariance: Floats) -> Floats:
+            parts = (f * g * covariance[..., i, j] for (f, i), (g, j) in product(terms, repeat=2))
+            return reduce(np.add, parts)
 
         missing = (used & self.depends).astype(np.float64) @ np.isnan(self.networks) > 0
-        values = np.where(missing, np.nan, add_up(np.nan_to_num(self.networks)[order]))
+        known = np.nan_to_num(self.networks)
+        values = np.where(missing, 0.0, sum(factor[:, None] * known[at] for factor, at in terms))
         counts = np.maximum(1, (~missing).sum(1))
-        centred = np.nan_to_num(values - (np.nan_to_num(values).sum(1) / counts)[:, None])
+        centred = np.where(missing, 0.0, values - (values.sum(1) / counts)[:, None])
         sums, own_freedom = (centred**2).sum(1), counts - 1
-        shared, own = square(self.shared), square(self.own)
+        shared, own, network_noise, trainings, training_noise = square(self.pooled)
         prior = _weigh_pooled_variance(shared, own, self.pooling)
         freedom = np.where(self.depends.any(), prior + own_freedom, np.inf)
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.where(freedom > 0, (prior * (shared + own) + sums) / freedom, 0.0)
-        networks, trainings = variance / counts, square(self.trainings)
-        noise = square(self.network_noise) / counts + square(self.training_noise)
-        images = np.maximum(0.0, square(self.images) - noise)
+        networks = variance / counts
+        images = np.maximum(0.0, square(self.images) - network_noise / counts - training_noise)
         parts = (0 * images, 2 * networks, 2 * trainings) if repeated else (images, networks, trainings)
-        freedoms = (
-            np.full_like(images, max(1, self.image_count - 1)),
-            freedom,
-            0 * images + self.pooling.training_freedom,
-        )
+        known_freedoms = (max(1, self.image_count - 1), self.pooling.training_freedom)
+        freedoms = (0 * images + known_freedoms[0], freedom, 0 * images + known_freedoms[1])
         return Spread(np.stack(parts, 1), np.maximum(np.stack(freedoms, 1), 1e-9))
 
 
@@ -219,140 +193,118 @@ def measure_spreads(contrasts: Sequence[Contrast], repeated: bool = False) -> Sp
     return Spread(variances, freedoms)
 
 
-@lru_cache(16)  # a board's own and reduced forms ask for the same cells
 def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> Quantities:
     """Measure the accuracies of all cells, by point; without `variances` they vary with images alone."""
     points = list(scores.correct)
-    counts = np.empty((len(points), scores.images), np.int16)
-    repeats = np.empty(len(points), np.int64)
-    for row, bits in enumerate(scores.correct.values()):
-        counts[row], repeats[row] = bits.sum(0, dtype=np.int16), len(bits)
-    totals = counts.sum(1, dtype=np.int64)
-    index = {point: number for number, point in enumerate(points)}
-    values = totals / np.maximum(1, repeats * scores.images)
-    covariance = _compute_image_covariance(counts, repeats, counts, repeats)
-    cells = replace(Quantities.from_images(index, values, covariance, scores.images), counts=counts, repeats=repeats)
+    sums = np.array([sum_runs(bits) for bits in scores.correct.values()]).reshape(len(points), scores.images)
+    runs = [len(bits) for bits in scores.correct.values()]
+    units, totals = 1 / np.array(runs, np.float64), sums.sum(1, dtype=np.int64).tolist()
+    exact = [Fraction(total, count * scores.images) for total, count in zip(totals, runs, strict=True)]
+    cells = Quantities.from_images({point: number for number, point in enumerate(points)}, exact, sums, units)
     if variances and variances.references:
-        cells = _add_networks(cells, scores, variances)
-    return _add_trainings(cells, scores, variances) if variances and variances.trainings else cells
+        cells = _add_networks(cells, scores, variances.references)
+    return _add_trainings(cells, scores, variances.trainings) if variances and variances.trainings else cells
 
 
-def _add_networks(cells: Quantities, scores: Correctness, variances: VarianceComponents) -> Quantities:
-    estimate, points = variances.references, list(scores.correct)
-    assert estimate, "asked only with an estimate"
-    names = sorted(scores.explained_networks)
-    networks, depends = np.zeros((len(points), len(names))), np.zeros(len(points), np.bool_)
-    for row, point in enumerate(points):
-        if point in scores.references:
-            means = {name: bits.mean() for name, bits in average_by_network(scores, point).items()}
-            networks[row] = [means.get(name, np.nan) for name in names]
+def _add_networks(cells: Quantities, scores: Correctness, estimate: ReferenceVariance) -> Quantities:
+    names, accuracies = sorted(scores.explained_networks), scores.accuracies_by_network
+    networks, depends = np.zeros((len(cells.units), len(names))), np.zeros(len(cells.units), np.bool_)
+    for row, point in enumerate(cells.index):
+        if point in accuracies:
+            networks[row] = [accuracies[point].get(name, np.nan) for name in names]
             depends[row] = can_vary(scores.correct[point])
-    column = [estimate.find_nearest_level(t) for _, t in points]
+    column = [estimate.find_nearest_level(t) for _, t in cells.index]
     across = estimate.covariance[np.ix_(column, column)] * np.outer(depends, depends)
-    rows = [name for name, _ in points]
-    within = across * (np.array(rows)[:, None] == np.array(rows)[None])
+    rows = np.array([name for name, _ in cells.index])
+    within = across * (rows[:, None] == rows)
     # the mean square between networks contains the own parts of the K rows that it averages
     shared = across * (estimate.shared + (1 - estimate.shared) / estimate.rows)
     own = (within - across / estimate.rows) * (1 - estimate.shared)
-    count = max(1, estimate.networks - 1)
-    pooling = Pooling(estimate.prior_freedom, count, max(1, estimate.own_freedom))
+    noise = estimate.noise_share * (estimate.shared * across + (1 - estimate.shared) * within)
+    pooling = Pooling(estimate.prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom))
+    pooled = np.stack([shared, own, noise, *cells.pooled[3:]])
     return replace(
-        cells,
-        networks=networks,
-        network_names=tuple(names),
-        depends=depends,
-        shared=shared,
-        own=own,
-        network_noise=estimate.noise_share * (estimate.shared * across + (1 - estimate.shared) * within),
-        pooling=pooling,
+        cells, networks=networks, network_names=tuple(names), depends=depends, pooled=pooled, pooling=pooling
     )
 
 
-def _add_trainings(cells: Quantities, scores: Correctness, variances: VarianceComponents) -> Quantities:
-    estimate = variances.trainings
-    assert estimate, "asked only with an estimate"
-    assert cells.repeats is not None
+def _add_trainings(cells: Quantities, scores: Correctness, estimate: TrainingVariance) -> Quantities:
     varies = ~cells.depends & np.array([can_vary(bits) for bits in scores.correct.values()], np.bool_)
+    trainings = (np.diag(varies * part * cells.units) for part in (estimate.variance, estimate.noise))
+    pooling = replace(cells.pooling, training_freedom=estimate.freedom)
+    return replace(cells, pooled=np.stack([*cells.pooled[:3], *trainings]), pooling=pooling)
+
+
+def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weights: Sequence[Fraction]) -> Quantities:
+    """Measure a weighted sum of cells for each row, by name; `curves` has the rows' cells in the order of `weights`."""
+    at = np.array([[cells.index[point] for point in points] for points in curves.values()], np.intp)
+    columns, factors = at.reshape(len(curves), len(weights)).T, [float(weight) for weight in weights]
+    # the sums of an area are whole numbers, too
+    runs, scale = np.rint(1 / cells.units).astype(np.int64), lcm(*(weight.denominator for weight in weights))
+    common = lcm(*map(int, np.unique(runs[at])))
+    whole = [
+        [int(w * scale) * (common // run) for run in runs[column].tolist()]
+        for w, column in zip(weights, columns, strict=True)
+    ]
+    known, missing, nothing = np.nan_to_num(cells.networks), np.isnan(cells.networks), Fraction(0)
+    pairs = list(product(zip(factors, columns, strict=True), repeat=2))
     return replace(
         cells,
-        trainings=np.diag(varies * estimate.variance / cells.repeats),
-        training_noise=np.diag(varies * estimate.noise / cells.repeats),
-        pooling=replace(cells.pooling, training_freedom=estimate.freedom),
+        index={name: number for number, name in enumerate(curves)},
+        exact=[sum((w * cells.exact[i] for w, i in zip(weights, row, strict=True)), nothing) for row in at.tolist()],
+        sums=add_weighted_sums([cells.sums[column] for column in columns], whole),
+        units=np.full(len(curves), 1 / (scale * common)),
+        networks=np.where(
+            sum(missing[column] for column in columns) > 0,
+            np.nan,
+            sum(factor * known[column] for factor, column in zip(factors, columns, strict=True)),
+        ),
+        depends=np.asarray(cells.depends[columns].any(0)),
+        pooled=reduce(np.add, (f * g * cells.pooled[:, i[:, None], j] for (f, i), (g, j) in pairs)),
     )
 
 
 def measure_means(values: Floats) -> list[Contrast]:
     """Return the mean over images of each row of `values`, (rows, images), as numbers that vary with images alone."""
-    rows, images = values.shape
-    centred = values - values.mean(1, keepdims=True)
-    covariance = centred @ centred.T / images / max(1, images - 1)
-    means = Quantities.from_images({row: row for row in range(rows)}, values.mean(1), covariance, images)
-    return [means.combine({row: 1.0}, float(means.values[row])) for row in range(rows)]
-
-
-def _compute_image_covariance(
-    one: NDArray[np.int16], one_repeats: NDArray[np.int64], other: NDArray[np.int16], other_repeats: NDArray[np.int64]
-) -> Floats:
-    """Compute the covariance of mean accuracies over images, (k, l).
-
-    Second moments of counts are whole numbers that floats hold exactly, so every machine gets the same digits.
-    """
-    images = one.shape[1]
-    if images < 2 or not len(one) or not len(other):
-        return np.zeros((len(one), len(other)))
-    largest = int(np.abs(one).max()) * int(np.abs(other).max()) * images
-    kind: type[np.floating[Any]] = np.float32 if largest < _EXACT_IN_FLOAT32 else np.float64
-    moments: Floats = np.zeros((len(one), len(other)))
-    step = max(1, _AT_ONCE // (len(one) + len(other)))
-    for start, end in pairwise((*range(0, images, step), images)):
-        moments += np.asarray(one[:, start:end], kind) @ np.asarray(other[:, start:end], kind).T
-    products = np.outer(one.sum(1, dtype=np.float64), other.sum(1, dtype=np.float64))
-    return np.asarray((images * moments - products) / np.outer(one_repeats, other_repeats) / images**2 / (images - 1))
+    means = values.mean(1)
+    centred = values - means[:, None]  # equal values have no variance at all
+    index, exact = {row: row for row in range(len(values))}, [Fraction(float(mean)) for mean in means]
+    quantities = Quantities.from_images(index, exact, centred, np.ones(len(values)))
+    return [quantities[row] for row in index]
 
 
 @lru_cache(8)
 def join_quantities(first: Quantities, second: Quantities) -> Quantities:
-    """Join the cells of two protocols on the same test images; networks of one name are the same networks.
+    """Join the numbers of two protocols on the same test images; networks of one name are the same networks.
 
     Raises:
         ValueError: The protocols have different numbers of images.
     """
-    if first.counts is None or second.counts is None or first.repeats is None or second.repeats is None:
-        raise ValueError("only cells can be joined, no numbers that were computed from them")
     if first.image_count != second.image_count:
         raise ValueError(f"the protocols have {first.image_count} and {second.image_count} images; expected the same")
-    cross = _compute_image_covariance(first.counts, first.repeats, second.counts, second.repeats)
-    parts = (first, second)
+    parts, size = (first, second), len(first.units)
     names = tuple(sorted({*first.network_names, *second.network_names}))
+    pooled = np.zeros((5, size + len(second.units), size + len(second.units)))
+    pooled[:, :size, :size], pooled[:, size:, size:] = first.pooled, second.pooled
     return Quantities(
         index={key: number for number, key in enumerate((part, key) for part in range(2) for key in parts[part].index)},
-        values=np.concatenate([part.values for part in parts]),
-        images=np.block([[first.images, cross], [cross.T, second.images]]),
+        exact=[*first.exact, *second.exact],
+        sums=np.concatenate([part.sums for part in parts]),
+        units=np.concatenate([part.units for part in parts]),
         image_count=first.image_count,
         networks=np.concatenate([_arrange_networks(part, names) for part in parts]),
         network_names=names,
         depends=np.concatenate([part.depends for part in parts]),
-        shared=_join_blocks(part.shared for part in parts),
-        own=_join_blocks(part.own for part in parts),
-        network_noise=_join_blocks(part.network_noise for part in parts),
-        trainings=_join_blocks(part.trainings for part in parts),
-        training_noise=_join_blocks(part.training_noise for part in parts),
+        pooled=pooled,
         pooling=_join_pooling([part.pooling for part in parts if part.depends.any()] or [Pooling()], parts),
-        counts=np.concatenate([first.counts, second.counts]),
-        repeats=np.concatenate([first.repeats, second.repeats]),
     )
 
 
 def _arrange_networks(part: Quantities, names: Sequence[str]) -> Floats:
     """Return each number's values for these networks; NaN for a network that a number depends on and lacks."""
-    arranged = np.where(part.depends[:, None], np.nan, np.zeros((len(part.values), len(names))))
+    arranged = np.where(part.depends[:, None], np.nan, np.zeros((len(part.units), len(names))))
     arranged[:, [names.index(name) for name in part.network_names]] = part.networks
     return np.asarray(arranged)
-
-
-def _join_blocks(parts: Iterable[Floats]) -> Floats:
-    one, other = parts
-    return np.block([[one, np.zeros((len(one), len(other)))], [np.zeros((len(other), len(one))), other]])
 
 
 def _join_pooling(poolings: Sequence[Pooling], parts: Sequence[Quantities]) -> Pooling:

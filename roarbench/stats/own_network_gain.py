@@ -95,15 +95,12 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
     if not unchanged:
         return {}
     sums = {name: _sum_interactions(bits, order) for name, bits in unchanged.items()}
-    _, networks, levels, images = next(iter(unchanged.values())).shape
+    _, networks, levels, _ = next(iter(unchanged.values())).shape
     measured = _measure_levels(sums, networks)
-    # each pair of networks has 4 predictions of an image, which count half
-    unit, gains = Fraction(100, networks * (networks - 1) * images), {}
+    gains = {}
     for name, bits in unchanged.items():
-        totals = [int(total) for total in sums[name].by_image.sum(1)]
-        by_level = [measured.combine({(name, level): 1.0}, float(unit * total)) for level, total in enumerate(totals)]
-        weights = {(name, level): 1 / levels for level in range(levels)}
-        whole = measured.combine(weights, float(unit * sum(totals) / levels))
+        by_level = [measured[name, level] for level in range(levels)]
+        whole = measured.combine({(name, level): Fraction(1, levels) for level in range(levels)})
         gains[name] = OwnNetworkGain(whole, tuple(by_level), _permute_maps_among_networks(bits.mean((2, 3))))
     return gains
 
@@ -135,24 +132,21 @@ def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactio
 def _measure_levels(sums: Mapping[str, _Interactions], networks: int) -> Quantities:
     """Measure the gains of all rows and levels, in points, by (row, level)."""
     by_image = np.concatenate([row.by_image for row in sums.values()])
-    images = by_image.shape[1]
-    unit = 100 / (networks * (networks - 1))  # points of an image per unit of `by_image`
-    totals = by_image.sum(1)
-    # exact: sums of products of whole numbers
-    moments = images * (by_image.astype(np.float64) @ by_image.T.astype(np.float64)) - np.outer(totals, totals)
-    covariance = unit**2 * moments / images**2 / max(1, images - 1)
+    images, totals = by_image.shape[1], by_image.sum(1)
+    # each pair of networks has 4 predictions of an image, which count half
+    unit = Fraction(100, networks * (networks - 1))
+    exact = [unit * Fraction(total, images) for total in totals.tolist()]
     # a network's deviation: (R - 1) times the mean over all pairs minus the mean over the pairs without it
     by_network = np.concatenate([row.by_network for row in sums.values()])
     rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
-    values = unit * totals / images
-    deviations = (networks - 1) * (values[:, None] - 50 * rest / images)
+    deviations = (networks - 1) * (float(unit) * totals[:, None] / images - 50 * rest / images)
     levels = len(next(iter(sums.values())).by_image)
     index = {(name, level): row * levels + level for row, name in enumerate(sums) for level in range(levels)}
     return replace(
-        Quantities.from_images(index, values, covariance, images),
+        Quantities.from_images(index, exact, by_image, np.full(len(totals), float(unit))),
         networks=deviations,
         network_names=tuple(map(str, range(networks))),
-        depends=np.ones(len(values), np.bool_),
+        depends=np.ones(len(totals), np.bool_),
     )
 
 

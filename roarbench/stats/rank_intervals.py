@@ -29,8 +29,8 @@ class Pairs:
         if len(contrasts) < 2:
             return cls(values, Spread(np.zeros((0, 3)), np.ones((0, 3))))
         one, other = np.triu_indices(len(contrasts), 1)
-        weights = np.eye(len(contrasts))[one] - np.eye(len(contrasts))[other]
-        return cls(values, contrasts[0].quantities.reduce(contrasts).measure_spread(weights))
+        weights = np.array([contrast.weights for contrast in contrasts])
+        return cls(values, contrasts[0].quantities.measure_spread(weights[one] - weights[other]))
 
     @property
     def differences(self) -> Floats:

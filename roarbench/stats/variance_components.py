@@ -5,12 +5,13 @@ training runs are too few to estimate the variance of a single row. `docs/statis
 sources.
 """
 
-import hashlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import lcm
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,11 @@ from roarbench.stats.correctness_and_gain import (
     Correctness,
     Floats,
     Point,
-    compute_trapezoid_weights,
+    add_weighted_sums,
+    count_correct,
     hash_correctness,
+    list_trapezoid_weights,
+    sum_runs,
 )
 
 # possible degrees of freedom d with which the pooled variance is weighted against a row's own, evenly spaced in 1 / d
@@ -71,8 +75,7 @@ def estimate_reference_variance(boards: Sequence[Correctness]) -> ReferenceVaria
     Returns:
         None if no row has two networks with results at all its levels.
     """
-    unique = {curve.digest: curve for board in boards for curve in average_curves_by_reference(board).values()}
-    curves = [unique[digest] for digest in sorted(unique)]
+    curves = _list_unique(curve for board in boards for curve in average_curves_by_reference(board))
     repeated = [curve for curve in curves if len(curve.areas) > 1]
     if not repeated:
         return None
@@ -123,10 +126,7 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """Accuracies of a row for each explained network, averaged over the network's training runs.
-
-    Only means over images are stored, because the correctness of all rows as floats would take too much memory.
-    """
+    """Accuracies of a row for each explained network, averaged over the network's training runs."""
 
     # accuracies by ascending level, then by network name in alphabetical order
     means: dict[float, dict[str, float]]
@@ -134,42 +134,66 @@ class ReferenceCurve:
     areas: dict[str, float]
     # residual sum of squares of the areas, see `compute_between_and_residual_squares`; 0 for one network
     noise: float
-    digest: bytes  # hash of the row's correctness for all networks and levels, 16 bytes
+    bits: tuple[Bits, ...]  # correctness by level
 
     @property
-    def mean_square(self) -> tuple[float, int]:
-        """Return the mean square of the areas between networks, and its degrees of freedom; both 0 for one network."""
-        means = list(self.areas.values())
-        return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
+    def sort_key(self) -> tuple[float, ...]:
+        """Return numbers in which few rows are equal."""
+        return tuple(mean for t in self.means for mean in (t, *self.means[t].values()))
 
 
 @lru_cache(4)  # estimates of one protocol need the same curves
-def average_curves_by_reference(board: Correctness) -> dict[str, ReferenceCurve]:
-    """Compute the curves of all rows that depend on explained networks, by estimator."""
+def average_curves_by_reference(board: Correctness) -> list[ReferenceCurve]:
+    """Compute the curves of all rows that depend on explained networks."""
     levels = defaultdict[str, list[float]](list)
     for estimator, t in board.references:
         levels[estimator].append(t)
-    return {name: _make_reference_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()}
+    return [_make_reference_curve(board, name, sorted(row_levels)) for name, row_levels in levels.items()]
 
 
 def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
-    correctness = {t: average_by_network(board, (estimator, t)) for t in levels}
-    above = [correctness[t] for t in levels if t > 0]
-    complete = sorted(set.intersection(*map(set, above))) if above else []
-    weights = compute_trapezoid_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
-    areas = {name: weights @ np.stack([by_network[name] for by_network in above]) for name in complete}
-    return ReferenceCurve(
-        {t: {name: float(bits.mean()) for name, bits in by_network.items()} for t, by_network in correctness.items()},
-        {name: float(area.mean()) for name, area in areas.items()},
-        float(compute_between_and_residual_squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
-        hashlib.sha256(b"".join(hash_correctness(board.correct[estimator, t]) for t in levels)).digest()[:16],
-    )
+    means = {t: board.accuracies_by_network[estimator, t] for t in levels}
+    above = [t for t in levels if t > 0]
+    names = sorted(set.intersection(*(set(means[t]) for t in above))) if above else []
+    weights = list_trapezoid_weights((0.0, *above))[1:] if above else ()
+    areas = {name: sum(float(w) * means[t][name] for w, t in zip(weights, above, strict=True)) for name in names}
+    noise = 0.0
+    if len(names) > 1:
+        runs = [[_select_runs(board, (estimator, t), name) for name in names] for t in above]
+        common = lcm(*(len(bits) for row in runs for bits in row))
+        scale = common * lcm(*(weight.denominator for weight in weights))
+        whole = [[int(w * scale) // len(bits) for bits in row] for w, row in zip(weights, runs, strict=True)]
+        sums = add_weighted_sums([np.array([sum_runs(bits) for bits in row]) for row in runs], whole)
+        noise = compute_between_and_residual_squares(sums)[1] / scale**2
+    return ReferenceCurve(means, areas, noise, tuple(board.correct[estimator, t] for t in levels))
 
 
-def average_by_network(board: Correctness, point: Point) -> dict[str, Floats]:
-    """Return the share of correct predictions of each image, (images,), by explained network."""
-    correctness, references = board.correct[point].astype(np.float64), np.array(board.references[point])
-    return {str(name): correctness[references == name].mean(0) for name in np.unique(references)}
+def _select_runs(board: Correctness, point: Point, network: str) -> Bits:
+    selected: Bits = board.correct[point][np.array(board.references[point]) == network]
+    return selected
+
+
+class _Repeated(Protocol):
+    @property
+    def sort_key(self) -> tuple[float, ...]: ...
+
+    @property
+    def bits(self) -> tuple[Bits, ...]: ...
+
+
+_Item = TypeVar("_Item", bound=_Repeated)
+
+
+def _list_unique(items: Iterable[_Item]) -> list[_Item]:
+    """List items in an order that does not depend on the rows' order; items with several names are counted once."""
+    alike = defaultdict[tuple[float, ...], list[_Item]](list)
+    for item in items:
+        alike[item.sort_key].append(item)
+    unique = list[_Item]()
+    for key in sorted(alike):
+        by_bits = {b"".join(map(hash_correctness, item.bits)): item for item in alike[key]} if alike[key][1:] else {}
+        unique += [by_bits[digest] for digest in sorted(by_bits)] or alike[key]
+    return unique
 
 
 def estimate_variance_and_shared_fraction(deviations: Floats) -> tuple[float, float, int]:
@@ -206,22 +230,21 @@ def _estimate_covariance_of_curves(curves: Sequence[ReferenceCurve]) -> tuple[tu
     return levels, np.asarray(scaled.T @ scaled)
 
 
-def compute_between_and_residual_squares(values: Bits | Floats) -> Floats:
+def compute_between_and_residual_squares(values: NDArray[Any]) -> tuple[float, float]:
     """Compute the sums of squares of a table of repetitions by images, divided by the number of images.
 
     Returns:
-        Shape (2,): the sum of squares between repetitions, and the residual sum of squares divided by the degrees
-            of freedom of the images.
+        The sum of squares between repetitions, and the residual sum of squares divided by the degrees of freedom of
+            the images.
     """
     repetitions, images = values.shape
-    if values.dtype == np.float64:
-        sums, squares = values.sum(0), float((values**2).sum())
-    else:  # whole numbers, whose sums are exact
-        sums, squares = values.sum(0, dtype=np.int16).astype(np.float64), float(np.count_nonzero(values))
-    accuracies = values.mean(1, dtype=np.float64)
-    between = float(((accuracies - accuracies.mean()) ** 2).sum())
-    within = max(0.0, squares - float((sums**2).sum()) / repetitions)  # sum over repetitions and residual
-    return np.array([between, (within - images * between) / (images - 1) / images])
+    sums, means = values.sum(0, dtype=np.float64), values.sum(1, dtype=np.float64) / images
+    squares = float(np.einsum("ri,ri->", values, values, dtype=np.float64))
+    between = float(((means - means.mean()) ** 2).sum())
+    within = max(
+        0.0, squares - float(np.einsum("i,i->", sums, sums)) / repetitions
+    )  # sum over repetitions and residual
+    return between, (within - images * between) / (images - 1) / images
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,22 +302,29 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> TrainingVarian
     Components, 1992, section 4.7). The result is None if only training runs on untouched images were repeated, because
     their variance says little about training runs on degraded images.
     """
-    trainings = [group for board in boards for group in _group_trainings(board)]
-    if all(point == UNTOUCHED for point, _ in trainings):
+    groups = [group for board in boards for group in _group_trainings(board)]
+    if all(group.point == UNTOUCHED for group in groups):
         return None
-    unique = {hash_correctness(bits): bits for _, bits in trainings}  # runs with several names are counted once
-    groups = [unique[digest] for digest in sorted(unique)]
-    freedom = sum(len(bits) - 1 for bits in groups)
-    variance, noise = np.sum([compute_between_and_residual_squares(bits) for bits in groups], axis=0) / freedom
+    unique = _list_unique(groups)
+    freedom = sum(len(group.bits[0]) - 1 for group in unique)
+    variance, noise = np.sum([compute_between_and_residual_squares(*group.bits) for group in unique], axis=0) / freedom
     return TrainingVariance(float(variance), float(noise), freedom)
 
 
-def _group_trainings(board: Correctness) -> Iterator[tuple[Point, Bits]]:
+class _TrainingGroup(NamedTuple):
+    """Training runs of a cell on the same rankings."""
+
+    point: Point
+    bits: tuple[Bits]
+    sort_key: tuple[float, ...]  # correct predictions of each run
+
+
+def _group_trainings(board: Correctness) -> Iterator[_TrainingGroup]:
     for point, bits in board.correct.items():
-        names = np.array(board.references.get(point, ("",) * len(bits)))
-        for name in np.unique(names):
-            if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
-                yield point, group
+        names = board.references.get(point, ("",) * len(bits))
+        for name in sorted({name for name, count in Counter(names).items() if count > 1}):
+            if can_vary(group := bits[np.array(names) == name]):
+                yield _TrainingGroup(point, (group,), tuple(map(count_correct, group)))
 
 
 def can_vary(bits: Bits) -> bool:

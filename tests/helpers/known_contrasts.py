@@ -1,6 +1,8 @@
 """Contrasts with known values and covariance, for tests of intervals, verdicts and ranks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,10 @@ def make_contrasts(values: Sequence[float], covariance: Any = 1.0, images: int =
     """Return numbers that vary with images, by default very many; a scalar covariance is of independent numbers."""
     count = len(values)
     matrix = np.asarray(covariance) if np.ndim(covariance) == 2 else np.eye(count) * np.asarray(covariance)
-    index = {number: number for number in range(count)}
-    quantities = Quantities.from_images(index, np.asarray(values, np.float64), matrix, images)
+    index, exact = {number: number for number in range(count)}, [Fraction(value) for value in values]
+    quantities = Quantities.from_images(index, exact, np.zeros((count, 0)), np.ones(count))
+    quantities = replace(quantities, image_count=images)
+    vars(quantities)["images"] = matrix  # instead of the covariance of sums
     return [quantities[number] for number in range(count)]
 
 

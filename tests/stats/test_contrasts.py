@@ -1,12 +1,13 @@
 """Variances of cells, gains and differences: bootstraps of images, slow loops, and hand-made tables of networks."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from roarbench.stats import contrasts as module
-from roarbench.stats.contrasts import join_quantities, measure_cells, measure_means, measure_spreads
+from roarbench.stats import correctness_and_gain as module
+from roarbench.stats.contrasts import join_quantities, measure_areas, measure_cells, measure_means, measure_spreads
 from roarbench.stats.variance_components import (
     ReferenceVariance,
     TrainingVariance,
@@ -70,7 +71,7 @@ def test_network_variance_adds_curve_covariance_to_rows_but_not_controls():
     networks, trainings = measure_spreads([cells["e0", 0.5], cells["e0", 0.9], cells["random", 0.9]]).variances[:, 1:].T
     assert networks == pytest.approx([4e-4 / 2, 9e-4 / 2, 0])
     assert trainings == pytest.approx([0, 0, 0.03**2 / 2])
-    area = cells.combine({("e0", 0.5): 1.0, ("e0", 0.9): 2.0}, 0.0)
+    area = cells.combine({("e0", 0.5): 1, ("e0", 0.9): 2})
     assert area.spread.variances[0, 1] == pytest.approx((4 + 2 * 2 * 3 + 4 * 9) * 1e-4 / 2)
     for shared in (0.0, 0.5, 0.9):  # rows share a part of a network's deviation, which cancels in differences
         cells = measure_cells(scores, VarianceComponents(None, replace(KNOWN, shared=shared)))
@@ -129,16 +130,18 @@ def test_missing_network_leaves_those_that_both_rows_have():
     assert joined.spread.freedoms[0, 1] == pytest.approx(2)
 
 
-def test_reduced_quantities_keep_every_spread():
-    scores = make_rows(3, 3, 2)
+def test_areas_are_sums_of_cells_with_every_spread():
+    scores, weights = make_rows(3, 3, 2), [Fraction(1, 3), Fraction(1, 7)]
     cells = measure_cells(scores, estimate_variance_components([scores]))
-    contrasts = [cells["e0", 0.9], cells["e1", 0.5].scale(3.0), cells["random", 0.9].subtract(cells["e2", 0.5])]
-    reduced = cells.reduce(contrasts).measure_spread(np.array([[1.0, -1.0, 0.0], [0.0, 2.0, 1.0]]))
-    whole = measure_spreads(
-        [contrasts[0].subtract(contrasts[1]), contrasts[1].scale(2.0).subtract(contrasts[2].scale(-1.0))]
-    )
-    np.testing.assert_allclose(reduced.variances, whole.variances, rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(reduced.freedoms, whole.freedoms, rtol=1e-9)
+    names = ("e0", "e2", "random")
+    areas = measure_areas(cells, {name: [(name, t) for t in LEVELS] for name in names}, weights)
+    sums = {name: cells.combine({(name, t): w for t, w in zip(LEVELS, weights, strict=True)}) for name in names}
+    pairs = [(areas[name], sums[name]) for name in names]
+    pairs.append((areas["e0"].subtract(areas["random"]), sums["e0"].subtract(sums["random"])))
+    for area, expected in pairs:
+        assert area.value == expected.value
+        np.testing.assert_allclose(area.spread.variances, expected.spread.variances, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(area.spread.freedoms, expected.spread.freedoms, rtol=1e-9)
 
 
 def test_means_over_images_are_paired():
