@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import psycopg
@@ -59,12 +60,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
-def pytest_sessionfinish():
-    """End commands that failed tests left behind: this process would wait for them, and for it whoever started it."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown():
+    """End forked commands that a failed test left behind: they would go on in its store, and lock its database."""
     for child in multiprocessing.active_children():
-        with suppress(ProcessLookupError):  # it leads no group
-            os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
+        if isinstance(child, ForkServerProcess):
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.kill()
 
 
 @pytest.fixture(scope="session")
@@ -179,6 +182,7 @@ def postgres_url(postgres_server):
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> %s"
         connection.execute(others, [connection.info.backend_pid])
+        connection.execute("SET lock_timeout = '60s'")
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
     return postgres_server.url

@@ -14,6 +14,7 @@ from roarbench.compute.networks import build_network
 from roarbench.submissions.run_in_sandbox import SandboxTask, derive_image_seeds
 from roarbench.submissions.sandbox_process import SandboxExit
 from roarbench.submissions.submission_calls import ExplainedPart
+from tests.helpers.processes import PATIENCE
 
 NETWORK = NetworkSpec("resnet-planted", classes=4, channels=3, size=16)
 GRADIENT = """
@@ -55,6 +56,7 @@ def serve_submissions(
 ) -> Iterator[Callable[..., SandboxExit]]:
     """Start a process that imports torch once and forks for each submission; it replaces `_run_and_close_pipe`."""
     here, there = socket.socketpair()
+    here.settimeout(PATIENCE)
     with there:
         command = make_command("SERVER", [str(there.fileno())])
         (at,) = (at for at, word in enumerate(command) if word.endswith("/SERVER"))
