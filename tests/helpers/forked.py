@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import chdir
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,10 @@ import pytest  # noqa: F401
 
 from roarbench.cli import main
 from roarbench.common import local_workers
-from roarbench.execution import forecast, run_suite
+from roarbench.execution import forecast, reproduction, run_suite
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
-from tests.helpers.processes import PATIENCE
+from tests.helpers.processes import PATIENCE, ROOT
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload([__name__])
@@ -32,6 +34,8 @@ def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | N
 
     What it prints, and `stored KEY` for every new row, is appended to its log, a file of this command alone.
     """
+    with chdir(ROOT):  # the server would find no tests from another folder, and each command would import all anew
+        forkserver.ensure_running()
     process = CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before, dict(os.environ)))
     process.start()
     return process
@@ -59,7 +63,8 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    run_suite.measure_or_assume_rates = lambda engine, suite, work, say: forecast.assume_rates(suite, forecast.CORE)
+    for module in (run_suite, reproduction):
+        module.measure_or_assume_rates = lambda engine, suite, work, say: forecast.assume_rates(suite, forecast.CORE)
     add_results = ResultsStore.add_results
 
     def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:
