@@ -8,6 +8,7 @@ import pytest
 
 from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions
 from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.result_versions import Version, Versions
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.cli.suggested_commands import describe_other_results
@@ -44,6 +45,7 @@ POINTS = list_planned_runs(SMALL)
 OWN, OTHER = PINNED_FINGERPRINTS["planted"], "07e4" * 8
 HUB = replace(SMALL, dataset="cifar10")  # a data set without a pinned fingerprint
 PHOTOS = ImageSource(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
+MINE = ImageSource("aaaa", "cifar10", None, LOCAL, "/home/me/cifar", "f11e5")
 GENERATED = ImageSource(OTHER, "planted", None, "generated")
 
 
@@ -131,6 +133,34 @@ def test_unpinned_suite_accepts_one_data_version_of_unknown_origin(store):
     found = collect_results(HUB, store)
     assert (found.data, found.results) == ("", {})
     assert [other.options for other in found.others] == [("--data", "aaaa"), ("--data", "bbbb")]
+
+
+@pytest.mark.parametrize(
+    ("suite", "held", "imported", "decoded", "default"),
+    [
+        # an author's results, and a reviewer who decodes the same files
+        (HUB, ["aaaa"], ["aaaa"], [], "aaaa"),
+        (HUB, ["aaaa"], ["aaaa"], [MINE], "aaaa"),
+        (HUB, ["aaaa"], ["aaaa"], [replace(MINE, data="bbbb")], "aaaa"),
+        # the reviewer's own images, beside the imported results
+        (HUB, ["aaaa", "bbbb"], ["aaaa"], [replace(MINE, data="bbbb")], "aaaa"),
+        (HUB, ["aaaa", "bbbb"], ["aaaa"], [MINE, replace(MINE, data="bbbb")], "aaaa"),
+        # results that were computed here on a user's images are not the suite's
+        (HUB, ["aaaa"], [], [MINE], ""),
+        # the author's store says that the images were a folder of the author
+        (HUB, ["aaaa"], ["aaaa"], [replace(MINE, folder="photos")], ""),
+        # two imports of images of unknown origin: neither is the default
+        (HUB, ["aaaa", "bbbb"], ["aaaa", "bbbb"], [MINE], ""),
+        # a pinned data set
+        (SMALL, [OWN], [OWN], [replace(PHOTOS, data=OWN)], OWN),
+        (SMALL, [OTHER, OWN], [OTHER, OWN], [PHOTOS], OWN),
+        (SMALL, [OTHER], [], [PHOTOS], ""),
+    ],
+)
+def test_default_images_of_a_catalogue_suite_do_not_depend_on_what_was_decoded(suite, held, imported, decoded, default):
+    stored = tuple(Version(data, None, "") for data in held)
+    versions = Versions(suite, stored, tuple(decoded), (), frozenset(imported))
+    assert versions.find_default_data(None) == default
 
 
 def test_collect_results_separates_small_versions(store):

@@ -124,6 +124,10 @@ def test_same_processor_must_give_same_predictions(honest):
         Reproduction(replace(stored, run=common), replace(nearly, run=common)),
     ]
     assert [each.verdict for each in excused] == [WITHIN] * 4
+    # equal weights show equal arithmetic only if both machines trained them
+    assert Reproduction(stored, nearly, reused=("3e16",)).verdict is WITHIN
+    far = set_correctness(stored, flip(honest, 400))
+    assert Reproduction(stored, far, reused=("3e16",)).reason.startswith("too many images differ")
     changed = Reproduction(replace(stored, run=common), replace(nearly, run=common, rankings="x"))
     assert changed.verdict is DIFFERENT
     assert excused[0].version_and_hardware_differences == ["cpu was some, is now other"]
