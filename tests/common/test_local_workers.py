@@ -205,6 +205,7 @@ def test_busy_workers_exit_after_parent_is_killed():
     here, there = multiprocessing.Pipe()
     parent = multiprocessing.get_context("fork").Process(target=compute_forever, args=(there,))
     parent.start()
+    assert here.poll(PATIENCE)
     pid = here.recv()
     assert is_alive(pid)
     parent.kill()

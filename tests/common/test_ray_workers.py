@@ -166,7 +166,7 @@ def test_ray_run_resumed_after_kill_matches_local_run(ray_folder, tmp_path):
     killed = start("ray", "--engine", "ray")
     assert wait_until(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
     killed.kill()
-    killed.join()
+    killed.join(PATIENCE)
     tables = []
     for name, words in (("ray", ("--engine", "ray")), ("local", ())):
         process = start(name, *words)

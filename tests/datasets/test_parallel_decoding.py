@@ -23,7 +23,7 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.open_decoded import open_decoded
 from roarbench.datasets.parallel_decoding import DecodingProgress
 from tests.helpers.image_files import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
-from tests.helpers.processes import run_python
+from tests.helpers.processes import PATIENCE, run_python
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_decode_dataset_recovers_after_kill_at_any_step(module, step, decode, tm
 
     killed = multiprocessing.get_context("fork").Process(target=end_on_the_way)
     killed.start()
-    killed.join()
+    killed.join(PATIENCE)
     assert killed.exitcode == -signal.SIGKILL
     assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
     np.testing.assert_array_equal(decode().train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
