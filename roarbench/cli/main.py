@@ -25,39 +25,51 @@ from roarbench.common.errors import CallerError, RunError
 from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
-_EXAMPLES: dict[Callable[..., None], str] = {  # arguments by command, in the order of the help
-    run.run: "--suite quick --estimators grad,sgsq-grad`; the paper's figure: `roarbench run --suite quick-roar",
-    run.plan: "--suite imagenette64",
-    run.replicate: "--suite quick",
-    stored_runs.status: "--suite quick --format json",
-    stored_runs.retry: "--suite quick --estimators sgsq-grad",
-    stored_runs.runs: "--suite quick --estimators sgsq-grad`, `roarbench runs 1a2b3c4d",
-    show_results.table: "--suite quick --protocol roar --format markdown",
-    show_results.compare: "input-x-grad grad --suite quick --protocol roar",
-    show_results.diagnose: "--suite quick",
-    show_results.plot: "--suite quick-roar -o roar.png",
-    show_results.report: "--suite quick-matched -o report.html",
-    show_results.claims: "--suite quick",
-    commands_without_store.toy: "-o toy.png",
-    commands_without_store.suites: "",
-    commands_without_store.new_suite: "photos",
-    commands_without_store.estimators: "",
-    commands_without_store.validate: "my_estimator.py",
-    commands_without_store.new_submission: "my-estimator",
-    stored_runs.reproduce: "1a2b3c4d",
-    shared_results.export_: "results.parquet",
-    shared_results.import_: "results.parquet",
-    shared_results.submit: ("my-estimator@1a2b3c4d --suite quick-matched --results results --about lab"),
-    commands_without_store.doctor: "",
-    show_results.leaderboard: "--store store` or `roarbench leaderboard --export site",
+_PANELS: dict[str, dict[Callable[..., None], str]] = {  # arguments of an example by command, in the order of the help
+    "Start": {
+        commands_without_store.new_submission: "my-estimator",
+        commands_without_store.validate: "my_estimator.py",
+        run.run: "--suite quick --estimators grad,sgsq-grad`; the paper's figure: `roarbench run --suite quick-roar",
+        show_results.plot: "--suite quick-roar -o roar.png",
+        show_results.leaderboard: "--store store` or `roarbench leaderboard --export site",
+    },
+    "Run": {
+        run.plan: "--suite imagenette64",
+        commands_without_store.new_suite: "photos",
+        stored_runs.retry: "--suite quick --estimators sgsq-grad",
+        run.replicate: "--suite quick",
+        commands_without_store.toy: "-o toy.png",
+    },
+    "Look": {
+        show_results.table: "--suite quick --protocol roar --format markdown",
+        show_results.compare: "input-x-grad grad --suite quick --protocol roar",
+        show_results.diagnose: "--suite quick",
+        show_results.claims: "--suite quick",
+        show_results.report: "--suite quick-matched -o report.html",
+    },
+    "Share": {
+        shared_results.submit: "my-estimator@1a2b3c4d --suite quick-matched --results results --about lab",
+        stored_runs.reproduce: "1a2b3c4d",
+        shared_results.export_: "results.parquet",
+        shared_results.import_: "results.parquet",
+    },
+    "Inspect": {
+        stored_runs.status: "--suite quick --format json",
+        stored_runs.runs: "--suite quick --estimators sgsq-grad`, `roarbench runs 1a2b3c4d",
+        commands_without_store.suites: "",
+        commands_without_store.estimators: "",
+        commands_without_store.doctor: "",
+    },
 }
-for _command, _arguments in _EXAMPLES.items():
-    _name = _command.__name__.rstrip("_").replace("_", "-")
-    _example = f"roarbench {_name} {_arguments}".rstrip()
-    app.command(_name, epilog=f"Example: `{_example}`")(redirect_prints_to_stderr()(expand_option_records(_command)))
+for _panel, _examples in _PANELS.items():
+    for _command, _arguments in _examples.items():
+        _name = _command.__name__.rstrip("_").replace("_", "-")
+        _epilog = f"Example: `{f'roarbench {_name} {_arguments}'.rstrip()}`"
+        _add = app.command(_name, epilog=_epilog, rich_help_panel=_panel)
+        _add(redirect_prints_to_stderr()(expand_option_records(_command)))
 
 
-app.add_typer(shared_results.results, name="results")
+app.add_typer(shared_results.results, name="results", rich_help_panel="Share")
 
 
 def _print_version(requested: bool) -> None:
