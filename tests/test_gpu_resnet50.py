@@ -4,6 +4,7 @@ import io
 import operator
 import re
 import signal
+import subprocess
 import sys
 import time
 from contextlib import nullcontext
@@ -26,6 +27,8 @@ from roarbench.plan.suites import find_builtin_suite
 from tests.helpers.tiny_suite import InlineEngine
 
 ROOT = Path(__file__).parents[1]
+
+SUITE = gpu_resnet50.SUITE
 
 
 def make_photograph(generator, width=200, height=160):
@@ -55,8 +58,8 @@ def packed(photographs, tmp_path_factory):
 
 def write_small_suite(folder, changes):
     """Write the script's suite with a network of 38,000 weights and one epoch, and with these further changes."""
-    text = (ROOT / "roarbench" / "suites" / f"{gpu_resnet50.SUITE}.toml").read_text()
-    changes = {f'"{gpu_resnet50.SUITE}"': '"small"', "version = 1\n": "", '"resnet50"': '"resnet-quick"'} | changes
+    text = (ROOT / "roarbench" / "suites" / f"{SUITE}.toml").read_text()
+    changes = {f'"{SUITE}"': '"small"', "version = 1\n": "", '"resnet50"': '"resnet-quick"'} | changes
     for old, new in {"epochs = 16, warmup = 2": "epochs = 1, warmup = 0.5, batch = 5", **changes}.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
@@ -74,7 +77,7 @@ def run_parts(patch, capsys, suite, data, out):
 
 
 def test_every_run_of_suite_belongs_to_one_part_in_order_of_plan():
-    suite = find_builtin_suite(gpu_resnet50.SUITE)
+    suite = find_builtin_suite(SUITE)
     counts = dict.fromkeys(gpu_resnet50.PARTS, 0)
     for planned in list_planned_runs(suite):
         counts[gpu_resnet50.name_part(planned.cell)] += 1
@@ -90,7 +93,7 @@ def test_every_run_of_suite_belongs_to_one_part_in_order_of_plan():
 
 @pytest.fixture
 def suite(tmp_path):
-    text = (ROOT / f"roarbench/suites/{gpu_resnet50.SUITE}.toml").read_text()
+    text = (ROOT / f"roarbench/suites/{SUITE}.toml").read_text()
     (rows,) = re.findall(r"estimators = \[.*?\]\n", text, re.DOTALL)
     fewer = 'estimators = ["random", "grad", "sgsq-ig(samples=2)"]\n'
     levels = {"[0.05, 0.5]": "[0.5]", "levels = [0.1, 0.5]": "levels = [0.5]"}
@@ -123,7 +126,22 @@ def test_script_runs_all_parts_after_stop(suite, packed, tmp_path, monkeypatch, 
     times = r"\d+ s \(plan \d+( \(!\))?, measured \d+( \(!\))?\)"
     assert all(re.fullmatch(rf"[\w.-]+: {times}(; (networks|maps|runs) {times})*", line) for line in parts), parts
     assert (out / "log.txt").read_text().count("networks:") == 2
-    assert run_parts(monkeypatch, capsys, suite, packed, out) == [f"images decoded; 0 of {len(rows)} runs to do"]
+
+
+@pytest.mark.soak
+def test_command_runs_whole_suite_on_few_images_after_stop(packed, tmp_path):
+    """All rows, blocks and levels of the suite with a small network; workers are processes, which the limit stops."""
+    suite, out = write_small_suite(tmp_path, {}), tmp_path / "out"
+    command = [sys.executable, str(ROOT / "scripts" / "gpu_resnet50.py"), "--suite", str(suite), "--max-images", "20"]
+    command += ["--data", str(packed), "--out", str(out), "--minutes"]
+    stopped = subprocess.run([*command, "1.5"], capture_output=True, text=True, timeout=300, check=True)
+    assert stopped.stdout.splitlines()[-1] == "stopped after 1.5 minutes; the same command resumes"
+    stored = pq.read_table(out / "rows.parquet").num_rows if (out / "rows.parquet").exists() else 0  # a busy machine
+    done = subprocess.run([*command, "20"], capture_output=True, text=True, timeout=1200, check=True)
+    print(stopped.stdout, done.stdout)
+    rows, runs = pq.read_table(out / "rows.parquet").num_rows, len(list_planned_runs(find_builtin_suite(SUITE)))
+    assert rows == runs and f"images decoded; {runs - stored} of {runs} runs to do" in done.stdout
+    assert "failed" not in done.stdout
 
 
 def test_script_compares_each_stage_with_both_plans():
@@ -135,7 +153,7 @@ def test_script_compares_each_stage_with_both_plans():
 
 
 def test_page_lists_plan_of_each_part():
-    suite, made, rows = find_builtin_suite(gpu_resnet50.SUITE), SharedInputs(), []
+    suite, made, rows = find_builtin_suite(SUITE), SharedInputs(), []
     for part in gpu_resnet50.PARTS:
         runs = [planned for planned in list_planned_runs(suite) if gpu_resnet50.name_part(planned.cell) == part]
         plan = gpu_resnet50.plan_stages(count_work(suite, runs, None, made), assume_rates(suite, GPU), 4)

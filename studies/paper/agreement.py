@@ -48,7 +48,9 @@ def orders(sets: list[DataSet]) -> str:
     for dataset in sets:
         whole = dataset.whole(KAR) and dataset.whole(ROAR)
         rows.append(
-            _order(f"KAR, ROAR at .9: {dataset.name}", dataset.gains(KAR), dataset.gains(ROAR), whole, _contradicts)
+            _order(
+                f"KAR, ROAR at .9: {dataset.name}", dataset.gains(KAR), dataset.gains(ROAR), whole, judge_contradiction
+            )
         )
     for (one_name, one), (other_name, other) in combinations(UNTRAINED.items(), 2):
         for dataset in sets:
@@ -59,10 +61,10 @@ def orders(sets: list[DataSet]) -> str:
         for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR), ("KAR at .9", KAR)):
             whole = first.whole(protocol) and second.whole(protocol)
             samples = first.gains(protocol), second.gains(protocol)
-            rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, _carries_over))
+            rows.append(_order(f"{question}: {first.name}, {second.name}", *samples, whole, judge_carry_over))
         halves = first.other_gains[ROAR, HALF], second.other_gains[ROAR, HALF]
         whole = first.whole(ROAR) and second.whole(ROAR)
-        rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, _carries_over))
+        rows.append(_order(f"ROAR at .5: {first.name}, {second.name}", *halves, whole, judge_carry_over))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
@@ -110,7 +112,7 @@ def kar_levels(sets: list[DataSet]) -> str:
             kar, roar = dataset.other_gains[KAR, level], dataset.other_gains[ROAR, level]
             high = f"KAR at {level:g} and at {HIGH:g}: {dataset.name}"
             rows.append(_order(high, kar, dataset.gains(KAR), True, _stands_for))
-            rows.append(_order(f"KAR and ROAR at {level:g}: {dataset.name}", kar, roar, True, _contradicts))
+            rows.append(_order(f"KAR and ROAR at {level:g}: {dataset.name}", kar, roar, True, judge_contradiction))
     return format_markdown_table(_ORDER_HEADS, filter(None, rows))
 
 
@@ -132,13 +134,15 @@ def _same_question(tau: Estimate) -> str:
     return "they agree" if (tau.value or 0.0) >= HOLDS else "they ask different things"
 
 
-def _contradicts(tau: Estimate) -> str:
+def judge_contradiction(tau: Estimate) -> str:
+    """Return whether two protocols order the same rows alike or contradict each other."""
     if (tau.value or 0.0) >= HOLDS and (tau.low or 0.0) > 0:
         return "they agree"
     return "they contradict each other" if (tau.high or 0.0) < 0 else "open"
 
 
-def _carries_over(tau: Estimate) -> str:
+def judge_carry_over(tau: Estimate) -> str:
+    """Return whether an order carries over from one suite to another, by the rule of plan.md."""
     return "carries over" if (tau.low or 0.0) > 0 else "does not" if (tau.high or 0.0) < HOLDS else "open"
 
 

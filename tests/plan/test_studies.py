@@ -1,17 +1,23 @@
-"""Rules of the study in studies/paper, and the claim about fast recipes."""
+"""Rules of the studies in studies/paper and studies/resnet50, and the claim about fast recipes."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork
-from roarbench.plan.protocols import KAR
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
+from roarbench.plan.suites import find_builtin_suite
 from roarbench.stats.intervals import Estimate
 from studies.paper.agreement import judge_machine, measure_gap
 from studies.paper.published import HIGH, DataSet, front, keep_level
+from studies.resnet50 import __main__ as resnet50
 from tests.helpers.known_contrasts import make_contrasts
-from tests.helpers.made_up_results import make_suite_results
+from tests.helpers.made_up_results import DATA, make_suite_results
 from tests.helpers.processes import ROOT
 
 
@@ -69,3 +75,31 @@ def test_suites_command_claims_no_unmeasured_agreement(call):
         said = " ".join(call(*command).out.split())
         assert "agreement of its ranks with those of imagenet-paper: not measured" in said, command
     assert "no page claims that `imagenet` orders" in (ROOT / "studies/short_recipe/README.md").read_text()
+
+
+@pytest.mark.parametrize(("side", "tau", "verdict"), [(1, 1.0, "carries over"), (-1, -1.0, "does not")])
+def test_order_of_resnet50_is_compared_with_order_of_small_networks(side, tau, verdict):
+    """All rows have distinct true accuracies, far apart; the second suite has the same or the opposite order."""
+
+    def make(name, side):
+        results = resnet50.keep_shared(SuiteResults(find_builtin_suite(name), DATA, None, {}))
+        names = find_builtin_suite(resnet50.LARGE).estimators
+
+        def accuracy(cell):
+            place = 0 if cell.estimator in (CLEAN, "random") else side * (names.index(cell.estimator) - 4.5)
+            return 0.6 + 0.06 * place * (1 if cell.order is Order.LERF else -1) * (cell.t > 0.4)
+
+        # own-network gain needs pairs of masks, and KAR is compared with ROAR of the same suite
+        blocks = tuple(block for block in results.suite.blocks if block.protocol in (ROAR, MORF, LERF))
+        return make_suite_results(replace(results.suite, blocks=blocks), accuracy)
+
+    made = make(resnet50.SMALL, 1), make(resnet50.LARGE, side)
+    small, large = map(resnet50.keep_shared, made)
+    tables = resnet50.make_tables(small, large)
+    lines = dict(re.findall(r"^\| ([^|]+?) \| (.+) \|$", tables["orders"], re.MULTILINE))
+    # all rows but Random; benchmark-imagenette64 has no MoRF of the released Sobel
+    for question, count in (("1. ROAR at .9", "8"), ("1. ROAR at .5", "8"), ("5. MoRF", "7"), ("5. LeRF", "7")):
+        rows, found, _, judged = lines[question].split(" | ")
+        assert (rows, float(found.split()[0]), judged) == (count, tau, verdict), question
+    assert lines["own-network gain"] == lines["4. KAR and ROAR at .9, this suite"] == "– | – | – | –"
+    assert tables["roar"].splitlines()[0] == "| estimator | 64 px | ResNet-50 |"
