@@ -368,6 +368,6 @@ class Judge:
         """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
         own = self.drop_gains_of_submissions(self.ranked_gains)
         added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
-        pairs = Pairs.from_contrasts(list(self.ranked_gains.values()))
+        pairs = Pairs.from_contrasts(list(self.ranked_gains.values()), added)
         intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
         return dict(zip(self.ranked_gains, intervals, strict=True))

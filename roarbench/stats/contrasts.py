@@ -24,7 +24,14 @@ from roarbench.stats.correctness_and_gain import (
     sum_runs,
 )
 from roarbench.stats.normal_mixtures import Spread
-from roarbench.stats.variance_components import ReferenceVariance, TrainingVariance, VarianceComponents, can_vary
+from roarbench.stats.variance_components import (
+    ReferenceVariance,
+    TrainingVariance,
+    VarianceComponents,
+    can_vary,
+    estimate_prior_freedom,
+    estimate_variance_and_shared_fraction,
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,30 @@ class Quantities:
             row[self.index[key]] = float(weight)
             exact += weight * self.exact[self.index[key]]
         return Contrast(self, row, float(exact))
+
+    def pool_networks(self, weights: Floats, rows: NDArray[np.bool_]) -> Self:
+        """Return these numbers with a variance between networks that is moderated by the pooled variance of `rows`.
+
+        For rows that have each their own variance, as under own-network gain: with three to five networks, the smallest
+        of many variances is far below its true value, so the differences of all pairs need moderated ones. Each row of
+        `weights`, (m, k), is a mean of these numbers; `rows`, (m,), marks those whose variances are pooled.
+        """
+        if self.pooling.prior_freedom or not self.depends.any():
+            return self
+        deviations = weights @ self.networks
+        deviations -= deviations.mean(1, keepdims=True)
+        squares = (deviations**2).sum(1)
+        varies = squares > 1e-20 * squares.max(initial=0.0)  # rounding alone is no variance
+        used, freedom = rows & varies, self.networks.shape[1] - 1
+        if used.sum() < 2:
+            return self
+        variance, share, own_freedom = estimate_variance_and_shared_fraction(deviations[used])
+        prior = estimate_prior_freedom(squares[used] / freedom, np.full(used.sum(), freedom))
+        parts = ((weights != 0) & varies[:, None]).astype(np.float64)
+        across, within = variance * np.outer(parts.any(0), parts.any(0)), variance * parts.T @ parts
+        shared, own = _split_pooled_variance(across, within, share, int(used.sum()))
+        pooling = Pooling(prior, freedom, max(1, own_freedom))
+        return replace(self, pooled=np.stack([shared, own, *self.pooled[2:]]), pooling=pooling)
 
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.
@@ -217,15 +248,24 @@ def _add_networks(cells: Quantities, scores: Correctness, estimate: ReferenceVar
     across = estimate.covariance[np.ix_(column, column)] * np.outer(depends, depends)
     rows = np.array([name for name, _ in cells.index])
     within = across * (rows[:, None] == rows)
-    # the mean square between networks contains the own parts of the K rows that it averages
-    shared = across * (estimate.shared + (1 - estimate.shared) / estimate.rows)
-    own = (within - across / estimate.rows) * (1 - estimate.shared)
+    shared, own = _split_pooled_variance(across, within, estimate.shared, estimate.rows)
     noise = estimate.noise_share * (estimate.shared * across + (1 - estimate.shared) * within)
-    pooling = Pooling(estimate.prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom))
+    # the pooled variance of a single row is the row's own, which counts already
+    prior_freedom = estimate.prior_freedom if estimate.rows > 1 else 0.0
+    pooling = Pooling(prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom))
     pooled = np.stack([shared, own, noise, *cells.pooled[3:]])
     return replace(
         cells, networks=networks, network_names=tuple(names), depends=depends, pooled=pooled, pooling=pooling
     )
+
+
+def _split_pooled_variance(across: Floats, within: Floats, share: float, rows: int) -> tuple[Floats, Floats]:
+    """Split pooled covariances, across all rows and within each row, into the part that rows share and the rest.
+
+    The shared part is estimated by the mean square between networks, which contains the own parts of the K rows that it
+    averages.
+    """
+    return across * (share + (1 - share) / rows), (within - across / rows) * (1 - share)
 
 
 def _add_trainings(cells: Quantities, scores: Correctness, estimate: TrainingVariance) -> Quantities:

@@ -21,16 +21,21 @@ class Pairs:
 
     values: Floats  # shape (n,)
     spread: Spread  # of the differences, in the order of `np.triu_indices(n, 1)`
+    pooled: Spread  # the same, but variances between networks are moderated by the pooled one of all numbers
 
     @classmethod
-    def from_contrasts(cls, contrasts: Sequence[Contrast]) -> Self:
-        """Build the pairs of numbers of one experiment."""
+    def from_contrasts(cls, contrasts: Sequence[Contrast], added: Collection[int] = ()) -> Self:
+        """Build the pairs of numbers of one experiment; those with an index in `added` enter no pooled variance."""
         values = np.array([contrast.value for contrast in contrasts])
         if len(contrasts) < 2:
-            return cls(values, Spread(np.zeros((0, 3)), np.ones((0, 3))))
+            nothing = Spread(np.zeros((0, 3)), np.ones((0, 3)))
+            return cls(values, nothing, nothing)
         one, other = np.triu_indices(len(contrasts), 1)
-        weights = np.array([contrast.weights for contrast in contrasts])
-        return cls(values, contrasts[0].quantities.measure_spread(weights[one] - weights[other]))
+        weights, numbers = np.array([contrast.weights for contrast in contrasts]), contrasts[0].quantities
+        pooled = numbers.pool_networks(weights, _mark_rows_not_added(len(contrasts), added))
+        differences = weights[one] - weights[other]
+        spread = numbers.measure_spread(differences)
+        return cls(values, spread, spread if pooled is numbers else pooled.measure_spread(differences))
 
     @property
     def differences(self) -> Floats:
@@ -42,6 +47,11 @@ class Pairs:
     def half_widths(self) -> Floats:
         """Return half the width of every difference's interval, shape (pairs,)."""
         return compute_half_widths(self.spread, CONFIDENCE)
+
+    @cached_property
+    def pooled_half_widths(self) -> Floats:
+        """Return the same with the moderated variances, shape (pairs,)."""
+        return self.half_widths if self.pooled is self.spread else compute_half_widths(self.pooled, CONFIDENCE)
 
 
 class RankInterval(NamedTuple):
@@ -111,17 +121,18 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     """
     one, other = np.triu_indices(len(pairs.values), 1)
     tested = np.ones(len(one), np.bool_) if among is None else among[one] & among[other]
-    sizes, scale = np.abs(pairs.differences), pairs.half_widths
+    sizes, scale = np.abs(pairs.differences), pairs.pooled_half_widths
     significant = tested & (scale == 0) & (sizes > 0)  # differences that cannot vary
     open_ = np.flatnonzero(tested & (scale > 0))
     while len(open_):
-        spread = Spread(*(part[open_] for part in pairs.spread))
+        spread = Spread(*(part[open_] for part in pairs.pooled))
         count = _count_significant(sizes[open_] / scale[open_], spread, scale[open_])
         if not count:
             break
         order = (-sizes[open_] / scale[open_]).argsort(kind="stable")
         significant[open_[order[:count]]] = True
         open_ = np.sort(open_[order[count:]])
+    significant &= sizes > pairs.half_widths  # no pair differs here whose own interval includes 0
     apart = np.zeros((len(pairs.values), len(pairs.values)), np.bool_)
     apart[one, other] = apart[other, one] = significant
     return apart

@@ -47,7 +47,7 @@ class Design:
 
 
 _THREE = (0.1, 0.5, 0.9)
-_SKEWED = {"accuracy": 0.97, "of_network": 0.5, "of_training": 0.1}
+_SKEWED = Design("3 networks, accuracy 97 %", 3, accuracy=0.97, of_network=0.5, of_training=0.1)
 DESIGNS = (
     Design("`quick`: 3 networks, 3 rows", 3, rows=3),
     Design("`benchmark-*`: 3 networks, 3 levels", 3, levels=_THREE),
@@ -62,8 +62,8 @@ DESIGNS = (
     Design("3 networks, effects t3", 3, tails=3.0),
     Design("5 networks, effects t3", 5, tails=3.0),
     Design("8 networks, effects t3", 8, tails=3.0),
-    Design("3 networks, accuracy 97 %", 3, **_SKEWED),
-    Design("5 networks, accuracy 97 %", 5, **_SKEWED),
+    _SKEWED,
+    replace(_SKEWED, name="5 networks, accuracy 97 %", networks=5),
     Design("3 networks, accuracy 4 %, 200 images", 3, accuracy=0.04, images=200, of_network=0.3, of_training=0.1),
     Design("3 networks, rows' variances differ", 3, prior=5.0),
     Design("5 networks, rows' variances differ", 5, prior=5.0),

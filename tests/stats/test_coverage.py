@@ -17,6 +17,7 @@ from roarbench.api.gain_tables import CONTROLS, CheckTable
 from roarbench.api.training_free_measures import CHECK_LEVELS
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR
+from roarbench.stats import own_network_gain
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
@@ -26,8 +27,18 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gains,
     judge_own_network_gains,
 )
+from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
-from studies.coverage.run import NULL, SPREAD, Design, measure_table, simulate_table
+from studies.coverage.run import judge_own_network_table, judge_table
+from studies.coverage.simulate import (
+    NULL,
+    SPREAD,
+    Design,
+    OwnNetworkDesign,
+    count_right,
+    simulate_table,
+    simulate_unchanged,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +113,11 @@ def average_tables(measure, tables):
     return {name: np.mean([table[name] for table in found]) for name in found[0]}
 
 
+def measure_table(design, kind, chance):
+    scores, true = simulate_table(design, kind, chance)
+    return count_right(judge_table(scores), true)
+
+
 def test_roar_intervals_verdicts_and_ranks_are_right_as_often_as_promised():
     """Two networks, a row with four times the others' spread, and rows that equal Random beside certain controls."""
     design = Design("", 2, rows=8, images=400, levels=(0.5, 0.9), unusual=4.0)
@@ -112,6 +128,26 @@ def test_roar_intervals_verdicts_and_ranks_are_right_as_often_as_promised():
     assert found["false per column"] < 0.05 + 3 * error and found["false per table"] < 0.1 + 3 * error
     differ = average_tables(partial(measure_table, replace(design, networks=5), SPREAD), 20)
     assert differ["gains"] > 0.9 and differ["found"] > 0.2 and differ["false discoveries"] < 0.05
+
+
+def test_intervals_of_a_single_row_are_those_of_students_t():
+    """No other row tells the variance between networks, so the row's own has one degree of freedom here."""
+    design = Design("", 2, rows=1, images=200)
+    scores, _ = simulate_table(design, NULL, np.random.default_rng(3))
+    judge = Judge.from_scores(scores, ROAR, estimate_variance_components([scores]))
+    assert judge.areas["row-0"].spread.freedoms[0, 1] == 1
+    scores, _ = simulate_table(replace(design, rows=2), NULL, np.random.default_rng(3))
+    judge = Judge.from_scores(scores, ROAR, estimate_variance_components([scores]))
+    assert judge.areas["row-0"].spread.freedoms[0, 1] > 1
+
+
+def test_ranks_of_many_own_network_gains_hold_together(monkeypatch):
+    """With the rows' own variances, a fifth of these tables had a wrong rank interval."""
+    monkeypatch.setattr(own_network_gain, "_permute_maps_among_networks", lambda shares: None)
+    design = OwnNetworkDesign(networks=3, rows=20, images=600, spread=0.2, prior=5.0)
+    found = average_tables(lambda chance: judge_own_network_table(simulate_unchanged(design, chance)), 30)
+    assert found["all ranks"] >= 0.95
+    assert found["gains"] > 0.93
 
 
 def test_intervals_that_ignore_networks_are_too_short():

@@ -77,7 +77,7 @@ def test_critical_value_of_shared_variance_is_between_tukey_and_bonferroni():
 
     def is_significant(size):
         spread = Spread(np.full((pairs, 1), 2.0), np.full((pairs, 1), float(freedom)))
-        return find_significant_pairs(Pairs(np.array([size * np.sqrt(2)] + [0.0] * (count - 1)), spread)).any()
+        return find_significant_pairs(Pairs(np.array([size * np.sqrt(2)] + [0.0] * (count - 1)), spread, spread)).any()
 
     assert not is_significant(tukey * 0.999) and is_significant(tukey * 1.12)
     assert tukey * 1.12 < bonferroni * 0.85
@@ -89,7 +89,7 @@ def test_significant_pairs_come_from_all_quadrature_nodes(seed):
     chance, count = np.random.default_rng(seed), 10
     values, pairs = chance.normal(0, 4, count), count * (count - 1) // 2
     spread = Spread(chance.uniform(0.2, 1, (pairs, 3)), np.tile([np.inf, 2.0, 9.0], (pairs, 1)))
-    made = Pairs(values, spread)
+    made = Pairs(values, spread, spread)
     factors, weights = list_variance_factors((2.0, 9.0))
     deviations = np.sqrt(2 * (spread.variances[:, :1] + spread.variances[:, 1:] @ factors))
     ratios, left = np.abs(made.differences) / made.half_widths, np.ones(pairs, bool)
