@@ -65,7 +65,7 @@ class BoardRow:
     value: Estimate
     # comparison with every control; None for a control, and on boards without verdicts
     beating: ControlComparison | None
-    # `CONTROLS` of `report.table`, possibly with `UNTRAINED`; empty for a control and if there is no such verdict
+    # `CONTROLS` of `roarbench.report.table`, possibly with `UNTRAINED`; empty for a control and without such a verdict
     better_than: tuple[str, ...]
     roar: RankInterval | None  # rank under ROAR; None if unknown
     # ids of rows whose order with this row is significant and opposite here and under ROAR
@@ -181,5 +181,4 @@ class BoardContents:
 
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:
-        """Return a dict from each row's id to the row."""
         return {row.id: row for row in self.rows}

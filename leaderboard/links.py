@@ -58,7 +58,6 @@ class Site:
         )
 
     def get_page_link(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the link to the page with this name, suite and choices."""
         return self.get_link(make_address(page, suite, **choices))
 
     def add_file(self, name: str, content: bytes) -> str:

@@ -88,7 +88,6 @@ class SuiteView:
 
     @cached_property
     def suite_judges(self) -> SuiteJudges:
-        """Return the judges from which all pages are computed."""
         return judge_suite(self.results, self.results.list_units(self.headline_protocol)[0])
 
     @property
@@ -158,7 +157,6 @@ class SuiteView:
 
     @property
     def headline_boards(self) -> list[BoardContents]:
-        """Return the boards of the headline protocols."""
         return [
             self.get_board(protocol)
             for protocol in dict.fromkeys((self.headline_protocol, *find_headline_protocols(self.results.suite)))

@@ -22,7 +22,7 @@ _SHOWN = 8  # shown hex digits of a fingerprint; options accept them too
 
 @dataclass(frozen=True)
 class Version:
-    """A version of results: images (fingerprint and `SuiteResults.limit`) and explained networks (`Suite.given`)."""
+    """A version of results: its images (fingerprint and `SuiteResults.limit`) and networks (`SuiteSpec.given`)."""
 
     data: str
     limit: int | None

@@ -74,7 +74,7 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
     """Return whether the marks, which are computed from gains under ROAR, apply to gains under this protocol.
 
     Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
-    still bring a gain (`Protocol.limits`), but its size under ROAR says nothing about its size under this protocol.
+    still bring a gain (docs/protocols.md), but its size under ROAR says nothing about its size under this protocol.
     """
     return protocol.retrain is not ScoredNetwork.COMMON
 

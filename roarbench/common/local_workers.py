@@ -90,7 +90,6 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     @property
     def idle(self) -> int:
-        """Return the number of idle workers."""
         return max(0, len(self._idle) - len(self._waiting))
 
     def start_job(self, job: Job) -> None:

@@ -94,12 +94,10 @@ class DatasetRecord:
 
     @property
     def image_counts(self) -> dict[Split, int]:
-        """Return the number of images of each split."""
         return {Split.TRAIN: self.train_images, Split.TEST: self.test_images}
 
     @property
     def split_names(self) -> dict[Split, str]:
-        """Return the names under which the splits are stored."""
         return {Split.TRAIN: self.train_split, Split.TEST: self.test_split}
 
     @property

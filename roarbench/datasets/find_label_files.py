@@ -52,7 +52,6 @@ class LabelPlan:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return the label of each image."""
         return self.content.labels
 
 

@@ -26,7 +26,7 @@ IMAGE_SUFFIXES = (
 )
 IMAGES_PER_READ = 64  # images in memory at a time; Birdsnap's images take up to 1.6 MB each
 _FILES_PER_GROUP = 256
-# keywords of Hugging Face `datasets` (`data_files.SPLIT_KEYWORDS`); test splits come before validation splits
+# keywords of Hugging Face `datasets` (`datasets.data_files.SPLIT_KEYWORDS`); test splits come before validation splits
 _TRAIN_KEYWORDS = ("train", "training")
 _TEST_KEYWORDS = ("test", "testing", "eval", "evaluation", "validation", "valid", "val", "dev")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # words of names like `seg_train`, `TrainImages`, `val2017`
@@ -96,7 +96,6 @@ def list_image_paths(folder: Path, inside: str = ".") -> Iterator[str]:
 
 
 def has_image_suffix(file: Path) -> bool:
-    """Return whether the name of a file has the suffix of an image format."""
     return file.suffix.lower() in IMAGE_SUFFIXES
 
 

@@ -48,7 +48,6 @@ class Paper(NamedTuple):
 
 
 def find_paper(key: str) -> Paper:
-    """Return the publication with this BibTeX key."""
     return _load_papers()[key]
 
 
@@ -146,7 +145,6 @@ class Estimator:
 
     @property
     def parsed_id(self) -> EstimatorId:
-        """Return the parts of the id."""
         return EstimatorId.parse(self.id)
 
     @property
@@ -166,7 +164,6 @@ class Estimator:
 
     @property
     def submitted(self) -> bool:
-        """Return whether the estimator is a submission."""
         return self.base == SUBMISSION
 
     @property
@@ -233,5 +230,4 @@ class Estimator:
         return {**self.parameters, **dict(self.values)}[name]
 
     def get_integer(self, name: str) -> int:
-        """Return the value of an integer parameter."""
         return int(self.get_value(name))

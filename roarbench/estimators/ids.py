@@ -56,7 +56,6 @@ class EstimatorId:
 
     @property
     def submitted(self) -> bool:
-        """Return whether the id belongs to a submission."""
         return self.digits is not None
 
     @cached_property
@@ -81,7 +80,6 @@ class EstimatorId:
 
 
 def make_twin_id(estimator: str, twin: str) -> str:
-    """Return the id of a twin of an estimator."""
     return f"{estimator}~{twin}"
 
 

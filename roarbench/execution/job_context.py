@@ -35,11 +35,9 @@ class JobContext:
 
     @property
     def rankings(self) -> RankingsStore:
-        """Return the store of the rankings."""
         return RankingsStore(self.workspace.rankings)
 
     def get_stored_network(self, key: str) -> StoredNetwork:
-        """Return the stored scoring network with this key."""
         return StoredNetwork(self.workspace.networks, key)
 
     def get_checkpoint(self, key: str, rankings_checksum: str = "") -> CheckpointFile:
@@ -52,7 +50,6 @@ class JobContext:
 
     @property
     def explained(self) -> tuple["ReferenceModel", ...]:
-        """Return the explained networks."""
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
     def find_network_of_ranking(self, spec: RankingSpec) -> "ReferenceModel":
@@ -102,12 +99,10 @@ class ReferenceModel:
 
     @property
     def step_name(self) -> str:
-        """Return the name of the step that makes the network."""
         return f"reference{self.number_suffix}"
 
     @property
     def reference(self) -> ReferenceSpec:
-        """Return the identity of the network."""
         return make_reference_spec(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
@@ -117,12 +112,10 @@ class ReferenceModel:
 
     @property
     def store(self) -> StoredReference:
-        """Return the network's folder in the store."""
         return StoredReference(self.work.workspace.references, self.reference)
 
     @property
     def has_weights_and_predictions(self) -> bool:
-        """Return whether the network's weights and predictions are stored."""
         return all(self.store.has_predictions(split) for split in self.ranked_splits)
 
     @property

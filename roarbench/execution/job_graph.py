@@ -222,7 +222,6 @@ def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_st
 
 
 def name_seal_step(work: JobContext, spec: RankingSpec) -> str:
-    """Return the name of the step that joins the ranges of a ranking."""
     return f"seal {spec.name} {spec.unit}{work.find_network_of_ranking(spec).number_suffix if spec.reference else ''}"
 
 

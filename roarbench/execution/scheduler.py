@@ -114,12 +114,10 @@ class Heartbeat:
         self._thread.join(0.5)  # the thread may wait for an unreachable database
 
     def start_renewing(self, keys: Iterable[str], lease_number: int) -> None:
-        """Start to renew the leases of a step."""
         with self._lock:
             self._held |= dict.fromkeys(keys, lease_number)
 
     def stop_renewing(self, keys: Iterable[str]) -> None:
-        """Stop renewing the leases of a step."""
         with self._lock:
             for key in keys:
                 self._held.pop(key, None)

@@ -81,7 +81,7 @@ class WorkCounts(NamedTuple):
     images: int  # bytes of the decoded images; all workers share the mapped pages
     planes: int  # bytes of the largest ranking, both splits; workers share the mapped pages
     train: int  # number of training images
-    jobs: int  # number of jobs; each job adds `rates.JOB_OVERHEAD`
+    jobs: int  # number of jobs; each job adds `forecast.JOB_OVERHEAD`
 
     @property
     def images_trained(self) -> float:

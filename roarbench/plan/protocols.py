@@ -52,7 +52,6 @@ class Protocol:
 
     @property
     def trains(self) -> bool:
-        """Return whether the protocol trains the networks that it scores."""
         return self.retrain.trains
 
     @property
@@ -85,7 +84,6 @@ class Protocol:
 
     @property
     def gain_axis(self) -> str:
-        """Return the label of an axis of gains."""
         return f"{self.gain_name}, points"
 
     @property

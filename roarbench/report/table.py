@@ -246,7 +246,6 @@ class SuiteTable:
 
     @property
     def fill(self) -> str:
-        """Return the name of the fill value."""
         return self.suite_results.suite.find_fill(self.board.protocol)
 
     @property

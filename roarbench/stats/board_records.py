@@ -67,11 +67,9 @@ class Row:
 
     @property
     def vs_random(self) -> Comparison | None:
-        """Return the comparison with Random."""
         return self.against.get(RANDOM)
 
     def get_twin_comparison(self, twin: str) -> Comparison | None:
-        """Return the comparison with the row's twin of this kind."""
         return self.against.get(make_twin_id(self.estimator, twin))
 
 

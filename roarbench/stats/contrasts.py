@@ -198,7 +198,6 @@ class Contrast:
         return Contrast(self.quantities, factor * self.weights, factor * self.value)
 
     def shift(self, constant: float) -> "Contrast":
-        """Return the number plus a constant."""
         return replace(self, value=self.value + constant)
 
     @property

@@ -60,7 +60,6 @@ class Correctness:
 
     @property
     def explained_networks(self) -> frozenset[str]:
-        """Return the explained networks of all cells."""
         return frozenset(name for names in self.references.values() for name in names)
 
     @property

@@ -151,7 +151,6 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Return whether the database is an SQLite file."""
         return self._engine.dialect.name == "sqlite"
 
     def close(self) -> None:

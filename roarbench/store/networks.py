@@ -60,7 +60,6 @@ class StoredNetwork:
         return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has_weights(self) -> bool:
-        """Return whether the weights are stored."""
         return self.folder.is_dir()
 
     def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
@@ -135,7 +134,6 @@ class StoredReference(StoredNetwork):
         return Normalisation(tuple(record["mean"]), tuple(record["std"])) if record else None
 
     def has_predictions(self, split: Split) -> bool:
-        """Return whether the predictions on a split are stored."""
         return (self.folder / f"{split}.npz").exists()
 
     def save_predictions(self, split: Split, predictions: Predictions) -> None:

@@ -48,7 +48,6 @@ def find_network_file(folders: Iterable[Path], reference: ReferenceSpec) -> Path
 
 
 def make_network_metadata(reference: ReferenceSpec) -> dict[str, str]:
-    """Return the metadata of a network's file."""
     return {_REFERENCE: encode_canonically(make_json_record(reference))}
 
 

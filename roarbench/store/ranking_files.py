@@ -50,7 +50,6 @@ class RankingSpec(Keyed):
 
     @property
     def estimator_record(self) -> Estimator:
-        """Return the estimator that ranks the features."""
         return find_estimator(self.name)
 
     @property

@@ -127,7 +127,6 @@ class RankingsStore:
             yield
 
     def has_finished(self, spec: RankingSpec) -> bool:
-        """Return whether these rankings are finished."""
         return (self.get_folder(spec) / MANIFEST).exists()
 
     def has_ranked_range(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:

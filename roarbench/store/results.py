@@ -87,7 +87,6 @@ class ResultsStore:
 
     @property
     def failures(self) -> Failures:
-        """Return the store of failures in the same database."""
         return Failures(self.database)
 
     def close(self) -> None:
@@ -157,7 +156,6 @@ class ResultsStore:
         return self.database.run_write(work) if rows else set()
 
     def find_done_keys(self, keys: Collection[str]) -> set[str]:
-        """Return the keys that have a result."""
         return self.database.run_read(lambda connection: find_stored_keys(connection, results, keys))
 
     def has_result(self, keys: Iterable[str]) -> bool:

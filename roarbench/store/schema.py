@@ -215,7 +215,6 @@ def select_matching(
 
 
 def find_stored_keys(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
-    """Return the keys that have a row in the table."""
     return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
 
 
