@@ -26,13 +26,13 @@ TREES = {path: ast.parse(path.read_text("utf-8")) for path in PROGRAM}
 
 
 def list_members(tree):
-    """Return a dict from a module's classes to the names of their methods, fields and base classes."""
+    """Return a dict from a module's classes to the names in them, and to the names of their base classes."""
     found = {}
     for of in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         names = {node.id for node in ast.walk(of) if isinstance(node, ast.Name)}
         names |= {node.attr for node in ast.walk(of) if isinstance(node, ast.Attribute)}
         names |= {node.name for node in ast.walk(of) if isinstance(node, ast.FunctionDef)}
-        found[of.name] = names | {ast.unparse(base) for base in of.bases}
+        found[of.name] = names, {ast.unparse(base) for base in of.bases}
     return found
 
 
@@ -49,11 +49,12 @@ CLASSES = {name: members for tree in TREES.values() for name, members in list_me
 MODULES = {}
 for _path, _tree in TREES.items():
     MODULES.setdefault(_path.stem, set()).update(list_top_names(_tree))
-NAMES = set().union(*MODULES.values(), CLASSES, *CLASSES.values())
+NAMES = set().union(*MODULES.values(), CLASSES, *(names for names, _ in CLASSES.values()))
 
 
 def has_member(of, name):
-    return name in CLASSES[of] or any(has_member(base, name) for base in CLASSES[of] & {*CLASSES} - {of})
+    names, bases = CLASSES[of]
+    return name in names or any(has_member(base, name) for base in bases & {*CLASSES})
 
 
 def is_stale(owner, name):
