@@ -11,7 +11,7 @@ from leaderboard.links import Address, Site
 from leaderboard.suite_view import SuiteView, Views
 from leaderboard.text_helpers import shorten_line
 from roarbench.plan.planned_runs import list_planned_runs
-from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
+from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.paper_claims import list_claims_with_findings
 
@@ -40,9 +40,8 @@ def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
 
 
 def find_suites_that_test_claims(views: Views) -> list[SuiteView]:
-    """Return the suites that have results of the paper's protocols or of own-network gain."""
-    paper_protocols = (ROAR, MORF, OWN_NETWORK)
-    return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in paper_protocols)]
+    """Return the suites that have results of the paper's protocols."""
+    return [view for view in views.values() if any(view.results.has_started(protocol) for protocol in (ROAR, MORF))]
 
 
 def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
@@ -52,12 +51,11 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         for view in find_suites_that_test_claims(site.views)
     }
     ours = {
-        (shorten_line(view.title), f"{title} {view.describe_included_levels(protocol)}".rstrip()): [
-            row[name] for row in records
+        (shorten_line(view.title), f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [
+            row["ours"] for row in records
         ]
         for view, records in records_by_view.items()
-        for name, title, protocol in (("ours", "ROAR", ROAR), ("own_network", "own-network gain", OWN_NETWORK))
-        if any(name in row and row[name].cells for row in records)
+        if any(row["ours"].cells for row in records)
     }
     rows = zip(list_claims_with_findings(None), *ours.values(), strict=True)
     return {

@@ -8,17 +8,15 @@ from fractions import Fraction
 from functools import partial
 from importlib.resources import files
 from operator import ge, gt, lt
-from statistics import fmean
 from typing import Any, NamedTuple
 
-from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains_of_suite
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import UnknownName
 from roarbench.common.text import list_some
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR, Protocol
+from roarbench.plan.protocols import MORF, ROAR, Protocol
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import UNTOUCHED, compute_gain
@@ -43,7 +41,6 @@ class ClaimOutcome(StrEnum):
     NO = "fails"
     OPEN = "open"
     UNKNOWN = "no data"
-    UNASKED = "cannot say"  # results of this kind cannot test the claim
 
 
 class ClaimFinding(NamedTuple):
@@ -66,16 +63,10 @@ class ClaimFinding(NamedTuple):
 
 
 class AccuracyTables(NamedTuple):
-    """Accuracies that claims are tested on, with and without retraining; the most important features are removed.
-
-    For a measure other than accuracy, `roar` holds values that are lower for better rows, such as negated own-network
-    gains.
-    """
+    """Accuracies that claims are tested on, with and without retraining; the most important features are removed."""
 
     roar: Curves
     unretrained: Curves
-    # computes a row's gain in points from its curve and Random's; None without common levels
-    gain: Callable[[Curve, Curve], float | None] | None = None
     # returns a row's value at a level, or its gain at level 0; None without intervals
     get_contrast: Callable[[str, float], Contrast | None] = lambda *_: None
 
@@ -117,8 +108,6 @@ class Claim:
     text: str
     where: str
     checks: Callable[[AccuracyTables], Iterable[ClaimCheck]]
-    # whether own-network gain can test the claim, because the claim compares estimators and not kinds of training
-    own_network_testable: bool = True
 
     def test(self, tables: AccuracyTables, significant: Collection[ComparedPair] | None = None) -> ClaimFinding:
         """Test the claim on mean accuracies; only `significant` differences decide, or all differences if None."""
@@ -179,8 +168,8 @@ def _check_best_base_estimator(tables: AccuracyTables) -> Iterable[ClaimCheck]:
     for dataset, base in BEST_BASE.items():
         rows = tables.roar.get(dataset, {})
         names = _combine_prefixes_and_bases(ENSEMBLES)
-        gain_of = tables.gain or compute_curve_gain
-        gains = {name: gain_of(rows[name], rows["random"]) for name in names if name in rows and "random" in rows}
+        there = [name for name in names if name in rows and "random" in rows]
+        gains = {name: compute_curve_gain(rows[name], rows["random"]) for name in there}
         known = {name: value for name, value in gains.items() if value is not None}
         if len(known) == len(names):
             best = max(known, key=lambda name: known[name])
@@ -222,7 +211,7 @@ CLAIMS = (
     Claim("sobel-worse-than-random",
         "Sobel as the paper's code computes it (sobel-released; sobel is the gradient magnitude) is worse than Random "
         "at every level on every data set", "supplement, table 2",
-        partial(_compare_with_controls, ("sobel-released",), gt, ("random",)), own_network_testable=False),
+        partial(_compare_with_controls, ("sobel-released",), gt, ("random",))),
     Claim("smoothgrad-worse-than-random", "Classic SmoothGrad is worse than Random at every level on every data set",
         "section 4.3.3; figure 4",
         partial(_compare_with_controls, _combine_prefixes_and_bases(("sg",)), gt, ("random",))),
@@ -238,7 +227,7 @@ CLAIMS = (
         "section 4.3.3", _check_best_base_estimator),
     Claim("retraining-matters",
         "With 90% of the features removed at random, a retrained network keeps most of its accuracy; a network that is "
-        "not retrained keeps almost none", "section 4.3.1", _check_that_retraining_matters, own_network_testable=False),
+        "not retrained keeps almost none", "section 4.3.1", _check_that_retraining_matters),
 )  # fmt: skip
 
 
@@ -302,30 +291,13 @@ def _collect_roar_accuracies(judges: SuiteJudges) -> AccuracyTables:
     retrained, unretrained = (
         {results.suite.dataset: compute_mean_accuracies(results, protocol, judges.unit)} for protocol in (ROAR, MORF)
     )
-    return AccuracyTables(retrained, unretrained, get_contrast=get_contrast)
-
-
-def _collect_negated_own_network_gains(judges: SuiteJudges) -> AccuracyTables:
-    """Return negated own-network gains of complete rows, because lower is better for claims; empty at chance."""
-    results, unit = judges.suite_results, judges.unit
-    levels = results.list_included_levels(OWN_NETWORK, unit)
-    at_chance = results.at_chance_warning
-    gains = {} if at_chance else compute_own_network_gains_of_suite(results, OWN_NETWORK, unit)
-    samples = {(name, t): sample for name, gain in gains.items() for t, sample in zip(levels, gain.levels, strict=True)}
-    samples |= {(name, 0.0): gain.gain for name, gain in gains.items()}
-    curves = {name: {t: -samples[name, t].value for t in levels} for name in gains}
-    return AccuracyTables(
-        {results.suite.dataset: curves},
-        {},
-        lambda curve, _: -fmean(curve.values()),
-        lambda name, t: samples.get((name, t)),
-    )
+    return AccuracyTables(retrained, unretrained, get_contrast)
 
 
 def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]]:
-    """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's results.
+    """Return every claim with its finding on the paper's numbers (`published`) and, if given, on a suite's (`ours`).
 
-    The key `ours` has the finding on the suite's ROAR results, and `own_network` that on its own-network gains.
+    The claims are about ROAR, so other measures of the suite do not test them.
     """
     published = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
@@ -334,16 +306,9 @@ def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]
     ]
     if not judges:
         return records
-    measures = {"ours": _collect_roar_accuracies(judges)}
-    if judges.suite_results.list_included_levels(OWN_NETWORK, judges.unit):
-        measures["own_network"] = _collect_negated_own_network_gains(judges)
-    for name, measured in measures.items():
-        significant = _find_significant_pairs(measured)
-        for claim, record in zip(CLAIMS, records, strict=True):
-            testable = name == "ours" or claim.own_network_testable
-            unasked = ClaimFinding(ClaimOutcome.UNASKED, 0, 0, ())
-            record[name] = claim.test(measured, significant) if testable else unasked
-    return records
+    measured = _collect_roar_accuracies(judges)
+    significant = _find_significant_pairs(measured)
+    return [record | {"ours": claim.test(measured, significant)} for claim, record in zip(CLAIMS, records, strict=True)]
 
 
 def make_results_title(judges: SuiteJudges) -> str:
@@ -368,11 +333,11 @@ def _subtract_contrasts(tables: AccuracyTables, pair: ComparedPair) -> Contrast 
 def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
     """Format the claims of `list_claims_with_findings` for a terminal, each with one line for every kind of results."""
     lines = [f"ours: {results_title}"] if results_title else []
-    kinds = [kind for kind in ("published", "ours", "own_network") if any(kind in record for record in records)]
+    kinds = [kind for kind in ("published", "ours") if any(kind in record for record in records)]
     width = max(map(len, kinds), default=0)
     for record in records:
         lines.append(f"{record['text']} ({record['where']})")
-        lines += [f"  {kind.replace('_', '-'):{width}}  {_describe_finding(record[kind])}" for kind in kinds]
+        lines += [f"  {kind:{width}}  {_describe_finding(record[kind])}" for kind in kinds]
     return "\n".join(lines)
 
 

@@ -1,19 +1,11 @@
 """The paper's claims, tested on its own table and on results of suites."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
-from roarbench.analysis import own_network_gain_of_suite
-from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.suite_judges import judge_suite
-from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import PAPER_LEVELS, Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import OWN_NETWORK
-from roarbench.plan.suite import Block
 from roarbench.report.paper_claims import (
     CLAIMS,
     RANDOM_RETRAINED,
@@ -27,7 +19,7 @@ from roarbench.report.paper_claims import (
     list_claims_with_findings,
     read_hooker2019,
 )
-from tests.helpers.made_up_results import DATA, SUITE, choose_accuracy, make_suite_results
+from tests.helpers.made_up_results import SUITE, choose_accuracy, make_suite_results
 
 CLAIM = {claim.id: claim for claim in CLAIMS}
 PUBLISHED = AccuracyTables(read_hooker2019(Order.MORF), UNRETRAINED)
@@ -162,34 +154,6 @@ def test_claim_on_suite_results_requires_significant_cells(truth, verdict, signi
     assert row["published"] == ("holds", 15, 15, (), None, ())
     text = format_claims(list_claims_with_findings(draws), "quick v1")
     assert text.startswith("ours: quick v1\n") and "  published  holds in 90 of 90 cells\n" in text
-
-
-def draw_kept_predictions(estimator, chance):
-    """Draw predictions kept by three networks under each other's maps; grad harms the own network, ig the others."""
-    own = np.eye(3, dtype=bool)[:, :, None, None]
-    kept = {"grad": np.where(own, 0.3, 0.8), "ig": np.where(own, 0.8, 0.3)}.get(estimator, np.full((3, 3, 1, 1), 0.5))
-    return chance.random((3, 3, 1, 400)) < kept
-
-
-def test_own_network_gain_gives_claim_verdicts(monkeypatch):
-    """Random and Sobel have a gain of exactly 0, so a gain above 0 is better than Random."""
-    chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
-    kept = {name: KeptPredictions(draw_kept_predictions(name, chance), False) for name in rows[2:]}
-    kept |= {name: KeptPredictions(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
-    monkeypatch.setattr(own_network_gain_of_suite, "load_kept_predictions", lambda *_: ((0.5,), kept))
-    scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
-    records = list_claims_with_findings(judge_suite(SuiteResults(scored, DATA, None, {}), Unit.SCALAR))
-    found = {row["claim"]: row["own_network"].verdict for row in records}
-    assert {name: verdict for name, verdict in found.items() if verdict != "no data"} == {
-        "grad-worse-than-random": "fails",
-        "ig-worse-than-random": "holds",
-        "grad-not-better-than-sobel": "fails",
-        "ig-not-better-than-sobel": "holds",
-        "squares-beat-random": "open",
-        "sobel-worse-than-random": "cannot say",
-        "retraining-matters": "cannot say",
-    }
-    assert all(row["ours"].verdict == "no data" for row in records)
 
 
 @pytest.mark.parametrize(
