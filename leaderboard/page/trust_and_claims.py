@@ -13,7 +13,7 @@ from leaderboard.text_helpers import shorten_line
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.paper_claims import list_claims_with_findings
+from roarbench.report.paper_claims import describe_unfinished_results, list_claims_with_findings
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
@@ -50,15 +50,20 @@ def build_claims_context(site: Site, address: Address) -> dict[str, Any]:
         view: view.get_or_compute("claims", partial(list_claims_with_findings, view.suite_judges))
         for view in find_suites_that_test_claims(site.views)
     }
+    tested = {view: records for view, records in records_by_view.items() if any(row["ours"].cells for row in records)}
+    unfinished = [
+        view.get_or_compute("unfinished claims", partial(describe_unfinished_results, view.suite_judges))
+        for view in tested
+    ]
     ours = {
         (shorten_line(view.title), f"ROAR {view.describe_included_levels(ROAR)}".rstrip()): [
             row["ours"] for row in records
         ]
-        for view, records in records_by_view.items()
-        if any(row["ours"].cells for row in records)
+        for view, records in tested.items()
     }
     rows = zip(list_claims_with_findings(None), *ours.values(), strict=True)
     return {
         "tables": [("the paper’s Table 2", "ROAR"), *ours],
-        "rows": [(row, [row["published"], *more]) for row, *more in rows],
+        "rows": [(row, list(zip([row["published"], *more], ["", *unfinished], strict=True))) for row, *more in rows],
+        "unfinished": [f"{name}: {text}" for (name, _), text in zip(ours, unfinished, strict=True) if text],
     }

@@ -79,3 +79,15 @@ def _list_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> Iterabl
 
 def _count(results: SuiteResults, points: list[PlannedRun]) -> RunCounts:
     return RunCounts(sum(point not in results.results for point in points), len(points))
+
+
+def describe_missing_runs(results: SuiteResults, protocols: Iterable[Protocol], unit: Unit) -> str:
+    """Return the missing runs of the protocols that have results, such as `ROAR: 6 of 99 runs are missing`, or ""."""
+    started = (protocol for protocol in protocols if results.has_started(protocol))
+    counts = ((protocol.title, count_protocol_runs(results, protocol, unit).own) for protocol in started)
+    return "; ".join(f"{title}: {count.text}" for title, count in counts if count.missing)
+
+
+def write_unfinished_line(missing: str, can_change: str) -> str:
+    """Return the line below results with the sign ‡; empty without missing runs."""
+    return f"Unfinished ({UNFINISHED_SIGN}): {missing}; {can_change} may change." if missing else ""

@@ -10,6 +10,7 @@ from importlib.resources import files
 from operator import ge, gt, lt
 from typing import Any, NamedTuple
 
+from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, Unit
@@ -318,6 +319,11 @@ def make_results_title(judges: SuiteJudges) -> str:
     return ". ".join(filter(None, (title, judges.suite_results.at_chance_warning)))
 
 
+def describe_unfinished_results(judges: SuiteJudges) -> str:
+    """Return the missing runs that can change the findings on a suite's results; empty without any."""
+    return describe_missing_runs(judges.suite_results, (ROAR, MORF), judges.unit)
+
+
 def _find_significant_pairs(tables: AccuracyTables) -> set[ComparedPair]:
     """Return the pairs of cells that differ significantly, adjusted for all claims; empty without intervals."""
     pairs = {pair for claim in CLAIMS for check in claim.checks(tables) for pair in check.pairs}
@@ -330,14 +336,19 @@ def _subtract_contrasts(tables: AccuracyTables, pair: ComparedPair) -> Contrast 
     return estimator.subtract(control) if estimator and control else None
 
 
-def format_claims(records: list[dict[str, Any]], results_title: str = "") -> str:
-    """Format the claims of `list_claims_with_findings` for a terminal, each with one line for every kind of results."""
+def format_claims(records: list[dict[str, Any]], results_title: str = "", unfinished: str = "") -> str:
+    """Format the claims of `list_claims_with_findings` for a terminal, each with one line for every kind of results.
+
+    Findings on `unfinished` results (`describe_unfinished_results`) have the sign ‡.
+    """
     lines = [f"ours: {results_title}"] if results_title else []
     kinds = [kind for kind in ("published", "ours") if any(kind in record for record in records)]
-    width = max(map(len, kinds), default=0)
+    names = {kind: kind + UNFINISHED_SIGN * (kind == "ours" and unfinished != "") for kind in kinds}
+    width = max(map(len, names.values()), default=0)
     for record in records:
         lines.append(f"{record['text']} ({record['where']})")
-        lines += [f"  {kind:{width}}  {_describe_finding(record[kind])}" for kind in kinds]
+        lines += [f"  {names[kind]:{width}}  {_describe_finding(record[kind])}" for kind in kinds]
+    lines += filter(None, [write_unfinished_line(unfinished, "findings")])
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from roarbench.analysis.missing_runs import UNFINISHED_SIGN, RunCounts, count_protocol_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, Hint
@@ -69,7 +70,8 @@ def compare_under_protocol(
 def make_replication_record(replications: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
     """Return the comparison under each protocol as plain values."""
     records = {
-        protocol.name.replace("-", "_"): replication and _make_protocol_record(replication)
+        protocol.name.replace("-", "_"): replication
+        and _make_protocol_record(replication) | _list_run_counts(protocol, first, second)
         for protocol, replication in replications.items()
     }
     return {"suite": first.title, "replication": second.title, **records}
@@ -81,6 +83,23 @@ def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
     shares = {f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()}
     return asdict(replication) | shares | {"rows": [_make_row_record(row) for row in replication.rows]}
+
+
+def _count_runs(protocol: Protocol, results: SuiteResults) -> RunCounts:
+    return count_protocol_runs(results, protocol, find_default_unit(results.suite, protocol)).own
+
+
+def _list_run_counts(protocol: Protocol, first: SuiteResults, second: SuiteResults) -> dict[str, dict[str, int]]:
+    counts = {"first": _count_runs(protocol, first), "again": _count_runs(protocol, second)}
+    return {
+        "missing_runs": {name: count.missing for name, count in counts.items()},
+        "planned_runs": {name: count.planned for name, count in counts.items()},
+    }
+
+
+def _describe_missing_runs(protocol: Protocol, *both: SuiteResults) -> str:
+    counts = {results.title: _count_runs(protocol, results) for results in both}
+    return "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
 
 
 def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
@@ -95,13 +114,21 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
     tables: list[RenderableType] = []
     for protocol, replication in replications.items():
         if replication:
-            tables += [_make_table(protocol, replication, first, second), _summarize_agreement(replication), ""]
+            missing = _describe_missing_runs(protocol, first, second)
+            tables.append(_make_table(protocol, replication, first, second, UNFINISHED_SIGN * bool(missing)))
+            tables += [
+                _summarize_agreement(replication),
+                *filter(None, [write_unfinished_line(missing, "verdicts")]),
+                "",
+            ]
         else:
             tables.append(f"{protocol.title}: not compared, because no row has a gain in both results.")
     return Group(*tables, *_LEGEND)
 
 
-def _make_table(protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults) -> Table:
+def _make_table(
+    protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults, sign: str
+) -> Table:
     table = Table(title=f"{protocol.title}, {first.title} and {second.title}", box=SIMPLE_HEAD, padding=0)
     table.add_column("estimator", overflow="fold")
     table.add_column("gain [95%]", justify="right", no_wrap=True)
@@ -110,11 +137,12 @@ def _make_table(protocol: Protocol, replication: Replication, first: SuiteResult
     table.add_column("beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random", no_wrap=True)
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     for row in replication.rows:
+        verdict = _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network)
         table.add_row(
             called[row.estimator].replace("~", "\n~"),
             format_interval(row.gain),
             format_interval(row.again) + (" (!)" if row.inside is False else ""),
-            _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network),
+            verdict if verdict == MISSING else f"{verdict}{sign}",
         )
     return table
 

@@ -15,6 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.row_warnings import (
     MARKS,
     MASKS,
@@ -28,7 +29,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
-from roarbench.plan.protocols import KAR, LERF, MORF, ROAR
+from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
 from roarbench.stats.board_records import RANDOM
@@ -93,9 +94,12 @@ def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> A
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
-    title = [Text(panel.suite_judges.suite_results.title)] if sections else []
+    unfinished = write_unfinished_line(describe_missing_runs_of_panel(panel), "numbers and marks")
+    sign = UNFINISHED_SIGN * bool(unfinished)
+    title = [Text(f"{panel.suite_judges.suite_results.title}{sign}")] if sections else []
     tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
     lines = [*_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
+    lines += filter(None, [unfinished])
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
@@ -192,6 +196,13 @@ def _write_legend(panel: ValidityPanel) -> list[str]:
     if judges.main_gains.has_intervals:
         lines.append(f"{CONFIDENCE:.0%} intervals; chance {results.chance_text}")
     return [*lines, *filter(None, [results.reference_accuracy_text])]
+
+
+def describe_missing_runs_of_panel(panel: ValidityPanel) -> str:
+    """Return the missing runs of the protocols behind the panel; empty without any."""
+    judges = panel.suite_judges
+    protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
+    return describe_missing_runs(judges.suite_results, protocols, judges.unit)
 
 
 def describe_rank_agreements(panel: ValidityPanel) -> list[str]:

@@ -318,6 +318,8 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
     assert "ROAR gain at 90 %</button>" in first and ">ROAR at 90 %</a>" in first
     assert "Matched gain at 90 %</button>" in first
     assert "levels 0.9, without 0.5 of the suite" in roar and "<small>ROAR at 90 %</small>" in claims
+    assert re.search(r"Unfinished, so findings may change: part v7: ROAR: \d+ of \d+ runs are missing\.", claims)
+    assert ", unfinished</span>" in claims
     said = "ROAR gain (90\N{NARROW NO-BREAK SPACE}% removed, most important first): not run"
     assert any(said in page for page in pages), "the page of ig"
 
@@ -339,7 +341,7 @@ def test_estimator_page_describes_verdicts_of_both_gains(views, combined_board):
 def test_claims_page_tests_claims_about_roar_on_roar_alone(views):
     page = render(views, make_address("claims"))
     assert page.count("quick v7 <small>ROAR</small>") == 1 and "<small>own-network gain" not in page
-    assert "Tested: gb-sq only. " in page
+    assert "Tested: gb-sq only. " in page and "nfinished" not in page
 
 
 def test_repeat_command_names_version_of_older_suite(views):

@@ -1,6 +1,7 @@
 """Tables, charts and boards of unfinished protocols: marks on verdicts, and numbers of missing runs."""
 
 import json
+import re
 from base64 import b64encode
 from dataclasses import replace
 
@@ -14,14 +15,22 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.combined_table import make_combined_table
 from roarbench.report.combined_table import render as render_combined
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
+from roarbench.report.paper_claims import (
+    CLAIMS,
+    describe_unfinished_results,
+    format_claims,
+    list_claims_with_findings,
+)
+from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table_formats import format_html, render
+from roarbench.report.validity_panel import compute_validity_panel, format_text
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.made_up_results import (
     DATA,
@@ -31,6 +40,7 @@ from tests.helpers.made_up_results import (
     make_suite_results,
     make_table,
     parse_rows,
+    render_text,
     render_words,
     result,
 )
@@ -172,3 +182,41 @@ def test_two_estimators_are_compared_by_own_network_gain():
     assert table["random"].network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION and not beside_zero.planned
     assert beside_zero.comparison == table["grad"].vs_random.reversed
     assert beside_zero.comparison.q == pytest.approx(2 * beside_zero.comparison.p)
+
+
+def test_findings_on_claims_are_marked_by_missing_runs(complete):
+    missing = next(point for point in complete.results if point.cell.retrain is ROAR.retrain)
+    for results, lacks in ((complete, False), (remove(complete, lambda point: point == missing), True)):
+        judges = judge_suite(results)
+        text = format_claims(list_claims_with_findings(judges), "made-up", describe_unfinished_results(judges))
+        assert text.endswith("Unfinished (‡): ROAR: 1 of 12 runs is missing; findings may change.") is lacks
+        assert ("  ours‡ " in text) is lacks and text.count("‡") == (len(CLAIMS) + 1) * lacks
+
+
+def test_panel_of_diagnose_is_marked_by_missing_runs_of_its_protocols():
+    whole = make_suite_results()
+    for retrain, order, title in ((ROAR.retrain, ROAR.order, "ROAR"), (KAR.retrain, KAR.order, "KAR")):
+        missing = next(at for at in whole.results if (at.cell.retrain, at.cell.order) == (retrain, order))
+        found = remove(whole, lambda point, missing=missing: point == missing)
+        text = render_text(format_text(compute_validity_panel(found), 300), 300)
+        assert text.startswith(f"{whole.title}‡")
+        assert re.search(
+            rf"Unfinished \(‡\): .*{title}: 1 of \d+ runs is missing.*; numbers and marks may change\.", text
+        )
+    assert "‡" not in render_text(format_text(compute_validity_panel(whole), 300), 300)
+
+
+def test_replication_is_marked_by_missing_runs_of_either_result(complete, unfinished):
+    again = replace(OWN, replication=1)
+    whole = make_suite_results(again)
+    lacking = remove(whole, lambda point: point.cell.estimator == "ig")
+    for second, missing in ((whole, {"first": 0, "again": 0}), (lacking, {"first": 0, "again": 9})):
+        first = make_own_network_results()
+        found = compare_replication(first, second, OWN)
+        text = render_text(format_replication(found, first, second), 200)
+        record = make_replication_record(found, first, second)["own_network"]
+        assert record["missing_runs"] == missing and record["planned_runs"] == {"first": 30, "again": 30}
+        line = f"Unfinished (‡): {second.title}: 9 of 30 runs are missing; verdicts may change."
+        assert (line in text) is (second is lacking)
+        (row,) = (part for part in text.splitlines() if part.strip().startswith("grad "))
+        assert row.rstrip().endswith("‡") is (second is lacking)
