@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roarbench.api.all_results import load_all_results
     from roarbench.api.evaluate import evaluate
+    from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.published_results import load_published_results
     from roarbench.api.removal import fill, rank, remove
     from roarbench.api.row_difference import Difference, TwoDifferences
     from roarbench.api.submission_source import write_submission
-    from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite, load_suite
     from roarbench.api.training_free_measures import Curve, check, estimate_mean, own_network_gain, perturbation_curve
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
@@ -32,7 +32,7 @@ _HOMES = {
     "api.removal": ("fill", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.row_difference": ("Difference", "TwoDifferences"),
-    "api.suite_result": ("SuiteResult",),
+    "api.evaluated_rows": ("EvaluatedRows",),
     "api.suites": ("Suite", "load_suite"),
     "api.training_free_measures": ("Curve", "check", "estimate_mean", "own_network_gain", "perturbation_curve"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
@@ -44,7 +44,7 @@ __all__ = [
     "Difference",
     "OwnNetworkTable",
     "Preprocessing",
-    "SuiteResult",
+    "EvaluatedRows",
     "RoarbenchError",
     "RunError",
     "Suite",

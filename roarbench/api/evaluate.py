@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
+from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.api.explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.inputs import to_array, warn_caller
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
-from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, load_suite, make_console
 from roarbench.api.torch_patches import TorchFunctions
 from roarbench.api.torch_settings import read_settings, restore_settings, use_neutral_settings
@@ -78,7 +78,7 @@ def evaluate(
     seeds: int | None = None,
     workers: int | None = None,
     quiet: bool = False,
-) -> SuiteResult:
+) -> EvaluatedRows:
     """Run the missing rows of a suite and return all rows; the same call resumes an interrupted run.
 
     Args:
@@ -188,7 +188,7 @@ class _Evaluation(NamedTuple):
 
     def evaluate_all(
         self, estimators: Mapping[str, str | Submission | MapsBySplit], unsandboxed: Collection[str]
-    ) -> SuiteResult:
+    ) -> EvaluatedRows:
         """Run functions and files, then precomputed maps under the protocols that these allow; return all rows."""
         ids, rows = dict[str, str](), list[str]()
         for name, estimator in estimators.items():
@@ -204,7 +204,7 @@ class _Evaluation(NamedTuple):
             if isinstance(maps, dict):
                 ids[name], part = self._evaluate_precomputed_maps(name, maps)
                 rows += part.estimators
-        result = SuiteResult.read(self.suite.runnable_plan, self.suite.query, ids)
+        result = EvaluatedRows.read(self.suite.runnable_plan, self.suite.query, ids)
         own = self.suite.runnable_plan.estimators_with_own_row
         rows += [name for name in own if name in result.stored.by_estimator]
         return replace(result, rows=tuple(dict.fromkeys(rows)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from roarbench.analysis.load_results import ResultsQuery, open_store_for_reading
-from roarbench.api.suite_result import SuiteResult
+from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
@@ -23,7 +23,7 @@ from roarbench.store.published_folder import (
 from roarbench.store.results import ResultsStore, make_default_url
 
 
-def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
+def load_published_results(suite: str, source: str | Path | None = None) -> EvaluatedRows:
     """Return the published rows of a suite without running anything; a copy is written to the user's cache.
 
     The table says that the rows were not reproduced on this machine. If a protocol was run at only some of the suite's
@@ -55,14 +55,14 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Suit
     return _read_result_from_files(find_named_or_exported_suite(suite, files), files)
 
 
-def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> SuiteResult:
+def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> EvaluatedRows:
     """Return a suite's rows in these files; a version of the images that all rows share is accepted."""
     store = _import_into_cached_store(files)
     with open_store_for_reading(store, "") as results:
         versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
     images = {data for data, limit, _ in versions if limit is None}
     query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    return SuiteResult.read(plan, query, published=True)
+    return EvaluatedRows.read(plan, query, published=True)
 
 
 def _import_into_cached_store(files: list[Path]) -> Path:

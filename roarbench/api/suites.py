@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.analysis.load_results import ResultsQuery
-    from roarbench.api.suite_result import SuiteResult
+    from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
     from roarbench.store.results import ResultsStore
@@ -262,7 +262,7 @@ class Suite:
             plan, self.data, self.limit, self.weights, choose_worker_count(workers, plan.dataset_record.size)
         )
 
-    def result(self, estimators: list[str] | None = None) -> "SuiteResult":
+    def result(self, estimators: list[str] | None = None) -> "EvaluatedRows":
         """Return stored rows, optionally of these estimators only; nothing is run.
 
         Raises:
@@ -276,11 +276,11 @@ class Suite:
             raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
         return result
 
-    def read_result_or_empty(self, estimators: list[str] | None = None) -> "SuiteResult":
+    def read_result_or_empty(self, estimators: list[str] | None = None) -> "EvaluatedRows":
         """Return rows as `result` does, even if the store has no rows."""
-        from roarbench.api.suite_result import SuiteResult
+        from roarbench.api.evaluated_rows import EvaluatedRows
 
-        result = SuiteResult.read(add_submissions_and_estimators(self.plan, estimators), self.query)
+        result = EvaluatedRows.read(add_submissions_and_estimators(self.plan, estimators), self.query)
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 

@@ -26,7 +26,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import add_submissions_and_estimators
 
 if TYPE_CHECKING:
-    from roarbench.api.suite_result import SuiteResult
+    from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import FinishedSuite, Start
     from roarbench.store.results import ResultsStore
@@ -157,7 +157,7 @@ def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format
         print_table(result.single_table(name), format)
 
 
-def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "SuiteResult":
+def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "EvaluatedRows":
     return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
 
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from roarbench.api.suite_result import Difference
+from roarbench.api.evaluated_rows import Difference
 from roarbench.api.suites import load_suite
 from roarbench.cli.show_results import _format_difference
 from roarbench.plan.protocols import OWN_NETWORK, ROAR

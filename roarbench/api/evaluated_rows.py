@@ -43,7 +43,7 @@ _NOT_NUMERIC = re.compile("verdict|beats_controls|(?<!delta_)nearest_control|bet
 
 
 @dataclass(frozen=True, eq=False)
-class SuiteResult:
+class EvaluatedRows:
     """Rows of a suite, read from the store once.
 
     A notebook shows a figure and the table, a terminal only the table. `a | b` has the rows of both results.
@@ -82,7 +82,7 @@ class SuiteResult:
         stored = keep_most_shared_levels(stored) if published else stored
         return cls(plan, query, stored, failures, names, rows, published)
 
-    def __or__(self, other: "SuiteResult") -> "SuiteResult":
+    def __or__(self, other: "EvaluatedRows") -> "EvaluatedRows":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
         if (self.plan, self.query) != (other.plan, other.query):
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
