@@ -29,6 +29,11 @@ def load_all_results() -> "pandas.DataFrame":
     Gains of different suites come from different networks and images. Versions and levels are text; `control` and
     `submission` are True or False. Missing values are None or NaN. `attrs["left_out"]` says for each suite and protocol
     how many rows have no gain, and why: incomplete rows, or rows whose results differ in their networks or rankings.
+
+    Examples:
+        >>> gains = load_all_results()
+        >>> "benchmark-imagenette64" in set(gains["suite"])
+        True
     """
     import pandas
 

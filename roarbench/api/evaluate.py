@@ -104,6 +104,16 @@ def evaluate(
     Raises:
         CallerError: The request is invalid, and nothing was run.
         RunError: Some runs failed; the results of all other runs are stored.
+
+    Examples:
+        >>> images, labels = torch.rand(24, 1, 8, 8), torch.arange(24) % 2
+        >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+        >>> suite = Suite.from_arrays(
+        ...     model, None, (images, labels), protocols=["morf"], estimators=["grad"], store="store"
+        ... )
+        >>> result = evaluate(suite, ["grad"], quiet=True)
+        >>> {"grad", "random"} <= set(result.to_dataframe()["name"])
+        True
     """
     suite = load_suite(suite) if isinstance(suite, str) else suite
     if not isinstance(suite, Suite):

@@ -165,6 +165,11 @@ class Preprocessing:
         std: Number by which each channel is divided.
         range: Largest pixel value on the scale of `mean` and `std`, 1 or 255; None means 1 if no number exceeds 1, else
             255. The attributes `mean`, `std` and `range` are rescaled for images in [0, 255].
+
+    Examples:
+        >>> prepare = Preprocessing(resize=8, crop=4, mean=[0.5], std=[0.25])
+        >>> prepare([PIL.Image.new("L", (8, 8), 255)]).shape
+        (1, 1, 4, 4)
     """
 
     resize: int

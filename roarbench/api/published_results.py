@@ -39,6 +39,11 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
     Raises:
         UnknownName: The suite has no published rows.
         StoreError: The source cannot be read, or does not pass its checks.
+
+    Examples:
+        >>> published = load_published_results("quick")
+        >>> published.compare("input-x-grad", "grad").own_network.verdict
+        <Verdict.BETTER: 'better'>
     """
     if source is None and RESULTS:
         entries = read_index_and_check_folder(RESULTS)

@@ -239,6 +239,11 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
 
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
+
+    Examples:
+        >>> import torch
+        >>> rank(torch.tensor([[[4.0, 3.0], [1.0, 2.0]]]))
+        array([[0, 1, 3, 2]])
     """
     if shape is not None and not (isinstance(shape, tuple | list) and [*map(type, shape)] == [int] * 3):
         raise CallerError(f"shape is {shape!r}, expected (c, h, w), three whole numbers")
@@ -262,6 +267,14 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
 
     Returns:
         float32 (n, c, h, w), a new tensor; values of features that are not removed stay exactly equal.
+
+    Examples:
+        >>> images = torch.tensor([[[[10.0, 20.0], [30.0, 40.0]]]])
+        >>> maps = torch.tensor([[[4.0, 3.0], [1.0, 2.0]]])
+        >>> remove(images, maps, 0.5, fill=[0.0]).tolist()
+        [[[[0.0, 0.0], [30.0, 40.0]]]]
+        >>> remove(images, maps, 0.5, order="lerf").tolist()  # the mean of the images is 25
+        [[[[10.0, 20.0], [25.0, 25.0]]]]
     """
     pixels = read_pixels(images)
     return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), read_fill_value(pixels, fill))
@@ -280,6 +293,12 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
 
     Returns:
         float32 (n, c, h, w), in [0, 255].
+
+    Examples:
+        >>> images = torch.tensor([[[[10, 20], [30, 40]]]], dtype=torch.uint8)
+        >>> removed = torch.tensor([[[[True, False], [False, False]]]])
+        >>> fill(images, removed, "neighbours").tolist()
+        [[[[30.0, 20.0], [30.0, 40.0]]]]
     """
     pixels, mask = _read_uint8_images(images), to_tensor(removed, "the mask")
     by = read_fill_name(by, pixels)

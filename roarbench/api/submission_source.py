@@ -71,6 +71,12 @@ def write_submission(function: Callable[..., Any], name: str = "", folder: str |
 
     Raises:
         CallerError: The file exists with other content, or the function cannot be written to a file.
+
+    Examples:
+        >>> from captum.attr import Saliency
+        >>> path = write_submission(Saliency, "my-saliency")
+        >>> path.name, "Saliency" in path.read_text()
+        ('my_saliency.py', True)
     """
     submission = make_submission(name or getattr(function, "__name__", ""), function)
     path = Path(folder) / f"{submission.name.replace('-', '_')}.py"

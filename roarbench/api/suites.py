@@ -171,6 +171,14 @@ class Suite:
 
         Raises:
             CallerError: The arguments do not fit together.
+
+        Examples:
+            >>> import torch
+            >>> images, labels = torch.rand(24, 1, 8, 8), torch.arange(24) % 2
+            >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+            >>> suite = Suite.from_arrays(model, (images, labels), (images, labels), protocols=["morf"], store="store")
+            >>> suite.name, suite.plan.estimators[-3:]
+            ('mine', ('grad', 'input-x-grad', 'ig(baseline=mean)'))
         """
         from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.suite_from_arrays import require_lists, write_array_suite
@@ -405,6 +413,11 @@ def load_suite(
 
     Raises:
         CallerError: There is no such suite, or the file does not describe one.
+
+    Examples:
+        >>> suite = load_suite("planted", limit=8)
+        >>> suite.name, suite.version, suite.plan.estimators[:2]
+        ('planted', 1, ('truth', 'random'))
     """
     from roarbench.analysis.load_results import find_suite_spec
 

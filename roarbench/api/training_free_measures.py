@@ -86,6 +86,19 @@ def check(
 
     Raises:
         CallerError: The arguments do not fit together.
+
+    Examples:
+        The class is the brightness of the first pixel; the map marks this pixel:
+
+        >>> labels = torch.arange(60) % 2
+        >>> images = torch.rand(60, 1, 4, 4, generator=torch.Generator().manual_seed(0)) + labels[:, None, None, None]
+        >>> weights = torch.linspace(0.001, 0.01, 16).index_fill(0, torch.tensor(0), 9.0)
+        >>> model = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+        >>> state = {"1.weight": torch.stack([-weights, weights]), "1.bias": torch.tensor([9.0, -9.0])}
+        >>> _ = model.load_state_dict(state)
+        >>> found = check(model, images, labels, {"mine": weights.view(1, 4, 4).expand(60, 4, 4)}, fills=["mean"])
+        >>> found.leaders
+        {'morf mean': 'mine', 'lerf mean': 'mine'}
     """
     pixels = read_images(images)
     classes = torch.from_numpy(read_labels(labels, len(pixels)))
@@ -161,6 +174,24 @@ def own_network_gain(
     Raises:
         CallerError: The arguments do not fit together, two networks have the same logits, or the networks agree on
             no image.
+
+    Examples:
+        Four networks read the class from four corners, and each map marks its network's corner:
+
+        >>> labels = torch.arange(60) % 2
+        >>> images = torch.rand(60, 1, 4, 4, generator=torch.Generator().manual_seed(0)) + labels[:, None, None, None]
+        >>> def read_pixel(number):
+        ...     network = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+        ...     weights = torch.linspace(0.001, 0.01, 16).index_fill(0, torch.tensor(number), 9.0)
+        ...     state = {"1.weight": torch.stack([-weights, weights]), "1.bias": torch.tensor([9.0, -9.0])}
+        ...     network.load_state_dict(state)
+        ...     return network
+        >>> def explain(model, inputs, targets):
+        ...     return model[1].weight[1].view(1, 1, 4, 4).expand_as(inputs)
+        >>> networks = [read_pixel(corner) for corner in (0, 3, 12, 15)]
+        >>> found = own_network_gain(networks, images, {"mine": explain, "centre": "centre"}, levels=[0.05])
+        >>> {name: verdict.value for name, verdict in found.verdicts.items()}
+        {'mine': 'explains its network', 'centre': '0 by construction'}
     """
     pixels, models = read_images(images), read_networks(networks, "networks", "[model, sibling_1, sibling_2]")
     if len(models) < FEWEST_NETWORKS:
@@ -295,6 +326,17 @@ def perturbation_curve(
 
     Raises:
         CallerError: The arguments do not fit together, or the network's logits depend on more than the image.
+
+    Examples:
+        >>> labels = torch.arange(60) % 2
+        >>> images = torch.rand(60, 1, 2, 2, generator=torch.Generator().manual_seed(0)) + labels[:, None, None, None]
+        >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))  # class 1 if the first pixel is above 1
+        >>> weights = torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+        >>> _ = model.load_state_dict({"1.weight": weights, "1.bias": torch.tensor([1.0, 0.0])})
+        >>> maps = torch.tensor([[[4.0, 3.0], [2.0, 1.0]]]).expand(60, 2, 2)
+        >>> curve = perturbation_curve(model, images, labels, maps, levels=[0.25, 0.5])
+        >>> [round(accuracy.value, 2) for accuracy in curve.accuracy]
+        [1.0, 0.5, 0.5]
     """
     pixels = read_images(images)
     classes = read_labels(labels, len(pixels))
@@ -335,6 +377,14 @@ def estimate_mean(correct: Any, other: Any = None) -> Estimate:
 
     Raises:
         CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
+
+    Examples:
+        >>> correct = torch.arange(100) % 4 != 0
+        >>> value, low, high = estimate_mean(correct)
+        >>> value, low < 0.75 < high
+        (0.75, True)
+        >>> estimate_mean(correct, correct)
+        Estimate(value=0.0, low=0.0, high=0.0)
     """
     values = np.atleast_2d(to_array(correct)).astype(np.float64)
     subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
