@@ -33,7 +33,7 @@ from roarbench.stats.own_network_gain import (
     compute_own_network_gains,
     predict_replicated_gain,
 )
-from roarbench.store.run_result import RunResult
+from roarbench.store.run_result import RunResult, unpack_correctness
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
 
@@ -228,7 +228,9 @@ def _collect_unchanged_predictions_by_row(
         grids = [_arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) for t in scores.levels]
         complete = [grid for grid in grids if grid]
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
-            kept = np.array([[[result.correctness[shared] for result in row] for row in grid] for grid in complete])
+            results_in_order = [result for grid in complete for row in grid for result in row]
+            shape = (len(complete), len(complete[0]), len(complete[0]), -1)
+            kept = unpack_correctness(results_in_order)[:, shared].reshape(shape)
             same_masks = _has_same_masks_for_all_networks(complete, results.masks, shared)
             by_row[name] = KeptPredictions(kept.transpose(1, 2, 0, 3), same_masks)
     return by_row
@@ -241,8 +243,7 @@ def _mark_images_predicted_alike(results: SuiteResults, protocol: Protocol, unit
     )
     if untouched is None or len(untouched) < FEWEST_NETWORKS:
         return None
-    shared: NDArray[np.bool_] = np.all([result.correctness for row in untouched for result in row], axis=0)
-    return shared
+    return np.asarray(unpack_correctness([result for row in untouched for result in row]).all(0))
 
 
 def _arrange_by_map_and_network(

@@ -1,5 +1,6 @@
 """Collect the results of a published suite from its files, without a store."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -7,14 +8,15 @@ from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions,
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import StoreError, UnknownName
 from roarbench.estimators.catalogue import is_addable_to_suites
-from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import PlannedRun, list_planned_runs
+from roarbench.plan.cells_and_runs import CLEAN, Cell
+from roarbench.plan.planned_runs import PlannedRun, list_cells_with_seeds
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import find_builtin_suite, read_user_suite_record
 from roarbench.store.published_folder import PublishedFile
 from roarbench.store.published_rows import PublishedRows, read_published_rows
+from roarbench.store.run_result import RunResult
 
 _SUITES, _ANNOTATIONS, _MASKS = b"roarbench_suites", b"roarbench_remarks", "masks "
 
@@ -38,8 +40,17 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
     images = {result.run.data for result in rows}
     if len(images) > 1:
         raise StoreError(f"the published rows of {suite} are on {len(images)} sets of images, expected one")
-    found = {PlannedRun(result.run.cell, result.run.seed): result for result in rows}
-    planned = {point: found[point] for point in list_planned_runs(extended) if point in found}
+    found = defaultdict[Cell, dict[int, RunResult]](dict)
+    for result in rows:
+        found[result.run.cell][result.run.seed] = result
+    planned = {
+        PlannedRun(cell, seed): by_seed[seed]
+        for cells, seeds in list_cells_with_seeds(extended)
+        for cell in cells
+        if (by_seed := found.get(cell))
+        for seed in seeds
+        if seed in by_seed
+    }
     results = SuiteResults(extended, "".join(images), None, planned, masks=_find_masks(parts))
     return keep_most_shared_levels(drop_unstarted_submissions(results, requested))
 

@@ -5,7 +5,7 @@ Chance is the accuracy of always answering the most frequent class.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,20 +87,18 @@ def explain_inconsistency(results: Collection[RunResult], usual_weights: str) ->
     return f"{reason}; compute the row again in a new --store"
 
 
-def find_most_frequent_weights(
-    explained: Collection[RunResult], find_network_number: Callable[[RunResult], int], submissions: Collection[str]
-) -> dict[int, str]:
-    """Return, by network number, the checksum of the explained weights that most results have.
+def find_most_frequent_weights(explained: Collection[RunResult], submissions: Collection[str]) -> dict[str, str]:
+    """Return, by key of the explained network, the checksum of its weights that most results have.
 
     Results of `submissions` count only for networks without results of the suite's own rows.
     """
-    own, others = (defaultdict[int, Counter[str]](Counter) for _ in range(2))
+    own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
     for result in explained:
         counts = others if result.run.cell.estimator in submissions else own
-        counts[find_network_number(result)][result.weights] += 1
+        counts[result.run.reference][result.weights] += 1
     return {
-        number: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
-        for number, checksums in {**others, **own}.items()
+        network: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
+        for network, checksums in {**others, **own}.items()
     }
 
 

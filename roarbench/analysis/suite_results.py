@@ -36,7 +36,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.compute_board import select_variance_components
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.store.run_result import RunResult
+from roarbench.store.run_result import RunResult, unpack_correctness
 from roarbench.submissions.submission_file import Submission
 
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
@@ -205,7 +205,7 @@ class SuiteResults:
     def reference_accuracy(self) -> float | None:
         """Return the explained networks' mean accuracy on untouched images; None unless all were scored."""
         usual = self._usual_weights
-        usual_rows = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
+        usual_rows = [row for row in self.references.values() if usual.get(row.run.reference, "") in ("", row.weights)]
         if not usual_rows or len(usual_rows) < self.suite.references:
             return None
         return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
@@ -256,7 +256,7 @@ class SuiteResults:
         alike = {name for name, _ in curves} - differing
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
-        correct = {at: np.stack([result.correctness for result in results]) for at, results in used.items()}
+        correct = {at: unpack_correctness([*results]) for at, results in used.items()}
         scores = replace(empty, correct=correct, references=references)
         if not protocol.random_is_zero:
             return scores
@@ -341,22 +341,19 @@ class SuiteResults:
     def _explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, str]:
         usual, reasons = self._usual_weights, dict[str, str]()
         for name, curve in self._list_curves(protocol, unit, fill):
-            by_network: defaultdict[int, list[RunResult]] = defaultdict(list)
+            by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
             for result in curve:
-                by_network[self._find_explained_network_number(result)].append(result)
-            for number, results in by_network.items():
-                if reason := explain_inconsistency(results, usual.get(number, "")):
+                by_network[result.run.reference].append(result)
+            for network, results in by_network.items():
+                if reason := explain_inconsistency(results, usual.get(network, "")):
                     reasons.setdefault(name, reason)
         return reasons
 
-    def _find_explained_network_number(self, result: RunResult) -> int:
-        return self.suite.find_explained_number(result.run.cell, result.run.seed) if result.run.reference else -1
-
     @cached_property
-    def _usual_weights(self) -> dict[int, str]:
-        """Return, by network number, the explained weights' checksum that most results have; "" if not recorded."""
+    def _usual_weights(self) -> dict[str, str]:
+        """Return, by explained network, the weights' checksum that most results have; "" if not recorded."""
         explained = [result for result in self.results.values() if result.run.reference]
-        return find_most_frequent_weights(explained, self._find_explained_network_number, self.suite.added)
+        return find_most_frequent_weights(explained, self.suite.added)
 
     @property
     def inconsistent_rows(self) -> list[UnrankedRow]:
@@ -428,8 +425,8 @@ def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoi
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
-            pairs = [(own[seed].correctness.astype(np.int8), other[seed].correctness) for seed in seeds]
-            correct[name, t] = np.stack([one - two for one, two in pairs])
+            one, two = (unpack_correctness([by_seed[seed] for seed in seeds]) for by_seed in (own, other))
+            correct[name, t] = one.view(np.int8) - two.view(np.int8)
             explained = tuple(own[seed].run.reference for seed in seeds)
             references |= {(name, t): explained} if (name, t) in scores.references else {}
     return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))

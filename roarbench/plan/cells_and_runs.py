@@ -124,14 +124,18 @@ def hash_fine_tuned_network(common: str, rankings: str) -> str:
 
 def read_run_record(values: Mapping[str, Any]) -> Run:
     """Return the run from its stored JSON values; raise CallerError if this version does not know one of the values."""
-    cell = dict(values["cell"])
+    cell, maps = read_cell_record(values["cell"]), MapNumerics(values.get("maps", MapNumerics.FLOAT32))
+    return Run(**{**values, "cell": cell, "maps": maps})
+
+
+def read_cell_record(values: Mapping[str, Any]) -> Cell:
+    """Return the cell of a run from its stored JSON values; raise CallerError as `read_run_record` does."""
+    kinds = {"order": Order, "retrain": ScoredNetwork, "unit": Unit}
     try:
-        cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
+        return Cell(**{**values, **{name: kind(values[name]) for name, kind in kinds.items()}})
     except ValueError as error:
         remedy = "use the version of roarbench that stored the run"
         raise CallerError(f"this version cannot read a run: {error}; {remedy}") from None
-    maps = MapNumerics(values.get("maps", MapNumerics.FLOAT32))
-    return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
 
 class PublishedWeights(NamedTuple):

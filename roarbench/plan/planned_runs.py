@@ -5,7 +5,7 @@ scores a row was tuned on the row's own masks, so no row has the advantage of fa
 (docs/decisions/0022-common-network-tuned-for-every-row.md).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -32,22 +32,26 @@ class PlannedRun:
 @cache  # a board requests every suite's planned runs repeatedly
 def list_planned_runs(suite: SuiteSpec) -> tuple[PlannedRun, ...]:
     """Return each planned run of a suite once; runs on untouched images (t = 0) come first in every block."""
-    return tuple(dict.fromkeys(planned for block in suite.blocks for planned in _list_runs_of_block(suite, block)))
+    planned = (
+        PlannedRun(cell, seed) for cells, seeds in list_cells_with_seeds(suite) for seed in seeds for cell in cells
+    )
+    return tuple(dict.fromkeys(planned))
 
 
-def _list_runs_of_block(suite: SuiteSpec, block: Block) -> Iterator[PlannedRun]:
-    protocol = block.protocol
-    shared = (suite.dataset, suite.model)
-    if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
-        cell = Cell(*shared, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
-        yield from (PlannedRun(cell, seed) for seed in suite.list_seeds(block))
-    for estimator, t in product(block.estimators, block.levels):
-        twins = (protocol.make_paired_twin_id(estimator),) if protocol.compares_with_other_image else ()
-        cells = [
-            Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
-            for name in (estimator, *twins)
-        ]
-        yield from (PlannedRun(cell, seed) for seed in suite.list_seeds(block, estimator) for cell in cells)
+def list_cells_with_seeds(suite: SuiteSpec) -> Iterator[tuple[list[Cell], Sequence[int]]]:
+    """Yield the planned cells of a suite with their seeds; a cell comes with its twin that is run for each image."""
+    for block in suite.blocks:
+        protocol = block.protocol
+        shared = (suite.dataset, suite.model)
+        if clean := find_network_scored_without_removal(protocol.retrain, block.fill):
+            yield [Cell(*shared, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)], suite.list_seeds(block)
+        for estimator, t in product(block.estimators, block.levels):
+            twins = (protocol.make_paired_twin_id(estimator),) if protocol.compares_with_other_image else ()
+            cells = [
+                Cell(*shared, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+                for name in (estimator, *twins)
+            ]
+            yield cells, suite.list_seeds(block, estimator)
 
 
 def describe_run(planned: PlannedRun, suite: SuiteSpec | None = None) -> str:

@@ -57,10 +57,15 @@ class Quantities:
     networks: Floats
     network_names: tuple[str, ...]  # of the columns of `networks`
     depends: NDArray[np.bool_]  # (k,): whether the number depends on explained networks
-    # (5, k, k): pooled covariance of the numbers for one explained network: the part that all rows share, as estimated
-    # by the mean square between networks; the rest; the part of both that comes from the finite number of images.
-    # Covariance from training runs, and the part of it that comes from the finite number of images
-    pooled: Floats
+    # The pooled covariance of two numbers for one explained network is the product of their loads on the levels of
+    # curves with `across`, and for numbers of one row also with `within`, (3, levels, levels): the part that all rows
+    # share, as estimated by the mean square between networks; the rest; the part of both from the finite number of
+    # images
+    loads: Floats  # (k, levels)
+    rows: NDArray[np.intp]  # (k,): row of each number
+    across: Floats
+    within: Floats
+    trainings: Floats  # (2, k): variance from training runs, and the part of it from the finite number of images
     pooling: Pooling = Pooling()
 
     @classmethod
@@ -69,8 +74,22 @@ class Quantities:
     ) -> Self:
         """Build numbers that vary with test images alone."""
         count, images = sums.shape
-        unknown = (np.zeros((count, 0)), (), np.zeros(count, np.bool_), np.zeros((5, count, count)))
-        return cls(index, exact, sums, units, images, *unknown)
+        nothing = np.zeros((3, 0, 0))
+        return cls(
+            index=index,
+            exact=exact,
+            sums=sums,
+            units=units,
+            image_count=images,
+            networks=np.zeros((count, 0)),
+            network_names=(),
+            depends=np.zeros(count, np.bool_),
+            loads=np.zeros((count, 0)),
+            rows=np.arange(count),
+            across=nothing,
+            within=nothing,
+            trainings=np.zeros((2, count)),
+        )
 
     @cached_property
     def images(self) -> Floats:
@@ -120,11 +139,16 @@ class Quantities:
             return self
         variance, share, own_freedom = estimate_variance_and_shared_fraction(deviations[used])
         prior = estimate_prior_freedom(squares[used] / freedom, np.full(used.sum(), freedom))
-        parts = ((weights != 0) & varies[:, None]).astype(np.float64)
-        across, within = variance * np.outer(parts.any(0), parts.any(0)), variance * parts.T @ parts
-        shared, own = _split_pooled_variance(across, within, share, int(used.sum()))
-        pooling = Pooling(prior, freedom, max(1, own_freedom))
-        return replace(self, pooled=np.stack([shared, own, *self.pooled[2:]]), pooling=pooling)
+        parts = (weights != 0) & varies[:, None]
+        across, within = _split_pooled_covariance(np.array([[variance]]), share, int(used.sum()), 0.0)
+        return replace(
+            self,
+            loads=parts.any(0)[:, None].astype(np.float64),
+            rows=parts.argmax(0),
+            across=across,
+            within=within,
+            pooling=Pooling(prior, freedom, max(1, own_freedom)),
+        )
 
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.
@@ -142,27 +166,40 @@ class Quantities:
 
         terms = list(zip(factors, order, strict=True))
 
-        def square(covariance: Floats) -> Floats:
-            parts = (f * g * covariance[..., i, j] for (f, i), (g, j) in product(terms, repeat=2))
-            return reduce(np.add, parts)
-
         missing = (used & self.depends).astype(np.float64) @ np.isnan(self.networks) > 0
         known = np.nan_to_num(self.networks)
         values = np.where(missing, 0.0, sum(factor[:, None] * known[at] for factor, at in terms))
         counts = np.maximum(1, (~missing).sum(1))
         centred = np.where(missing, 0.0, values - (values.sum(1) / counts)[:, None])
         sums, own_freedom = (centred**2).sum(1), counts - 1
-        shared, own, network_noise, trainings, training_noise = square(self.pooled)
+        shared, own, network_noise = self._pool_over_rows(terms)
+        trainings, training_noise = reduce(np.add, (factor**2 * self.trainings[:, at] for factor, at in terms))
+        pairs = product(terms, repeat=2)
+        covariance = reduce(np.add, (f * g * self.images[i, j] for (f, i), (g, j) in pairs))
         prior = _weigh_pooled_variance(shared, own, self.pooling)
         freedom = np.where(self.depends.any(), prior + own_freedom, np.inf)
         with np.errstate(invalid="ignore", divide="ignore"):
             variance = np.where(freedom > 0, (prior * (shared + own) + sums) / freedom, 0.0)
         networks = variance / counts
-        images = np.maximum(0.0, square(self.images) - network_noise / counts - training_noise)
+        images = np.maximum(0.0, covariance - network_noise / counts - training_noise)
         parts = (0 * images, 2 * networks, 2 * trainings) if repeated else (images, networks, trainings)
         known_freedoms = (max(1, self.image_count - 1), self.pooling.training_freedom)
         freedoms = (0 * images + known_freedoms[0], freedom, 0 * images + known_freedoms[1])
         return Spread(np.stack(parts, 1), np.maximum(np.stack(freedoms, 1), 1e-9))
+
+    def _pool_over_rows(self, terms: Sequence[tuple[Floats, NDArray[np.intp]]]) -> Floats:
+        """Return the pooled variances, (3, m), of sums of terms: factors (m,) times the numbers at positions (m,)."""
+
+        def multiply(part: Floats, one: Floats, other: Floats) -> Floats:
+            products = part[:, None] * one[:, :, None] * other[:, None, :]
+            return np.asarray(products.sum((2, 3)))  # no product of matrices, whose last bits depend on other rows
+
+        loads = [factor[:, None] * self.loads[at] for factor, at in terms]
+        total = reduce(np.add, loads)
+        pooled = multiply(self.across, total, total)
+        for (one, (_, i)), (other, (_, j)) in product(zip(loads, terms, strict=True), repeat=2):
+            pooled += (self.rows[i] == self.rows[j]) * multiply(self.within, one, other)
+        return pooled
 
 
 def _weigh_pooled_variance(shared: Floats, own: Floats, pooling: Pooling) -> Floats:
@@ -244,34 +281,43 @@ def _add_networks(cells: Quantities, scores: Correctness, estimate: ReferenceVar
             networks[row] = [accuracies[point].get(name, np.nan) for name in names]
             depends[row] = can_vary(scores.correct[point])
     column = [estimate.find_nearest_level(t) for _, t in cells.index]
-    across = estimate.covariance[np.ix_(column, column)] * np.outer(depends, depends)
-    rows = np.array([name for name, _ in cells.index])
-    within = across * (rows[:, None] == rows)
-    shared, own = _split_pooled_variance(across, within, estimate.shared, estimate.rows)
-    noise = estimate.noise_share * (estimate.shared * across + (1 - estimate.shared) * within)
+    across, within = _split_pooled_covariance(estimate.covariance, estimate.shared, estimate.rows, estimate.noise_share)
     # the pooled variance of a single row is the row's own, which counts already
     prior_freedom = estimate.prior_freedom if estimate.rows > 1 else 0.0
-    pooling = Pooling(prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom))
-    pooled = np.stack([shared, own, noise, *cells.pooled[3:]])
+    places = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in cells.index))}
     return replace(
-        cells, networks=networks, network_names=tuple(names), depends=depends, pooled=pooled, pooling=pooling
+        cells,
+        networks=networks,
+        network_names=tuple(names),
+        depends=depends,
+        loads=np.eye(len(estimate.levels))[column] * depends[:, None],
+        rows=np.array([places[name] for name, _ in cells.index], np.intp),
+        across=across,
+        within=within,
+        pooling=Pooling(prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom)),
     )
 
 
-def _split_pooled_variance(across: Floats, within: Floats, share: float, rows: int) -> tuple[Floats, Floats]:
-    """Split pooled covariances, across all rows and within each row, into the part that rows share and the rest.
+def _split_pooled_covariance(covariance: Floats, share: float, rows: int, noise: float) -> tuple[Floats, Floats]:
+    """Return `Quantities.across` and `Quantities.within` of rows with this covariance of levels.
 
     The shared part is estimated by the mean square between networks, which contains the own parts of the K rows that it
     averages.
+
+    Args:
+        covariance: Pooled covariance of a row's levels between networks, (levels, levels).
+        share: Part of it that rows share, in [0, 1].
+        rows: Number of rows, K.
+        noise: Part of it that comes from the finite number of images, in [0, 1].
     """
-    return across * (share + (1 - share) / rows), (within - across / rows) * (1 - share)
+    shared, own = share * covariance, (1 - share) * covariance
+    return np.stack([shared + own / rows, -own / rows, noise * shared]), np.stack([0 * own, own, noise * own])
 
 
 def _add_trainings(cells: Quantities, scores: Correctness, estimate: TrainingVariance) -> Quantities:
     varies = ~cells.depends & np.array([can_vary(bits) for bits in scores.correct.values()], np.bool_)
-    trainings = (np.diag(varies * part * cells.units) for part in (estimate.variance, estimate.noise))
-    pooling = replace(cells.pooling, training_freedom=estimate.freedom)
-    return replace(cells, pooled=np.stack([*cells.pooled[:3], *trainings]), pooling=pooling)
+    trainings = np.outer((estimate.variance, estimate.noise), varies * cells.units)
+    return replace(cells, trainings=trainings, pooling=replace(cells.pooling, training_freedom=estimate.freedom))
 
 
 def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weights: Sequence[Fraction]) -> Quantities:
@@ -282,24 +328,29 @@ def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weig
     runs, scale = np.rint(1 / cells.units).astype(np.int64), lcm(*(weight.denominator for weight in weights))
     common = lcm(*map(int, np.unique(runs[at])))
     whole = [
-        [int(w * scale) * (common // run) for run in runs[column].tolist()]
-        for w, column in zip(weights, columns, strict=True)
+        [int(weight * scale) * (common // run) for run in runs[column].tolist()]
+        for weight, column in zip(weights, columns, strict=True)
     ]
-    known, missing, nothing = np.nan_to_num(cells.networks), np.isnan(cells.networks), Fraction(0)
-    pairs = list(product(zip(factors, columns, strict=True), repeat=2))
+    known, missing = np.nan_to_num(cells.networks), np.isnan(cells.networks)
+    terms = list(zip(factors, columns, strict=True))
+    exact = [
+        sum((w * cells.exact[i] for w, i in zip(weights, row, strict=True)), Fraction(0)) for row in columns.T.tolist()
+    ]
     return replace(
         cells,
         index={name: number for number, name in enumerate(curves)},
-        exact=[sum((w * cells.exact[i] for w, i in zip(weights, row, strict=True)), nothing) for row in at.tolist()],
-        sums=add_weighted_sums([cells.sums[column] for column in columns], whole),
+        exact=exact,
+        sums=add_weighted_sums([cells.sums[column] for column in columns], whole, int(sum(weights) * scale) * common),
         units=np.full(len(curves), 1 / (scale * common)),
         networks=np.where(
             sum(missing[column] for column in columns) > 0,
             np.nan,
-            sum(factor * known[column] for factor, column in zip(factors, columns, strict=True)),
+            reduce(np.add, (factor * known[column] for factor, column in terms)),
         ),
         depends=np.asarray(cells.depends[columns].any(0)),
-        pooled=reduce(np.add, (f * g * cells.pooled[:, i[:, None], j] for (f, i), (g, j) in pairs)),
+        loads=reduce(np.add, (factor * cells.loads[column] for factor, column in terms)),
+        rows=cells.rows[columns[0]],
+        trainings=reduce(np.add, (factor**2 * cells.trainings[:, column] for factor, column in terms)),
     )
 
 
@@ -321,10 +372,8 @@ def join_quantities(first: Quantities, second: Quantities) -> Quantities:
     """
     if first.image_count != second.image_count:
         raise ValueError(f"the protocols have {first.image_count} and {second.image_count} images; expected the same")
-    parts, size = (first, second), len(first.units)
+    parts = (first, second)
     names = tuple(sorted({*first.network_names, *second.network_names}))
-    pooled = np.zeros((5, size + len(second.units), size + len(second.units)))
-    pooled[:, :size, :size], pooled[:, size:, size:] = first.pooled, second.pooled
     return Quantities(
         index={key: number for number, key in enumerate((part, key) for part in range(2) for key in parts[part].index)},
         exact=[*first.exact, *second.exact],
@@ -334,7 +383,11 @@ def join_quantities(first: Quantities, second: Quantities) -> Quantities:
         networks=np.concatenate([_arrange_networks(part, names) for part in parts]),
         network_names=names,
         depends=np.concatenate([part.depends for part in parts]),
-        pooled=pooled,
+        loads=_join_blocks(first.loads, second.loads),
+        rows=np.concatenate([first.rows, second.rows + first.rows.max(initial=0) + 1]),
+        across=_join_blocks(first.across, second.across),
+        within=_join_blocks(first.within, second.within),
+        trainings=np.concatenate([part.trainings for part in parts], 1),
         pooling=_join_pooling([part.pooling for part in parts if part.depends.any()] or [Pooling()], parts),
     )
 
@@ -344,6 +397,14 @@ def _arrange_networks(part: Quantities, names: Sequence[str]) -> Floats:
     arranged = np.where(part.depends[:, None], np.nan, np.zeros((len(part.units), len(names))))
     arranged[:, [names.index(name) for name in part.network_names]] = part.networks
     return np.asarray(arranged)
+
+
+def _join_blocks(one: Floats, other: Floats) -> Floats:
+    """Return matrices (..., i, j) and (..., k, l) as blocks on the diagonal of matrices (..., i + k, j + l)."""
+    rows, columns = one.shape[-2:]
+    joined = np.zeros((*one.shape[:-2], rows + other.shape[-2], columns + other.shape[-1]))
+    joined[..., :rows, :columns], joined[..., rows:, columns:] = one, other
+    return joined
 
 
 def _join_pooling(poolings: Sequence[Pooling], parts: Sequence[Quantities]) -> Pooling:

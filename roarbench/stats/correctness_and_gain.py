@@ -106,13 +106,11 @@ def sum_runs(bits: Bits) -> NDArray[np.int16]:
     return sums
 
 
-def add_weighted_sums(parts: Sequence[NDArray[Any]], weights: Sequence[Sequence[int]]) -> NDArray[Any]:
-    """Add arrays of whole numbers, (rows, images) each, times the weight of each row, in the smallest exact type."""
-    pairs = list(zip(parts, weights, strict=True))
-    largest = sum(int(np.abs(part).max(initial=0)) * max(row, default=0) for part, row in pairs)
+def add_weighted_sums(parts: Sequence[NDArray[Any]], weights: Sequence[Sequence[int]], largest: int) -> NDArray[Any]:
+    """Add arrays of whole numbers, (rows, images) each, times the weight of each row; no sum exceeds `largest`."""
     kind: Any = np.int16 if largest < 2**15 else np.int32 if largest < 2**31 else np.float64
     total: NDArray[Any] = np.zeros(parts[0].shape, kind)
-    for part, row in pairs:
+    for part, row in zip(parts, weights, strict=True):
         total += np.array(row, kind)[:, None] * part
     return total
 

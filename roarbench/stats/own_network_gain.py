@@ -5,12 +5,13 @@ networks in this two-way layout. The gain is not affected if a map changes predi
 network is fragile under all maps (docs/protocol.md).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from itertools import permutations
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,21 @@ class OwnNetworkGain(NamedTuple):
 
     gain: Contrast  # mean over levels, pairs of networks and images
     levels: tuple[Contrast, ...]  # mean gain per level
-    # two-sided p value of "every assignment of maps to networks is equally likely"; None for fewer than four networks
-    permutation: float | None
+    kept_shares: Floats  # (maps, networks): share of unchanged predictions
+
+    @property
+    def permutation(self) -> float | None:
+        """Return the two-sided p value of "every assignment of maps to networks is equally likely".
+
+        It is None for fewer than four networks.
+        """
+        count = len(self.kept_shares)
+        if count < FEWEST_PERMUTED:
+            return None
+        drawn = self.kept_shares[_list_assignments(count), np.arange(count)].sum(1)
+        # `tiny` absorbs rounding: equal sums may add their numbers in another order
+        middle, tiny = self.kept_shares.sum() / count, 1e-9
+        return float(np.mean(np.abs(drawn - middle) >= abs(np.trace(self.kept_shares) - middle) - tiny))
 
 
 def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order: Order) -> dict[str, OwnNetworkGain]:
@@ -96,13 +110,19 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
         return {}
     sums = {name: _sum_interactions(bits, order) for name, bits in unchanged.items()}
     _, networks, levels, _ = next(iter(unchanged.values())).shape
-    measured = _measure_levels(sums, networks)
-    gains = {}
-    for name, bits in unchanged.items():
-        by_level = [measured[name, level] for level in range(levels)]
-        whole = measured.combine({(name, level): Fraction(1, levels) for level in range(levels)})
-        gains[name] = OwnNetworkGain(whole, tuple(by_level), _permute_maps_among_networks(bits.mean((2, 3))))
-    return gains
+    at_levels = {
+        (name, level): _Interactions(row.by_image[level], row.by_network[level])
+        for name, row in sums.items()
+        for level in range(levels)
+    }
+    each = _measure(at_levels, networks, 1)
+    whole = _measure(
+        {name: _Interactions(*(part.sum(0) for part in row)) for name, row in sums.items()}, networks, levels
+    )
+    return {
+        name: OwnNetworkGain(whole[name], tuple(each[name, level] for level in range(levels)), bits.mean((2, 3)))
+        for name, bits in unchanged.items()
+    }
 
 
 def predict_replicated_gain(gain: Contrast) -> Contrast:
@@ -116,54 +136,42 @@ def predict_replicated_gain(gain: Contrast) -> Contrast:
 class _Interactions(NamedTuple):
     """Sums of (a_ij + a_ji - a_ii - a_jj) over pairs of networks i < j, whole numbers; for LeRF with the other sign."""
 
-    by_image: NDArray[np.int64]  # (levels, images): over all pairs
-    by_network: NDArray[np.int64]  # (levels, networks): over images and the pairs of each network
+    by_image: NDArray[np.int32]  # (levels, images) or (images,): over all pairs
+    by_network: NDArray[np.int64]  # (levels, networks) or (networks,): over images and the pairs of each network
 
 
 def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactions:
     networks, sign = len(unchanged), 1 if order is Order.MORF else -1
-    own = unchanged[np.arange(networks), np.arange(networks)].astype(np.int64)  # (networks, levels, images)
-    by_map, by_network = unchanged.sum(1, dtype=np.int64), unchanged.sum(0, dtype=np.int64)
+    kept = unchanged.view(np.int8)
+    own = kept[np.arange(networks), np.arange(networks)].astype(np.int16)  # (networks, levels, images)
+    by_map, by_network = kept.sum(1, dtype=np.int16), kept.sum(0, dtype=np.int16)
     # over the other networks of each network: its map elsewhere, other maps on it, its own twice, and theirs
-    pairs = by_map + by_network - 2 * own - (networks - 1) * own - (own.sum(0) - own)
-    return _Interactions(sign * pairs.sum(0) // 2, sign * pairs.sum(2).T)
+    pairs = by_map + by_network - np.int16(networks) * own - own.sum(0, dtype=np.int16)
+    return _Interactions(sign * pairs.sum(0, dtype=np.int32) // 2, sign * pairs.sum(2, dtype=np.int64).T)
 
 
-def _measure_levels(sums: Mapping[str, _Interactions], networks: int) -> Quantities:
-    """Measure the gains of all rows and levels, in points, by (row, level)."""
-    by_image = np.concatenate([row.by_image for row in sums.values()])
-    images, totals = by_image.shape[1], by_image.sum(1)
+def _measure(sums: Mapping[Any, _Interactions], networks: int, levels: int) -> Quantities:
+    """Measure gains in points from sums over this number of levels."""
+    by_image, by_network = (np.array(parts) for parts in zip(*sums.values(), strict=True))
+    images, totals = by_image.shape[1], by_image.sum(1, dtype=np.int64)
     # each pair of networks has 4 predictions of an image, which count half
-    unit = Fraction(100, networks * (networks - 1))
+    unit = Fraction(100, networks * (networks - 1) * levels)
     exact = [unit * Fraction(total, images) for total in totals.tolist()]
     # a network's deviation: (R - 1) times the mean over all pairs minus the mean over the pairs without it
-    by_network = np.concatenate([row.by_network for row in sums.values()])
     rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
-    deviations = (networks - 1) * (float(unit) * totals[:, None] / images - 50 * rest / images)
-    levels = len(next(iter(sums.values())).by_image)
-    index = {(name, level): row * levels + level for row, name in enumerate(sums) for level in range(levels)}
+    deviations = (networks - 1) * (float(unit) * totals[:, None] - 50 * rest / levels) / images
+    index, units = {key: number for number, key in enumerate(sums)}, np.full(len(sums), float(unit))
     return replace(
-        Quantities.from_images(index, exact, by_image, np.full(len(totals), float(unit))),
+        Quantities.from_images(index, exact, by_image, units),
         networks=deviations,
         network_names=tuple(map(str, range(networks))),
-        depends=np.ones(len(totals), np.bool_),
+        depends=np.ones(len(sums), np.bool_),
     )
 
 
-def _permute_maps_among_networks(shares: Floats) -> float | None:
-    """Test by permutation whether own maps act differently from other maps; `shares` has shape (maps, networks)."""
-    count = len(shares)
-    if count < FEWEST_PERMUTED:
-        return None
-    own = np.trace(shares)
-    drawn = shares[np.array(_list_assignments(count)), np.arange(count)].sum(1)
-    # `tiny` absorbs rounding: equal sums may add their numbers in another order
-    middle, tiny = shares.sum() / count, 1e-9
-    return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
-
-
-def _list_assignments(count: int) -> Sequence[Sequence[int]]:
+@lru_cache(4)
+def _list_assignments(count: int) -> NDArray[np.intp]:
     if count <= _MOST_PERMUTED:
-        return list(permutations(range(count)))
+        return np.array(list(permutations(range(count))))
     chance = np.random.default_rng(_PERMUTATION_SEED)
-    return [range(count), *(chance.permutation(count).tolist() for _ in range(40_319))]
+    return np.array([range(count), *(chance.permutation(count) for _ in range(40_319))])

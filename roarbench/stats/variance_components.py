@@ -159,18 +159,21 @@ def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[f
     areas = {name: sum(float(w) * means[t][name] for w, t in zip(weights, above, strict=True)) for name in names}
     noise = 0.0
     if len(names) > 1:
-        runs = [[_select_runs(board, (estimator, t), name) for name in names] for t in above]
-        common = lcm(*(len(bits) for row in runs for bits in row))
+        sums, runs = zip(*(_sum_runs_by_network(board, (estimator, t), names) for t in above), strict=True)
+        common = lcm(*(count for row in runs for count in row))
         scale = common * lcm(*(weight.denominator for weight in weights))
-        whole = [[int(w * scale) // len(bits) for bits in row] for w, row in zip(weights, runs, strict=True)]
-        sums = add_weighted_sums([np.array([sum_runs(bits) for bits in row]) for row in runs], whole)
-        noise = compute_between_and_residual_squares(sums)[1] / scale**2
+        whole = [[int(weight * scale) // count for count in row] for weight, row in zip(weights, runs, strict=True)]
+        noise = compute_between_and_residual_squares(add_weighted_sums(sums, whole, scale))[1] / scale**2
     return ReferenceCurve(means, areas, noise, tuple(board.correct[estimator, t] for t in levels))
 
 
-def _select_runs(board: Correctness, point: Point, network: str) -> Bits:
-    selected: Bits = board.correct[point][np.array(board.references[point]) == network]
-    return selected
+def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str]) -> tuple[NDArray[Any], list[int]]:
+    """Return the sums over the runs of each network, (networks, images), and the numbers of runs."""
+    bits, networks = board.correct[point], board.references[point]
+    runs = [[number for number, network in enumerate(networks) if network == name] for name in names]
+    if all(len(numbers) == 1 for numbers in runs):
+        return bits[[number for (number,) in runs]].view(np.int8), [1] * len(names)
+    return np.array([sum_runs(bits[numbers]) for numbers in runs]), [len(numbers) for numbers in runs]
 
 
 class _Repeated(Protocol):
@@ -323,7 +326,7 @@ def _group_trainings(board: Correctness) -> Iterator[_TrainingGroup]:
     for point, bits in board.correct.items():
         names = board.references.get(point, ("",) * len(bits))
         for name in sorted({name for name, count in Counter(names).items() if count > 1}):
-            if can_vary(group := bits[np.array(names) == name]):
+            if can_vary(group := bits if len({*names}) == 1 else bits[np.array(names) == name]):
                 yield _TrainingGroup(point, (group,), tuple(map(count_correct, group)))
 
 

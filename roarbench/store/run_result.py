@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -185,6 +185,12 @@ class Failure:
 def pack_correctness(correctness: NDArray[np.bool_]) -> bytes:
     """Pack bool (n,) into one bit per test image; the first image is the highest bit of the first byte."""
     return np.packbits(correctness).tobytes()
+
+
+def unpack_correctness(results: Sequence[RunResult]) -> NDArray[np.bool_]:
+    """Return the correctness of results on the same images, bool (results, images)."""
+    packed = np.frombuffer(b"".join(result.bits for result in results), np.uint8).reshape(len(results), -1)
+    return np.unpackbits(packed, axis=1, count=results[0].total).view(np.bool_)
 
 
 def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import ROAR
-from roarbench.stats import own_network_gain
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.intervals import Estimate, estimate_all, estimate_shares
@@ -59,8 +58,6 @@ def main() -> None:
     """Simulate all designs, and write the tables into the study's page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=400)
-    # no verdict depends on the permutation test, which takes most of the time
-    own_network_gain._permute_maps_among_networks = lambda shares: None
     tables = simulate_all(parser.parse_args().tables, judge_table, judge_own_network_table)
     page = Path(__file__).with_name("README.md")
     write_tables(page, {f"coverage, {name}": table for name, table in tables.items()})

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats import own_network_gain
 from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains, judge_own_network_gains
 from studies.page import write_tables
 
@@ -68,8 +67,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=500)
     tables = parser.parse_args().tables
-    # verdicts do not depend on the permutation test, which takes most of the time
-    own_network_gain._permute_maps_among_networks = lambda shares: None
     headings = ["rows, images, effects of networks", "explains, 3 networks", "explains, 10 networks"]
     headings += ["explains at the first of 3 to 10", "any verdict at the first of 3 to 10"]
     lines = [headings, ["---"] * len(headings)]

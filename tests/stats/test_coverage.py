@@ -17,7 +17,6 @@ from roarbench.api.gain_tables import CONTROLS, CheckTable
 from roarbench.api.training_free_measures import CHECK_LEVELS
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR
-from roarbench.stats import own_network_gain
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
@@ -141,9 +140,8 @@ def test_intervals_of_a_single_row_are_those_of_students_t():
     assert judge.areas["row-0"].spread.freedoms[0, 1] > 1
 
 
-def test_ranks_of_many_own_network_gains_hold_together(monkeypatch):
+def test_ranks_of_many_own_network_gains_hold_together():
     """With the rows' own variances, a fifth of these tables had a wrong rank interval."""
-    monkeypatch.setattr(own_network_gain, "_permute_maps_among_networks", lambda shares: None)
     design = OwnNetworkDesign(networks=3, rows=20, images=600, spread=0.2, prior=5.0)
     found = average_tables(lambda chance: judge_own_network_table(simulate_unchanged(design, chance)), 30)
     assert found["all ranks"] >= 0.95
