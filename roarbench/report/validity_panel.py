@@ -65,6 +65,11 @@ class Section(NamedTuple):
         """Return the cells of each estimator."""
         return list(zip(*self.columns.values(), strict=True))
 
+    def drop_empty_rows(self) -> "Section":
+        """Return the section without the rows that have no value in any column."""
+        at = [number for number, row in enumerate(self.rows) if {*row[1:]} != {MISSING}]
+        return self._replace(columns={name: [cells[row] for row in at] for name, cells in self.columns.items()})
+
 
 def can_check_validity(suite_results: SuiteResults) -> bool:
     """Return whether there are results for the panel's checks: results of ROAR, or of both MoRF and LeRF."""
@@ -97,8 +102,12 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     unfinished = write_unfinished_line(describe_missing_runs_of_panel(panel), "numbers and marks")
     sign = UNFINISHED_SIGN * bool(unfinished)
     title = [Text(f"{panel.suite_judges.suite_results.title}{sign}")] if sections else []
-    tables = [_make_table(part, width) for section in sections for part in _split_section(section, width)]
-    lines = [*_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
+    filled = [section.drop_empty_rows() for section in sections]
+    tables = [_make_table(part, width) for section in filled if section.rows for part in _split_section(section, width)]
+    counts = {section.title: len(one.rows) - len(section.rows) for section, one in zip(filled, sections, strict=True)}
+    left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
+    note = [f"Rows without any value are left out: {left_out}"] if left_out else []
+    lines = [*note, *_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
     lines += filter(None, [unfinished])
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
@@ -228,7 +237,11 @@ def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
     by_row = {name: find_row_warning(judges, name) for name in panel.names}
-    warnings = [f"{name} {warning.warning_sign} {warning.reason}" for name, warning in by_row.items() if warning.reason]
+    names_by_warning: dict[str, list[str]] = {}
+    for name, warning in by_row.items():
+        if warning.reason:
+            names_by_warning.setdefault(f"{warning.warning_sign} {warning.reason}", []).append(name)
+    warnings = [f"{', '.join(names)} {text}" for text, names in names_by_warning.items()]
     if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
         return [*unranked, *warnings, f"{columns} need ROAR, which {results.suite.name} does not have."]

@@ -75,6 +75,9 @@ def test_validity_text_is_complete_with_doubts_last(made):
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = format_printed(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
+    assert any(line.startswith("Rows without any value are left out: ") for line in lines)
+    filled = [line for section in list_sections(made) for line in section.rows if {*line[1:]} != {"–"}]
+    assert all(any(all(cell in shown for cell in line) for shown in lines) for line in filled)
     assert lines[-1] == f"var-grad (!) {find_row_warning(made.suite_judges, 'var-grad').reason}"
 
 
