@@ -1,6 +1,6 @@
 """Run the suite `imagenette128-resnet50` on a GPU, in the parts and the order of studies/resnet50/plan.md.
 
-    python scripts/gpu_resnet50.py --data FOLDER [--out FOLDER] [--minutes 12]
+    python scripts/gpu_resnet50.py [--data FOLDER] [--out FOLDER] [--minutes 12]
 
 Each part prints its times beside the plan's. OUT/rows.parquet has all rows so far, for `roarbench import`; explained
 networks and rankings stay in OUT/store. The command stops after the time limit, and the same command resumes.
@@ -93,9 +93,9 @@ def write_rows(store: ResultsStore, workspace: Workspace, path: Path) -> None:
     temporary.replace(path)
 
 
-def run_parts(data: Path, out: Path, workers: int, suite_name: str = SUITE, limit: int | None = None) -> None:
-    """Run all missing parts of the suite, and write lines and rows into `out`."""
-    started = time.monotonic()
+def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUITE, limit: int | None = None) -> int:
+    """Run all missing parts of the suite, write lines and rows into `out`, and return the number of failed steps."""
+    started, failed = time.monotonic(), 0
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - started:6.0f} s  {line}", flush=True)
@@ -111,7 +111,7 @@ def run_parts(data: Path, out: Path, workers: int, suite_name: str = SUITE, limi
         missing = [planned for planned in list_planned_runs(suite) if planned not in results.results]
         say(f"images decoded; {len(missing)} of {len(list_planned_runs(suite))} runs to do")
         if not missing:
-            return
+            return 0
         todo = {planned: build_run(suite, planned, results.data, results.limit) for planned in missing}
         counts = check_and_count_missing_work(results, work, list(todo.values()), store, console, workers)
         with start_local_workers(workers) as engine:
@@ -129,10 +129,13 @@ def run_parts(data: Path, out: Path, workers: int, suite_name: str = SUITE, limi
 
             for part in PARTS:
                 runs = {planned: run for planned, run in todo.items() if name_part(planned.cell) == part}
+                if not runs:
+                    continue
                 existing = find_existing_shared_inputs(workspace, suite, results.data, runs)
                 of_part = count_work(suite, runs, limit, existing)
                 plans = {name: plan_stages(of_part, rates, workers) for name, rates in all_rates.items()}
                 measured, failures, before = dict[str, float](), list[str](), time.monotonic()
+                title = f"{part}, stopped"
                 steps = do_runs_on_workers(
                     work, list(runs.values()), store, lambda _: all_rates["measured"], workers, console, start
                 )
@@ -143,16 +146,18 @@ def run_parts(data: Path, out: Path, workers: int, suite_name: str = SUITE, limi
                             measured[stage] = measured.get(stage, 0.0) + now - before
                             before = now
                             failures += [event.failure] * bool(event.failure)
+                    title, failed = part, failed + len(failures)
                 finally:  # after the time limit, too
-                    say(compare_with_plans(part, measured, plans))
+                    say(compare_with_plans(title, measured, plans))
                     for failure in failures[:3]:
                         say(f"{part}: {len(failures)} steps failed: {failure}")
                     write_rows(store, workspace, out / "rows.parquet")
+    return failed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of both parquet files (pack_for_gpu.py)")
+    parser.add_argument("--data", type=Path, help="folder of both parquet files; without it, the Hugging Face hub")
     parser.add_argument("--out", type=Path, default=Path("build/resnet50"))
     parser.add_argument("--minutes", type=float, default=12)
     workers = min(_GPU_WORKERS, count_cores()) if list_gpu_ids() else count_cores()
@@ -164,7 +169,8 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.default_int_handler)  # the end of the time is Ctrl-C: workers save their state
     signal.setitimer(signal.ITIMER_REAL, 60 * arguments.minutes)
     try:
-        run_parts(arguments.data, arguments.out, arguments.workers, arguments.suite, arguments.max_images)
+        failed = run_parts(arguments.data, arguments.out, arguments.workers, arguments.suite, arguments.max_images)
+        sys.exit(1 if failed else 0)
     except RoarbenchError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

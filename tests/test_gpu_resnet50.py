@@ -115,17 +115,17 @@ def test_script_runs_all_parts_after_stop(suite, packed, tmp_path, monkeypatch, 
     with pytest.raises(KeyboardInterrupt):
         run_parts(monkeypatch, capsys, suite, packed, out)
     first = pq.read_table(out / "rows.parquet")["key"].to_pylist()
-    capsys.readouterr()
+    assert "s  roar-0.9, stopped: " in capsys.readouterr().out.splitlines()[-1]
     monkeypatch.setattr(gpu_resnet50, "do_runs_on_workers", real)
     lines = run_parts(monkeypatch, capsys, suite, packed, out)
     rows = pq.read_table(out / "rows.parquet")["key"].to_pylist()
     assert 0 < len(first) < len(rows) and set(first) < set(rows)
     assert lines[0] == f"images decoded; {len(rows) - len(first)} of {len(rows)} runs to do"
     parts = [line for line in lines if line.partition(":")[0] in gpu_resnet50.PARTS]
-    assert [line.partition(":")[0] for line in parts] == list(gpu_resnet50.PARTS)
+    assert [line.partition(":")[0] for line in parts] == list(gpu_resnet50.PARTS[1:])  # the first is done
     times = r"\d+ s \(plan \d+( \(!\))?, measured \d+( \(!\))?\)"
     assert all(re.fullmatch(rf"[\w.-]+: {times}(; (networks|maps|runs) {times})*", line) for line in parts), parts
-    assert (out / "log.txt").read_text().count("networks:") == 2
+    assert (out / "log.txt").read_text().count("networks:") == 1
 
 
 @pytest.mark.soak
