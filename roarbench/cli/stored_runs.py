@@ -162,7 +162,7 @@ def reproduce(
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
     from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
-    from roarbench.execution.run_suite import choose_worker_count
+    from roarbench.execution.worker_counts import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
     from roarbench.store.workspace import Workspace
 

@@ -29,7 +29,7 @@ from roarbench.execution.artifacts import (
     read_recorded_checksums,
     verify_images_and_rankings,
 )
-from roarbench.execution.forecast import SMALL, Rates, estimate_step_seconds, make_plan, refuse_full_disk
+from roarbench.execution.forecast import Rates, estimate_step_seconds, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.network_trials import tune_peak_learning_rate
@@ -39,6 +39,7 @@ from roarbench.execution.published_networks import install_published_networks
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_missing
+from roarbench.execution.worker_counts import MOST_PER_CORE
 from roarbench.execution.workload import WorkCounts, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
@@ -58,31 +59,8 @@ from roarbench.store.user_files import read_image_sources, read_sources_of_decod
 from roarbench.store.workspace import Workspace
 from roarbench.submissions.submission_validation import SubmissionPace
 
-_PER_CORE = 4  # maximum workers per core; a worker computes on one thread, so more are not faster and need more memory
-# default workers per GPU for images up to `SMALL` pixels per side: 8 trained 7 to 8 times as fast as one (docs/gpu.md);
-# each worker is assumed to need about 0.5 GB of the GPU
-_PER_GPU = 8
 # function that starts an `Engine` with this many workers
 Start = Callable[[int], AbstractContextManager[Any]]
-
-
-def choose_default_worker_count(image_side: int | None = None) -> int:
-    """Return the default number of workers: one per core, or with GPUs one per GPU and several for small images."""
-    gpus = len(list_gpu_ids())
-    if not gpus:
-        return count_cores()
-    per_gpu = _PER_GPU if image_side and image_side <= SMALL else 1
-    return gpus * max(1, min(per_gpu, count_cores() // gpus))
-
-
-def choose_worker_count(requested: int | None, image_side: int | None = None) -> int:
-    """Return the requested or default number of workers; raise CallerError if a request is below 1 or too large."""
-    if requested is None:
-        return choose_default_worker_count(image_side)
-    most = _PER_CORE * count_cores()
-    if not 1 <= requested <= most:
-        raise CallerError(f"--workers is {requested}, expected 1 to {most}, at most {_PER_CORE} per core")
-    return requested
 
 
 def start_local_workers(workers: int) -> LocalEngine:
@@ -128,8 +106,19 @@ class FinishedSuite(NamedTuple):
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
-    """Do all missing runs of a suite, and return the outcome."""
-    suite, workers = request.suite, request.workers
+    """Do all missing runs of a suite, and return the outcome.
+
+    This process decodes the images, lists the missing runs, and checks before hours of work what could stop them.
+    Workers then do the steps of `job_graph.build_job_graph`, each as soon as the steps that it needs are done:
+
+    1. `reference`: train the networks to explain, or read their weights (`training_and_scoring`)
+    2. `rank`: explain a range of images by all estimators, and rank the features of each map (`ranking_jobs`)
+    3. `seal`: join the ranges of a ranking into one, which no longer changes (`store.rankings`)
+    4. `network`, `tune`: train the networks that score several rows of `matched`
+    5. `run`: remove the features, train a network on the rest unless an explained one is scored, score the network on
+       degraded test images, and store the correctness of each image (`training_and_scoring`, `store.results`)
+    """
+    suite = request.suite
     work = decode_images_and_check_weights(request, workspace, store, console)
     suite_results = collect_stored_results(suite, store, work.images)
     _print_reference_accuracy(suite_results, console)
@@ -138,12 +127,12 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
     _refuse_user_network_near_chance(suite_results, work, console)
-    missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, workers)
+    missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
-    options = request.start, request.check_files
-    with closing(do_runs_on_workers(work, todo, store, measure, workers, console, *options)) as events:
+    options = request.workers, console, request.start, request.check_files
+    with closing(do_runs_on_workers(work, todo, store, measure, *options)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
@@ -159,44 +148,6 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     stored = collect_stored_results(suite, store, work.images)
     _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
-
-
-def check_and_count_missing_work(
-    suite_results: SuiteResults, work: JobContext, todo: list[Run], store: ResultsStore, console: Console, workers: int
-) -> WorkCounts:
-    """Check levels, disk and stored files before the runs `todo`, install published networks, and count the work."""
-    _refuse_measures_without_effect(suite_results.suite, work.images)
-    install_published_networks(work, store, console)
-    missing_work = count_missing_work(suite_results, work.workspace)
-    refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
-    results = [*suite_results.results.values(), *suite_results.references.values()]
-    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
-    Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
-    return missing_work
-
-
-def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:
-    """Raise CallerError if a level, or matched gain, is 0 for every map because the images have few features."""
-    refuse_levels_without_effect(suite)
-    for block in suite.blocks:
-        if block.protocol.twin_kind == MATCHED_IMAGE:
-            share = compute_share_of_differing_matched_masks(images, block.unit, block.fill, block.levels)
-            refuse_equal_matched_masks(suite, block.unit, share)
-
-
-def _is_needed_for_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run: a run of a ROAR cell, or of a retrained network at t = 0."""
-    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
-
-
-def _measure_rates_and_print_plan(
-    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
-) -> Rates:
-    measure = partial(measure_or_assume_rates, engine, say=partial(console.print, soft_wrap=True))
-    pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
-    plan = make_plan(results, work, request.workers, measure, pace)
-    console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
-    return plan.estimates[0]
 
 
 def decode_images_and_check_weights(
@@ -215,21 +166,24 @@ def decode_images_and_check_weights(
     return JobContext(workspace, images, request.suite, request.weights)
 
 
-def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
-    """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
-    results = collect_stored_results(request.suite, store, work.images)
-    if all(network.has_weights_and_predictions for network in work.explained):
-        return
-    install_published_networks(work, store, console)
-    runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
-    say = partial(console.print, soft_wrap=True)
-    measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
-    events = do_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
-    with closing(events):
-        for event in events:
-            if event.failure:
-                raise RunError(event.failure)
-    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
+def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
+    start, record = time.monotonic(), request.suite.dataset_record
+    # the CPUs of this machine decode photographs, even if remote workers do the other jobs
+    workers = count_cores() if list_gpu_ids() else min(request.workers, MOST_PER_CORE * count_cores())
+    with DecodingDisplay(console) as display:
+        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)
+    lines = []
+    if display.has_decoded and images.repairs:
+        lines.append(describe_repairs(images.repairs))
+    lacking = record.classes - len(np.unique(images.train.labels))
+    if lacking and not record.test_only:
+        lines.append(f"{lacking:,} of {record.classes:,} classes have no training image")
+    if display.has_decoded:
+        count, seconds = sum(len(images[split].labels) for split in record.decoded_splits), time.monotonic() - start
+        lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
+    for line in lines:
+        console.print(f"{record.name}: {line}", soft_wrap=True)
+    return images
 
 
 def collect_stored_results(suite: SuiteSpec, store: ResultsStore, images: ImageData) -> SuiteResults:
@@ -257,6 +211,66 @@ def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
 def _list_reference_runs(results: SuiteResults) -> list[Run]:
     points = list_clean_runs_of_explained_networks(results.suite)
     return [build_run(results.suite, point, results.data, results.limit) for point in points]
+
+
+def check_and_count_missing_work(
+    suite_results: SuiteResults, work: JobContext, todo: list[Run], store: ResultsStore, console: Console, workers: int
+) -> WorkCounts:
+    """Check levels, disk and stored files before the runs `todo`, install published networks, and count the work."""
+    _refuse_measures_without_effect(suite_results.suite, work.images)
+    install_published_networks(work, store, console)
+    missing_work = count_missing_work(suite_results, work.workspace)
+    refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
+    results = [*suite_results.results.values(), *suite_results.references.values()]
+    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
+    Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
+    return missing_work
+
+
+def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:
+    """Raise CallerError if a level, or matched gain, is 0 for every map because the images have few features."""
+    refuse_levels_without_effect(suite)
+    for block in suite.blocks:
+        if block.protocol.twin_kind == MATCHED_IMAGE:
+            share = compute_share_of_differing_matched_masks(images, block.unit, block.fill, block.levels)
+            refuse_equal_matched_masks(suite, block.unit, share)
+
+
+def _measure_rates_and_print_plan(
+    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
+) -> Rates:
+    measure = partial(measure_or_assume_rates, engine, say=partial(console.print, soft_wrap=True))
+    pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
+    plan = make_plan(results, work, request.workers, measure, pace)
+    console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
+    return plan.estimates[0]
+
+
+def do_runs_on_workers(
+    work: JobContext,
+    runs: list[Run],
+    store: ResultsStore,
+    measure: Callable[[Engine], Rates],
+    workers: int,
+    console: Console,
+    start: Start = start_local_workers,
+    check_files: bool = False,
+) -> Generator[FinishedStep, None, None]:
+    """Start workers, measure their rates, do the runs, and show and yield an event for each finished step."""
+    verify_images_and_rankings(work, runs, check_files)
+    with start(workers) as engine:
+        rates = measure(engine)
+        cost = partial(estimate_step_seconds, work, rates=rates)
+        display = StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load)
+        with display, closing(run_missing(work, runs, store, engine)) as events:
+            for event in events:
+                display.show_event(event)
+                yield event
+
+
+def _is_needed_for_roar(run: Run) -> bool:
+    """Return whether ROAR's table needs a run: a run of a ROAR cell, or of a retrained network at t = 0."""
+    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> None:
@@ -296,43 +310,18 @@ def _refuse_user_network_near_chance(suite_results: SuiteResults, work: JobConte
     raise CallerError(f"{seen}; the run stopped before training networks on them; {advice}")
 
 
-def do_runs_on_workers(
-    work: JobContext,
-    runs: list[Run],
-    store: ResultsStore,
-    measure: Callable[[Engine], Rates],
-    workers: int,
-    console: Console,
-    start: Start = start_local_workers,
-    check_files: bool = False,
-) -> Generator[FinishedStep, None, None]:
-    """Start workers, measure their rates, do the runs, and show and yield an event for each finished step."""
-    verify_images_and_rankings(work, runs, check_files)
-    with start(workers) as engine:
-        rates = measure(engine)
-        cost = partial(estimate_step_seconds, work, rates=rates)
-        display = StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load)
-        with display, closing(run_missing(work, runs, store, engine)) as events:
-            for event in events:
-                display.show_event(event)
-                yield event
-
-
-def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
-    start, record = time.monotonic(), request.suite.dataset_record
-    # the CPUs of this machine decode photographs, even if remote workers do the other jobs
-    workers = count_cores() if list_gpu_ids() else min(request.workers, _PER_CORE * count_cores())
-    with DecodingDisplay(console) as display:
-        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)
-    lines = []
-    if display.has_decoded and images.repairs:
-        lines.append(describe_repairs(images.repairs))
-    lacking = record.classes - len(np.unique(images.train.labels))
-    if lacking and not record.test_only:
-        lines.append(f"{lacking:,} of {record.classes:,} classes have no training image")
-    if display.has_decoded:
-        count, seconds = sum(len(images[split].labels) for split in record.decoded_splits), time.monotonic() - start
-        lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
-    for line in lines:
-        console.print(f"{record.name}: {line}", soft_wrap=True)
-    return images
+def make_and_score_references(request: Request, store: ResultsStore, console: Console, work: JobContext) -> None:
+    """Train or read a suite's explained networks, and score them on untouched images; raise RunError on failure."""
+    results = collect_stored_results(request.suite, store, work.images)
+    if all(network.has_weights_and_predictions for network in work.explained):
+        return
+    install_published_networks(work, store, console)
+    runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
+    say = partial(console.print, soft_wrap=True)
+    measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
+    events = do_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
+    with closing(events):
+        for event in events:
+            if event.failure:
+                raise RunError(event.failure)
+    _refuse_user_network_near_chance(collect_stored_results(request.suite, store, work.images), work, console)
