@@ -126,7 +126,7 @@ def list_addresses(views: Views) -> list[Address]:
     names = dict.fromkeys(name for view in suites for name in view.rows)
     addresses += [make_address("estimator", estimator=name) for name in names]
     addresses += [make_address("images", view.slug) for view in suites if view.pictures]
-    addresses += [make_address("compare", view.slug) for view in suites if compare.has_two_rows(view)]
+    addresses += [address for view in suites for address in compare.list_exported_addresses(view)]
     return [
         *addresses,
         make_address("trust"),

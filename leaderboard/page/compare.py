@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.board_contents import BoardRow
-from leaderboard.links import Address, PageNotFound, Site
+from leaderboard.board_contents import BoardContents, BoardRow
+from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.page import images
 from leaderboard.suite_view import SuiteView
 from leaderboard.text_helpers import shorten_line
 from roarbench.analysis.row_comparison import compare_rows
+from roarbench.common.enums import Order
 from roarbench.estimators.catalogue import find_display_name
 from roarbench.plan.protocols import MASK_ONLY, Protocol
+from roarbench.plan.suites import find_headline_protocols
 from roarbench.stats.verdicts import Comparison, Verdict
 
 _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
@@ -23,19 +25,48 @@ def has_two_rows(view: SuiteView) -> bool:
     return len(run) > 1 and view.headline_protocol != MASK_ONLY
 
 
+def list_protocols(view: SuiteView) -> list[Protocol]:
+    """Return the protocols under which two rows can be compared, the headline protocol first; no board is computed."""
+    return [protocol for protocol in view.protocols if protocol != MASK_ONLY]
+
+
+def list_exported_addresses(view: SuiteView) -> list[Address]:
+    """Return the addresses of a suite's static pages, one for each protocol that the suite leads with."""
+    if not has_two_rows(view):
+        return []
+    leading = dict.fromkeys((view.headline_protocol, *find_headline_protocols(view.results.suite)))
+    return [_find_address(view, protocol) for protocol in leading if protocol in list_protocols(view)]
+
+
+def _find_address(view: SuiteView, protocol: Protocol, **pair: str) -> Address:
+    other = "" if protocol == view.headline_protocol else protocol.name
+    return make_address("compare", view.slug, protocol=other, **pair)
+
+
 def build_context(site: Site, address: Address) -> dict[str, Any]:
     """Return the template fields: the requested pair of rows, or the best row compared with some others."""
     view = site.find_view(address)
-    rows = {row.id: row for row in view.board.rows if view.board.has_gains and row.value.value is not None}
-    pairs = [(pair, _add_pictures_of_pair(site, view, pair)) for pair in _choose_pairs(view, address, rows)]
+    protocols = {protocol.name: protocol for protocol in list_protocols(view)}
+    name = address.get_choice("protocol") or view.headline_protocol.name
+    if name not in protocols:
+        raise PageNotFound(f"There is no protocol {shorten_line(name, 40)!r} in {shorten_line(view.title)}.")
+    protocol, unit = protocols[name], view.results.list_units(protocols[name])[0]
+    board = view.get_board(protocol)
+    rows = {row.id: row for row in board.rows if board.has_gains and row.value.value is not None}
+    # on pictures, a row is better on an image if fewer predictions stay correct
+    pictured = protocol.order is Order.MORF
+    pairs = [
+        (pair, _add_pictures_of_pair(site, view, pair) if pictured else None)
+        for pair in _choose_pairs(view, board, address, rows)
+    ]
+    links = {other: site.get_link(_find_address(view, other)) for other in protocols.values()}
     return {
         "view": view,
+        "board": board,
+        "protocol": protocol,
+        "tabs": [(view.get_tab_label(other), link, other == protocol) for other, link in links.items() if link],
         "found": [
-            (
-                pair,
-                compare_rows(view.suite_judges, view.headline_protocol, view.suite_judges.unit, pair[0].id, pair[1].id),
-                sheets,
-            )
+            (pair, compare_rows(view.suite_judges, protocol, unit, pair[0].id, pair[1].id), sheets)
             for pair, sheets in pairs
         ],
         "rows": rows.values(),
@@ -53,13 +84,16 @@ def _write_verdict(comparison: Comparison, protocol: Protocol) -> str:
     return f"the first explains its network {'more' if comparison.verdict is Verdict.BETTER else 'less'}"
 
 
-def _choose_pairs(view: SuiteView, address: Address, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, BoardRow]]:
+def _choose_pairs(
+    view: SuiteView, board: BoardContents, address: Address, rows: dict[str, BoardRow]
+) -> Iterator[tuple[BoardRow, BoardRow]]:
     names = [name for key in ("first", "second") if (name := address.get_choice(key))]
     for name in names:
         if name not in rows:
-            raise PageNotFound(f"There is no row {shorten_line(name, 60)!r} with a gain in {shorten_line(view.title)}.")
+            there = f"with {board.protocol.gain_name} in {shorten_line(view.title)}"
+            raise PageNotFound(f"There is no row {shorten_line(name, 60)!r} {there}.")
     estimators = [name for name, row in rows.items() if not row.control]
-    control = [view.board.best_control.id] if view.board.best_control else []
+    control = [board.best_control.id] if board.best_control else []
     chosen = [rows[name] for name in dict.fromkeys([*names, *estimators[:_PAIRS], *control, *rows])]
     for row in chosen[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
         yield chosen[0], row

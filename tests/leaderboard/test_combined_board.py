@@ -17,7 +17,8 @@ from leaderboard.page import estimator
 from leaderboard.page.estimator import describe_both_verdicts, list_passes, write_verdict_sentence
 from leaderboard.recommendations import recommend_rows
 from leaderboard.render import list_addresses, render_page
-from roarbench.common.enums import Order, ScoredNetwork
+from roarbench.analysis.row_comparison import compare_rows
+from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, OWN_NETWORK, ROAR
@@ -26,6 +27,7 @@ from roarbench.plan.suites import SUITE_VERSIONS, SUITES
 from roarbench.report.descriptions_and_repeat_commands import make_repeat_command
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations
 from roarbench.store.results import ResultsStore
 from tests.helpers.board_store import export_without_cards, make_store, open_views, results
@@ -342,6 +344,28 @@ def test_claims_page_tests_claims_about_roar_on_roar_alone(views):
     page = render(views, make_address("claims"))
     assert page.count("quick v7 <small>ROAR</small>") == 1 and "<small>own-network gain" not in page
     assert "Tested: gb-sq only. " in page and "nfinished" not in page
+
+
+def test_compare_page_compares_two_estimators_by_own_network_gain(views):
+    """The suite's first measure is ROAR, for which gradcam was not run."""
+    view, site = views["quick-v7"], Site(views, list_addresses(views))
+    asked = {"suite": "quick-v7", "first": "gradcam", "second": "grad"}
+    page = render_page(site, make_address("compare", protocol="own-network", **asked)).html
+    pair = compare_rows(view.suite_judges, OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
+    words = {Verdict.BETTER: "explains its network more", Verdict.WORSE: "explains its network less"}
+    verdict = words.get(pair.comparison.verdict, str(Verdict.SAME))
+    assert re.search(rf"Difference in own-network gain: .* points: (the first )?{verdict} \(p = ", page)
+    assert page.count('class="pair"') == 1 and "Own-network gain</a>" in page
+    with pytest.raises(PageNotFound, match="no row 'gradcam' with ROAR gain over Random in quick v7"):
+        render_page(site, make_address("compare", **asked))
+    with pytest.raises(PageNotFound, match="no protocol 'kar'"):
+        render_page(site, make_address("compare", protocol="kar", **asked))
+    exported = [at for at in site.known if at.page == "compare" and at.suite == "quick-v7"]
+    assert [at.get_choice("protocol") for at in exported] == ["", "own-network"]
+    first = render_page(site, exported[0]).html
+    assert (
+        f'<a href="{site.get_link(exported[1])}">Own-network gain</a>' in first and "Difference in ROAR gain" in first
+    )
 
 
 def test_repeat_command_names_version_of_older_suite(views):
