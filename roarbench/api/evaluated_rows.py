@@ -202,7 +202,7 @@ class EvaluatedRows:
         if not (protocol or unit or published) and self._has_combined_table:
             table = make_combined_table(self.stored, judge.rows)
             unfinished = f"\nUnfinished: {table.unfinished_text}." if table.unfinished_text else ""
-            figure = plot_gains(table.gains_by_axis_label, f"{self.stored.title}{unfinished}")
+            figure = plot_gains(table.bars_by_axis_label, f"{self.stored.title}{unfinished}")
         else:
             figure = make_figure(make_chart(judge.single_table(protocol, unit), published))
         if file is not None:

@@ -24,7 +24,7 @@ from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, adapt_text_t
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
-from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkGain, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED, JudgedGain, OwnNetworkGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class GainTable(ABC):
         """Return the table's cells as strings, headings first."""
 
     @abstractmethod
-    def gains_by_panel(self) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return gains by panel label and estimator."""
+    def bars_by_panel(self) -> Mapping[str, Mapping[str, JudgedGain]]:
+        """Return gains and verdicts by panel label and estimator."""
 
     @property
     def plot_title(self) -> str:
@@ -82,7 +82,7 @@ class GainTable(ABC):
         from roarbench.report.curve_panels import save_figure
         from roarbench.report.suite_charts import plot_gains
 
-        figure = plot_gains(self.gains_by_panel(), self.plot_title)
+        figure = plot_gains(self.bars_by_panel(), self.plot_title)
         if file is not None:
             save_figure(figure, Path(file))
         return figure
@@ -210,9 +210,10 @@ class OwnNetworkTable(GainTable):
         ps = (format_decimals(gain and gain.permutation, 3) for gain in map(self.gains.get, self._sort_names()))
         return [(*row, p) for row, p in zip(cells, ("permutation p", *ps), strict=True)]
 
-    def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
-        """Return a single panel with the gains by estimator, largest first."""
-        return {"own-network gain, points": {name: self.gain(name) for name in self._sort_names()}}
+    def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
+        """Return a single panel with the gains and verdicts by estimator, largest gain first."""
+        bars = {name: JudgedGain(self.gain(name), self.verdicts[name]) for name in self._sort_names()}
+        return {"own-network gain, points": bars}
 
     def _sort_names(self) -> list[str]:
         return sorted(self.gains, key=lambda name: -(self.gain(name).value or 0.0))
@@ -271,9 +272,20 @@ class CheckTable(GainTable):
         rows = ((name, *(self._format_gain(column, name) for column in self.gains)) for name in self._names)
         return [("estimator", *self.gains), *rows]
 
-    def gains_by_panel(self) -> dict[str, dict[str, Estimate]]:
-        """Return the gains by panel label and estimator; each column is a panel."""
-        return {f"{column}, points": {name: self.gain(column, name) for name in self._names} for column in self.gains}
+    def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
+        """Return the gains and verdicts against Random by panel label and estimator; each column is a panel."""
+
+        def judge(column: str, name: str) -> Verdict | OwnNetworkVerdict | None:
+            if column == OWN and self.own_network and name in self.own_network.verdicts:
+                return self.own_network.verdicts[name]
+            return None if name == CONTROLS[0] or self.at_chance_warning else self._judge(column, name, CONTROLS[0])
+
+        return {
+            f"{column}, points": {
+                name: JudgedGain(self.gain(column, name), judge(column, name)) for name in self._names
+            }
+            for column in self.gains
+        }
 
     @property
     def plot_title(self) -> str:

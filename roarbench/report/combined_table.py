@@ -21,8 +21,7 @@ from roarbench.report.notes_and_doubts import NOTES_METHOD, list_table_doubts, n
 from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values, make_plain_row, write_rows_as_json
 from roarbench.stats.board_records import RANDOM, IntervalScope, Row
-from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "vs Random", "own-network gain", "explains?")
@@ -105,13 +104,23 @@ class CombinedTable:
         return "; ".join(texts)
 
     @property
-    def gains_by_axis_label(self) -> dict[str, dict[str, Estimate | None]]:
-        """Return, for each kind of gain, its axis label and the gains by display name; None for a row not run."""
-        names, called = self.names, self.display_names
-        labels = ("ROAR gain, points", "own-network gain, points")
+    def bars_by_axis_label(self) -> dict[str, dict[str, JudgedGain | None]]:
+        """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
+        called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
+        roar, own = self._rows_by_name
         return {
-            label: {called[name]: rows[name].gain if name in rows else None for name in names}
-            for label, rows in zip(labels, self._rows_by_name, strict=True)
+            "ROAR gain, points": {
+                called[name]: JudgedGain(roar[name].gain, (against := roar[name].vs_random) and against.verdict)
+                if name in roar
+                else None
+                for name in self.names
+            },
+            "own-network gain, points": {
+                called[name]: JudgedGain(own[name].gain, (test := own[name].network) and test.verdict)
+                if name in own
+                else None
+                for name in self.names
+            },
         }
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:

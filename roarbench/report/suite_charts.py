@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
@@ -25,12 +27,20 @@ from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE, Estimate
+from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
 
 # sizes of a figure of bars, in inches
 _ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
 _FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
-# colours of bars above 0, below 0, and with 0 in the interval
-_ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
+_ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"  # colours of bars
+_BAR_COLOURS = {
+    Verdict.BETTER: _ABOVE,
+    OwnNetworkVerdict.EXPLAINS: _ABOVE,
+    Verdict.WORSE: _BELOW,
+    OwnNetworkVerdict.OPPOSES: _BELOW,
+}
+_LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "not significant": _OPEN}
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
@@ -92,16 +102,16 @@ def make_panel_curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
 
 
 @use_own_settings()
-def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str = "") -> Figure:
-    """Draw one panel per label, with one bar per name from top to bottom.
+def plot_gains(panels: Mapping[str, Mapping[str, JudgedGain | None]], title: str = "") -> Figure:
+    """Draw one panel per label, with one bar per name from top to bottom, and a legend.
 
-    Bars are blue above 0, orange below 0, and grey if the interval includes 0. None stands for a row that was not
-    run, an estimate without a value for a missing result.
+    The verdict of the table colours a bar: an interval that excludes 0 is not adjusted for the other rows. None stands
+    for a row that was not run, an estimate without a value for a missing result.
 
     Raises:
         CallerError: All values are missing.
     """
-    if not any(gain and gain.value is not None for gains in panels.values() for gain in gains.values()):
+    if not any(bar and bar.gain.value is not None for bars in panels.values() for bar in bars.values()):
         raise CallerError("nothing to draw: no row has a gain; do some of the suite's runs first")
     rows = max(map(len, panels.values()))
     height = _MARGINS + _ROW_HEIGHT * rows + _TITLE_HEIGHT * len(title.splitlines())
@@ -110,25 +120,28 @@ def plot_gains(panels: Mapping[str, Mapping[str, Estimate | None]], title: str =
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=INK, wrap=True, parse_math=False)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for panel, (label, gains) in zip(axes, panels.items(), strict=True):
-        draw_gain_bars(panel, gains, label)
+    for panel, (label, bars) in zip(axes, panels.items(), strict=True):
+        draw_gain_bars(panel, bars, label)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
+    patches = [Patch(color=colour, label=meaning) for meaning, colour in _LEGEND.items()]
+    whisker = Line2D([], [], color=INK, linewidth=1.1, label=f"{CONFIDENCE:.0%} interval of one row")
+    figure.legend(handles=[*patches, whisker], loc="outside lower left", ncols=4, fontsize=FONT_POINTS, frameon=False)
     return figure
 
 
-def draw_gain_bars(axes: Axes, gains: Mapping[str, Estimate | None], label: str) -> None:
+def draw_gain_bars(axes: Axes, bars: Mapping[str, JudgedGain | None], label: str) -> None:
     """Draw one bar per name, the first at height 0, as `plot_gains` does."""
-    for height, gain in enumerate(gains.values()):
-        value, low, high = gain or Estimate()
+    for height, bar in enumerate(bars.values()):
+        value, low, high = bar.gain if bar else Estimate()
         if value is None or (value == 0 and low == high):  # 0 by construction, or on every image, has no interval
-            text = "not run" if gain is None else MISSING if value is None else "0"
+            text = "not run" if bar is None else MISSING if value is None else "0"
             axes.text(0, height, f" {text}", color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
             continue
         start, end = (value, value) if low is None or high is None else (low, high)
-        colour = _ABOVE if start > 0 else _BELOW if end < 0 else _OPEN
+        colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar and bar.verdict else _OPEN
         axes.barh(height, value, color=colour, height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
-    axes.set_yticks(range(len(gains)), list(gains), fontsize=FONT_POINTS)
+    axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlabel(label, fontsize=FONT_POINTS)
     axes.tick_params(labelsize=FONT_POINTS, length=0)

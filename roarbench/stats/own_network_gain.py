@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.contrasts import Contrast, Quantities
 from roarbench.stats.correctness_and_gain import Floats
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
@@ -33,6 +34,13 @@ class OwnNetworkVerdict(StrEnum):
     OPEN = "not shown"
     OPPOSES = "opposes it"  # significantly below 0
     BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
+
+
+class JudgedGain(NamedTuple):
+    """A gain, and the verdict of its table's column, which colours its bar in pictures."""
+
+    gain: Estimate
+    verdict: Verdict | OwnNetworkVerdict | None = None  # None for a row without a verdict
 
 
 _WORDS = {

@@ -24,6 +24,7 @@ from roarbench.report.curve_panels import (
 )
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import JudgedGain
 from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
@@ -63,8 +64,12 @@ def draw_readme_picture(dataset: DataSet) -> None:
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     label_curve_ends(left, curves, (), styles)
-    gains = {name: dataset.own[name].gain if name in dataset.own else Estimate(0.0) for name in _PICTURED}
-    draw_gain_bars(right, gains, "points, with 95 % intervals; grey: not significantly above 0")
+    bars = {name: JudgedGain(Estimate(0.0)) for name in _PICTURED} | {
+        name: JudgedGain(row.gain, row.network.verdict if row.network else None)
+        for name, row in dataset.own.items()
+        if name in _PICTURED
+    }
+    draw_gain_bars(right, bars, "points, with 95 % intervals; grey: the map is not shown to explain its network")
     right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain")
     for axes in (left, right):
         axes.title.set_fontsize(FONT_POINTS + 1)

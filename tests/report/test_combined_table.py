@@ -19,6 +19,8 @@ from roarbench.report.combined_table import (
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
 from tests.helpers.made_up_results import SUITE, make_table_of_both_gains, render_text
 
 TEXT = """\
@@ -77,15 +79,27 @@ def test_combined_table_distinguishes_not_run_from_missing(both):
     assert "own_network_kept_0.05" in lines["ig"] and "own_network_accuracy_0.05" not in lines["ig"]
     page = format_html(both)
     assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
-    words = [text.get_text().strip() for axes in plot_gains(both.gains_by_axis_label).axes for text in axes.texts]
+    words = [text.get_text().strip() for axes in plot_gains(both.bars_by_axis_label).axes for text in axes.texts]
     with pytest.raises(CallerError, match="nothing to draw"):
-        plot_gains({"gain": {"ig": None, "gb": Estimate()}})
+        plot_gains({"gain": {"ig": None, "gb": JudgedGain(Estimate())}})
     assert words == ["not run", "–", "0", "0", "0", "0"]
+
+
+def test_verdict_of_table_and_not_interval_colours_bar():
+    """An interval above 0 is not adjusted for the other rows of its column."""
+    above = Estimate(2.0, 0.1, 3.9)
+    verdicts = (Verdict.BETTER, OwnNetworkVerdict.EXPLAINS, Verdict.SAME, OwnNetworkVerdict.OPEN, None, Verdict.WORSE)
+    bars = {f"row {number}": JudgedGain(above, verdict) for number, verdict in enumerate(verdicts)}
+    figure = plot_gains({"gain": bars})
+    colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
+    better, worse, unclear = (handle.get_facecolor() for handle in figure.legends[0].legend_handles[:3])
+    assert colours == [better, better, unclear, unclear, unclear, worse] and len({better, worse, unclear}) == 3
 
 
 def test_plot_gains_draws_interval_of_measured_zero_gain():
     """`gb-sq` on Imagenette has 0.0 [-1.6, 1.6]; a gain of 0 by construction has no interval."""
-    (axes,) = plot_gains({"gain": {"gb-sq": Estimate(0.0, -1.6, 1.6), "random": Estimate(0.0, 0.0, 0.0)}}).axes
+    rows = {"gb-sq": JudgedGain(Estimate(0.0, -1.6, 1.6)), "random": JudgedGain(Estimate(0.0, 0.0, 0.0))}
+    (axes,) = plot_gains({"gain": rows}).axes
     assert [text.get_text().strip() for text in axes.texts] == ["0"]
     intervals = [[float(x) for x in line.get_xdata()] for line in axes.lines if len(set(line.get_ydata())) == 1]
     assert intervals == [[-1.6, 1.6]]
