@@ -130,7 +130,8 @@ class Quantities:
         """
         if self.pooling.prior_freedom or not self.depends.any():
             return self
-        deviations = weights @ self.networks
+        # sums in a fixed order: products of matrices have other last bits on other processors
+        deviations = (weights[:, :, None] * self.networks).sum(1)
         deviations -= deviations.mean(1, keepdims=True)
         squares = (deviations**2).sum(1)
         varies = squares > 1e-20 * squares.max(initial=0.0)  # rounding alone is no variance

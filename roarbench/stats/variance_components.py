@@ -117,11 +117,13 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
     degrees of freedom are likely. The estimate is the harmonic mean over `PRIOR_FREEDOMS`, weighted by likelihood.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
-    both, lgamma = (PRIOR_FREEDOMS + own) / 2, np.vectorize(math.lgamma)
-    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
-    log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
-    likelihood = np.exp(log_likelihood - log_likelihood.max())
-    return float(likelihood.sum() / (likelihood @ (1 / PRIOR_FREEDOMS)))
+    # functions of `math`, because those of NumPy have other last bits on processors with AVX-512
+    exp, log, log1p, lgamma = map(np.vectorize, (math.exp, math.log, math.log1p, math.lgamma))
+    both = (PRIOR_FREEDOMS + own) / 2
+    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * log(PRIOR_FREEDOMS)
+    log_likelihood = (log_likelihood - both * log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
+    likelihood = exp(log_likelihood - log_likelihood.max())
+    return float(likelihood.sum() / (likelihood / PRIOR_FREEDOMS).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +232,8 @@ def _estimate_covariance_of_curves(curves: Sequence[ReferenceCurve]) -> tuple[tu
     deviations = np.stack([_center_rows([curve.means.get(t, {}) for curve in curves], networks) for t in levels], -1)
     freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
     scaled = np.nan_to_num(deviations).reshape(-1, len(levels)) / np.sqrt(freedom)
-    return levels, np.asarray(scaled.T @ scaled)
+    # sums in a fixed order: a product of matrices has other last bits on another processor
+    return levels, np.asarray((scaled[:, :, None] * scaled[:, None]).sum(0))
 
 
 def compute_between_and_residual_squares(values: NDArray[Any]) -> tuple[float, float]:
