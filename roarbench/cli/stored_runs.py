@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.store.results import ResultsStore
 
-    ProgressState = tuple[SuiteResults, dict[str, Any]]  # rows, and a record of progress, workers and pace
-
 
 def status(
     *,

@@ -55,23 +55,6 @@ def list_class_names(folder: Path) -> list[str]:
         raise DataError(f"{seen}; name a folder that has one folder of images per class") from error
 
 
-def list_labelled_images(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
-    """Return the images of these classes in groups, and the class number of each image, int64 (n,), ascending.
-
-    The images of a class lie in the class's folder or its subfolders, and are sorted by path. Raises DataError if a
-    class has no image, or a folder cannot be read.
-    """
-    files: list[str] = []
-    counts = []
-    for name in classes:
-        images = sorted(list_image_paths(folder, name))
-        if not images:
-            raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(IMAGE_SUFFIXES)}")
-        files += images
-        counts.append(len(images))
-    return group_files(folder, files), np.repeat(np.arange(len(classes)), counts)
-
-
 def group_files(folder: Path, files: Sequence[str]) -> tuple[FileGroup, ...]:
     """Divide files of a folder into groups, each of which one job decodes."""
     starts = range(0, len(files), _FILES_PER_GROUP)

@@ -12,8 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from roarbench.common.errors import RunError
 from roarbench.compute.networks import build_network
-from roarbench.estimators.families.cam import compute_layer_output_and_logits
-from roarbench.estimators.layer_search import find_blocks
+from roarbench.estimators.layer_search import compute_layer_output, find_blocks
 from roarbench.estimators.map_input import Batch
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
@@ -264,13 +263,13 @@ def test_last_layer_has_several_positions_on_every_path(case):
         nn.init.normal_(values, generator=seeded(values.numel()))
     images, outputs = torch.randn(2, 3, 4, 4, generator=seeded(0)), []
     with model.get_submodule(expected).register_forward_hook(lambda module, inputs, output: outputs.append(output)):
-        channels, _ = compute_layer_output_and_logits(model, images, "last")
-    assert channels is outputs[-1]
+        found = compute_layer_output(model, images, "last")
+    assert found.tensor is outputs[-1]
 
 
 def test_layer_output_rejects_single_position():
     with pytest.raises(RunError, match="layer block1 has no grid of several positions, .*; use layer=last"):
-        compute_layer_output_and_logits(LAST_LAYERS["pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+        compute_layer_output(LAST_LAYERS["pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
 
 
 class TwoViews(nn.Module):

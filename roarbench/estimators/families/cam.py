@@ -8,7 +8,7 @@ from collections.abc import Callable
 from roarbench.common.errors import CallerError, RunError
 from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.families.gradients import compute_logit_gradients
-from roarbench.estimators.lazy_torch import F, Tensor, layer_search, nn, torch
+from roarbench.estimators.lazy_torch import F, Tensor, layer_search, torch
 from roarbench.estimators.map_input import MapInput
 
 # channels of ResNet-18's last block; cost estimates assume this number, because Score-CAM takes one pass per channel
@@ -20,12 +20,6 @@ def resize_maps_to_images(importance: Tensor, images: Tensor) -> Tensor:
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
-
-
-def compute_layer_output_and_logits(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
-    """Return a layer's output as the network computes it, in any layout, and the logits, in one autograd graph."""
-    output = layer_search.compute_layer_output(model, images, layer)
-    return output.tensor, output.logits
 
 
 def _compute_requested_layer(inputs: MapInput) -> layer_search.LayerOutput:
