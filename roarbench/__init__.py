@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
+    from roarbench.api.perturbation_curves import Curve, estimate_mean, perturbation_curve
     from roarbench.api.published_results import load_published_results
     from roarbench.api.removal import fill, rank, remove
     from roarbench.api.row_difference import Difference, TwoDifferences
     from roarbench.api.submission_source import write_submission
     from roarbench.api.suites import Suite, load_suite
-    from roarbench.api.training_free_measures import Curve, check, estimate_mean, own_network_gain, perturbation_curve
+    from roarbench.api.training_free_measures import check, own_network_gain
     from roarbench.common.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
@@ -28,13 +29,14 @@ _HOMES = {
     "api.evaluate": ("evaluate",),
     "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
     "api.inputs": ("Preprocessing",),
+    "api.perturbation_curves": ("Curve", "estimate_mean", "perturbation_curve"),
     "api.published_results": ("load_published_results",),
     "api.removal": ("fill", "rank", "remove"),
     "api.submission_source": ("write_submission",),
     "api.row_difference": ("Difference", "TwoDifferences"),
     "api.evaluated_rows": ("EvaluatedRows",),
     "api.suites": ("Suite", "load_suite"),
-    "api.training_free_measures": ("Curve", "check", "estimate_mean", "own_network_gain", "perturbation_curve"),
+    "api.training_free_measures": ("check", "own_network_gain"),
     "common.errors": ("CallerError", "RoarbenchError", "RunError"),
 }
 __all__ = [

@@ -1,7 +1,6 @@
-"""Judge maps of a caller's networks without training: gains, perturbation curve, means with intervals."""
+"""Judge maps of a caller's networks without training: a check of one network, and own-network gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,15 +8,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import make_batch_per_network, read_explainers, split_into_batches
+from roarbench.api.explainers import make_batch_per_network, read_explainers
 from roarbench.api.gain_tables import CONTROLS, OWN, CheckTable, OwnNetworkTable
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, to_array, warn_caller
+from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
 from roarbench.api.removal import (
     RemovalSettings,
     leave_out_levels_without_effect,
     make_image_filler,
-    mark_removed,
-    rank_maps,
     read_fill_value,
 )
 from roarbench.api.score_maps import (
@@ -25,9 +22,7 @@ from roarbench.api.score_maps import (
     RemovalMeasure,
     ScoringRequest,
     ThreadedNetworks,
-    compute_logits,
     make_and_score_maps,
-    refuse_nan_logits,
     warn_of_tied_features,
 )
 from roarbench.api.sibling_checks import warn_of_unfit_siblings
@@ -41,16 +36,16 @@ from roarbench.api.user_networks import (
     warn_if_at_chance,
     warn_of_single_class,
 )
-from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, PAPER_LEVELS, Order
+from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.contrasts import Contrast, measure_means
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
-from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images, estimate_shares
+from roarbench.stats.intervals import FEWEST_IMAGES
 from roarbench.stats.own_network_gain import compute_own_network_gains, judge_own_network_gains
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
@@ -267,147 +262,3 @@ def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sc
     verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
     settings = (len(request.networks), images, all_images, levels, order, is_table(request.pixels))
     return OwnNetworkTable(gains, verdicts, *settings)
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Accuracy of a network by removal fraction.
-
-    Attributes:
-        order: `morf` or `lerf`.
-        levels: Removal fractions, including 0.
-        accuracy: In [0, 1], with 95 % intervals over the images; fewer than 10 images give no interval.
-        probability: Mean softmax probability of the class predicted on the untouched image, in [0, 1]; wrong if the
-            network returns probabilities instead of logits, which causes a warning.
-        area: Mean accuracy over the levels by the trapezoid rule, with its interval.
-    """
-
-    order: str
-    levels: tuple[float, ...]
-    accuracy: tuple[Estimate, ...]
-    probability: tuple[float, ...]
-    area: Estimate
-
-    def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per level."""
-        import pandas
-
-        rows = zip(self.levels, *zip(*self.accuracy, strict=True), self.probability, strict=True)
-        frame = pandas.DataFrame(rows, columns=["t", "accuracy", "low", "high", "probability"])
-        frame.attrs["order"] = self.order
-        return frame
-
-
-@use_neutral_settings
-def perturbation_curve(
-    model: nn.Module,
-    images: Any,
-    labels: Any,
-    maps: Any,
-    order: str = "morf",
-    levels: Sequence[float] = PAPER_LEVELS,
-    fill: Any = None,
-) -> Curve:
-    """Measure a network's accuracy as the features that maps rank first, or last, are removed.
-
-    Nothing is trained, so the curve also reflects how the network reacts to images unlike its training images. Of 20
-    images or more, a warning says if the network is not significantly better than chance.
-
-    Args:
-        model: Any network that returns logits, or one logit z of a binary network whose class 1 has probability
-            sigmoid(z). It is used in eval mode; afterwards its mode is restored.
-        images: Floats (n, c, h, w), normalised as for the network.
-        labels: Integers (n,), the true classes, from 0.
-        maps: (n, c, h, w), (n, 1, h, w) or (n, h, w); larger is more important.
-        order: `morf` removes the most important features first, `lerf` the least important.
-        levels: Removal fractions, ascending in (0, 1]; those that remove no feature are left out, with a warning.
-        fill: Fill value (c,), on the scale of the images; the mean of these images' channels if None; or the name of a
-            suite's fill, such as `linear` (ROAD's) or `black` (here the smallest value of each channel).
-
-    Raises:
-        CallerError: The arguments do not fit together, or the network's logits depend on more than the image.
-
-    Examples:
-        >>> labels = torch.arange(60) % 2
-        >>> images = torch.rand(60, 1, 2, 2, generator=torch.Generator().manual_seed(0)) + labels[:, None, None, None]
-        >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))  # class 1 if the first pixel is above 1
-        >>> weights = torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-        >>> _ = model.load_state_dict({"1.weight": weights, "1.bias": torch.tensor([1.0, 0.0])})
-        >>> maps = torch.tensor([[[4.0, 3.0], [2.0, 1.0]]]).expand(60, 2, 2)
-        >>> curve = perturbation_curve(model, images, labels, maps, levels=[0.25, 0.5])
-        >>> [round(accuracy.value, 2) for accuracy in curve.accuracy]
-        [1.0, 0.5, 0.5]
-    """
-    pixels = read_images(images)
-    classes = read_labels(labels, len(pixels))
-    removal = leave_out_levels_without_effect(RemovalSettings.read(order, levels), pixels, least_kept=0)
-    fill_images = make_image_filler(pixels, fill)
-    steps = (0.0, *removal.levels)
-    ranked = rank_maps(pixels, maps)
-    by_level = []
-    with borrow_networks([model]):
-        network = check_and_wrap_network(model, pixels)
-        batches = split_into_batches(pixels, [network])
-        for t in steps:
-            mask = mark_removed(ranked, pixels.shape, t, order)
-            by_level.append(torch.cat([compute_logits(network, fill_images(batch, mask[batch])) for batch in batches]))
-    logits = torch.stack(by_level)  # (levels, n, classes)
-    check_labels(classes, logits.shape[2])
-    refuse_nan_logits(logits)
-    correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
-    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2], is_table(pixels))
-    predicted = logits[0].argmax(1)
-    probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
-    areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image
-    rows = np.vstack([correct, areas])
-    *accuracies, area = _estimate_shares_over_images(measure_means(rows))
-    return Curve(order, steps, tuple(accuracies), tuple(probability.tolist()), area)
-
-
-def estimate_mean(correct: Any, other: Any = None) -> Estimate:
-    """Estimate a mean over images with its 95 % interval, or a paired mean difference.
-
-    Args:
-        correct: (n,) for n images or (seeds, n), bool or numbers; more seeds than images cause a warning.
-        other: Values of the same shape, which are subtracted image by image.
-
-    Returns:
-        Value, low and high for other images of the same kind; values are averaged over seeds. If all values are 0 or 1
-        and `other` is None, the interval is inside [0, 1]. Fewer than 10 images give no interval.
-
-    Raises:
-        CallerError: The values are no finite numbers of shape (n,) or (seeds, n), or are a column, (n, 1).
-
-    Examples:
-        >>> correct = torch.arange(100) % 4 != 0
-        >>> value, low, high = estimate_mean(correct)
-        >>> value, low < 0.75 < high
-        (0.75, True)
-        >>> estimate_mean(correct, correct)
-        Estimate(value=0.0, low=0.0, high=0.0)
-    """
-    values = np.atleast_2d(to_array(correct)).astype(np.float64)
-    subtracted = np.zeros_like(values) if other is None else np.atleast_2d(to_array(other)).astype(np.float64)
-    if not values.size or not np.isfinite(values).all() or not np.isfinite(subtracted).all():
-        raise CallerError(f"values of shape {values.shape} are none or hold NaN; expected one or more finite numbers")
-    if values.shape != subtracted.shape:
-        seen = f"values have shapes {values.shape} and {subtracted.shape}"
-        raise CallerError(f"{seen}; expected equal shapes, (n,) or (seeds, n)")
-    if values.ndim > 2 or values.shape[1] == 1 < len(values):
-        remedy = "; for one column write values[:, 0]" if values.ndim == 2 else ""
-        raise CallerError(f"values have shape {values.shape}, expected (n,) or (seeds, n){remedy}")
-    seeds, images = values.shape
-    if seeds > images:
-        seen = f"values of shape {values.shape} are read as {seeds} seeds of {images} images"
-        warn_caller(f"{seen}; write values.T if each row is an image")
-    (mean,) = measure_means((values - subtracted).mean(0)[None])
-    if other is None and np.isin(values, (0, 1)).all():
-        return _estimate_shares_over_images([mean])[0]
-    return estimate_over_images(mean)
-
-
-def _estimate_shares_over_images(means: Sequence[Contrast]) -> list[Estimate]:
-    """Estimate shares in [0, 1]; their intervals are missing for fewer than `FEWEST_IMAGES`."""
-    if means[0].quantities.image_count < FEWEST_IMAGES:
-        return [Estimate(mean.value) for mean in means]
-    return list(estimate_shares(dict(enumerate(means))).values())
