@@ -174,3 +174,18 @@ def test_package_data_lists_every_results_file():
     rows = {results / file.path for file in read_index_and_check_folder(results)}
     networks = {*(results / "networks").iterdir()}
     assert networks and {*paths} == {results / "index.json", *rows, *networks, *results.rglob("suite.toml")}
+
+
+@slow
+def test_readme_answers_its_question_with_published_results():
+    rows = roarbench.load_all_results().query("suite == 'benchmark-imagenette64'").set_index("estimator")
+    roar, own = (rows[rows["question"] == question] for question in ("roar", "own-network"))
+    answer = (ROOT / "README.md").read_text("utf-8").split("\n\n")[1]
+    assert "the first pixels of VarGrad and SmoothGrad-Squared more than random ones" in answer
+    assert [*roar.loc[["var-grad", "sgsq-grad", "grad"], "verdict"]] == ["better", "better", "worse"]
+    assert "blurred noise, which sees no network, does as well" in answer
+    assert roar["gain"].idxmax() == "random-blurred"
+    assert "Input x gradient shows best which pixels *this* network uses" in answer
+    assert own["gain"].idxmax() == "input-x-grad" and own.loc["input-x-grad", "verdict"] == "explains its network"
+    assert "`input-x-grad` is better than Random (+2.6)" in (ROOT / "README.md").read_text("utf-8")
+    assert roar.loc["input-x-grad", "verdict"] == "better" and round(roar.loc["input-x-grad", "gain"], 1) == 2.6
