@@ -67,7 +67,8 @@ run_tests() { # NAME, and arguments of `uv pip install`
     shift
     uv venv -q -p "$python" "$name"
     uv pip install -q -p "$name" "$@" -r "$root/pyproject.toml" --extra dev --extra leaderboard --extra postgres
-    (cd "$root" && PYTHONPATH=$root "$folder/$name/bin/python" -m pytest -q -p no:cacheprovider -W default "${tests[@]/#/tests/}")
+    uv pip list -q -p "$name" | grep -E '^(captum|matplotlib|numpy|pillow|torch) '
+    (cd "$root" && PYTHONPATH=$root "$folder/$name/bin/python" -m pytest -q -rs -p no:cacheprovider -W default "${tests[@]/#/tests/}")
 }
 
 try_minimum() { run_tests minimum --resolution lowest-direct; }

@@ -113,7 +113,8 @@ class Versions:
         alike = [other for other in self.stored if other.limit == version.limit]
         own = is_from_dataset_source(version.data, self.sources)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED_FINGERPRINTS
-        images = own is False or strange or any(other.data != version.data for other in alike)
+        foreign = own is False and version.data != self.find_default_data(version.limit)
+        images = foreign or strange or any(other.data != version.data for other in alike)
         reference = version.given != find_default_explained_weights(self.suite) or any(other.given for other in alike)
         parts = [self._describe_images(version.data)] if images else []
         parts += [self._describe_explained_weights(version.given)] if reference else []

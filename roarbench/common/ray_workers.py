@@ -27,6 +27,8 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # under `uv run`, Ray would start workers by `uv run` in a copy of the folder, where files may be missing;
 # workers use this process's Python instead
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+# otherwise `ray.init` waits, for ever and with Python's lock, until a worker has registered that no job asked for
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # niceness of workers of a local cluster; with Ray's default of 15, they would wait for all other programs
 os.environ.setdefault("RAY_worker_niceness", "0")
 try:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -18,7 +19,7 @@ from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.job_interface import Job
 from tests.helpers import forked
 from tests.helpers.command_line import PART, SMALL
-from tests.helpers.processes import PATIENCE, check_outcomes, collect, do, rows, wait_until
+from tests.helpers.processes import PATIENCE, ROOT, check_outcomes, collect, do, rows, wait_until
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
@@ -209,3 +210,30 @@ def test_silence_of_ray_is_explained_once(monkeypatch, caplog, tmp_path):
     (message,) = caplog.messages
     assert message.startswith("no worker has registered with Ray after 30 s (2 of 4 CPUs are free); worker-1.err in ")
     assert message.endswith("ends with: ModuleNotFoundError: No module named 'mine'; this command waits")
+
+
+@pytest.mark.soak
+def test_silence_is_explained_if_every_worker_ends_at_once(tmp_path):
+    """With Ray's defaults, `ray.init` does not return, and nothing can be said."""
+    pytest.importorskip("ray")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if any(word.endswith('default_worker.py') for word in sys.orig_argv[:4]):\n"
+        "    os.write(2, b'ImportError: libcuda.so.9 is missing\\n')\n"
+        "    os._exit(1)\n"
+    )
+    program = (
+        "import logging, pathlib, time\n"
+        "from roarbench.common import ray_workers\n"
+        "logging.basicConfig()\n"
+        "ray_workers._SILENCE = 1.0\n"
+        "with ray_workers.RayEngine(ray_workers.connect_to_ray('', 1), pathlib.Path('.'), False) as engine:\n"
+        "    end = time.monotonic() + 20\n"
+        "    while engine._silent_since is not None and time.monotonic() < end:\n"
+        "        engine.wait(0.5)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "no worker has registered with Ray after 1 s" in done.stderr
+    assert "ImportError: libcuda.so.9 is missing; this command waits" in done.stderr
