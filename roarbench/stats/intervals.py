@@ -1,6 +1,7 @@
 """Estimate numbers and ratios with intervals that come from the same distribution as p values."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -55,15 +56,13 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
     The interval holds every share p from which the measured share is at most as far as sqrt(p (1 - p)) permits, in the
     proportion of the half width to sqrt(p (1 - p)) at the measured share. At 0 and 1, images alone count.
     """
-    from scipy.special import erfinv  # pages that compute nothing start without SciPy
-
     estimates = {}
     halves = _compute_half_widths(list(contrasts.values()), repeated=False)
     for (key, contrast), half in zip(contrasts.items(), halves, strict=True):
         share = min(1.0, max(0.0, contrast.value))
         spread = share * (1 - share)
         if spread == 0:
-            ratio = 2 * float(erfinv(CONFIDENCE)) ** 2 / max(1, contrast.quantities.image_count)
+            ratio = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) ** 2 / max(1, contrast.quantities.image_count)
         else:
             ratio = half**2 / spread
         middle, reach = (share + ratio / 2) / (1 + ratio), np.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.intervals import CONFIDENCE
-from roarbench.stats.normal_mixtures import Spread, compute_half_widths, list_variance_factors, reduce_to_two_estimates
+from roarbench.stats.normal_mixtures import (
+    Spread,
+    compute_erfc,
+    compute_half_widths,
+    list_variance_factors,
+    reduce_to_two_estimates,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +151,6 @@ def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> i
     variances, so these are integrated over. Given the variances, deviations are normal, and the probability that all of
     them are small is at least the product of their probabilities, however they are correlated (Sidak 1967).
     """
-    from scipy.special import erf  # pages that compute nothing start without SciPy
-
     known, estimated, all_freedoms = reduce_to_two_estimates(spread)
     freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
 
@@ -159,7 +163,7 @@ def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> i
     candidates = -np.sort(-ratios)
 
     def is_above(number: int, scaled: Floats, weights: Floats) -> bool:
-        return float(erf(candidates[number] * scaled).prod(0) @ weights) >= CONFIDENCE
+        return float((1 - compute_erfc(candidates[number] * scaled)).prod(0) @ weights) >= CONFIDENCE
 
     # few nodes find the count almost; all nodes decide
     count = bisect_left(range(len(candidates)), True, key=lambda number: not is_above(number, *rough))

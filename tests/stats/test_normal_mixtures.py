@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import erfc
 from scipy.stats import chi2, norm
 from scipy.stats import t as student
 
 from roarbench.stats.normal_mixtures import (
     LARGE_FREEDOM,
     Spread,
+    compute_erfc,
     compute_half_widths,
     compute_p_values,
     reduce_to_two_estimates,
@@ -71,3 +73,10 @@ def test_interval_excludes_0_exactly_if_p_is_small(parts, confidence):
     half = compute_half_widths(spread, confidence)
     assert compute_p_values(half, spread)[0] == pytest.approx(1 - confidence, rel=1e-9)
     assert compute_p_values(half * 1.001, spread)[0] < 1 - confidence < compute_p_values(half * 0.999, spread)[0]
+
+
+def test_complementary_error_function_equals_that_of_scipy():
+    values = np.concatenate([np.linspace(0, 6, 20_001), np.linspace(6, 26, 5_001)])
+    np.testing.assert_allclose(compute_erfc(values[:20_001]), erfc(values[:20_001]), rtol=1e-14)
+    np.testing.assert_allclose(compute_erfc(values), erfc(values), rtol=1e-8)
+    assert compute_erfc(np.array([[0.0, 1e300]])).tolist() == [[1.0, pytest.approx(0, abs=1e-300)]]
