@@ -8,6 +8,7 @@ Any change of a table needs a new `SCHEMA_VERSION`; stores with another version 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -29,12 +30,10 @@ from sqlalchemy import (
     delete,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 SCHEMA_VERSION = "0010"
 _KEYS_PER_STATEMENT = 10_000  # SQLite allows 32,766 parameters, PostgreSQL 65,535
-_INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 metadata = MetaData()
 
 
@@ -227,7 +226,8 @@ def insert_new(
     """
     if not rows:
         return set()
-    statement = _INSERT[connection.dialect.name](table)
+    # stores in SQLite need no modules for PostgreSQL, whose import takes a tenth of a second
+    statement = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
     statement = statement.values(shared) if shared else statement
     inserted = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
     return set(inserted.scalars())
