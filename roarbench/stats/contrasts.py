@@ -111,7 +111,9 @@ class Quantities:
 
     def __getitem__(self, key: Hashable) -> "Contrast":
         """Return one number; raise KeyError if it is missing."""
-        return self.combine({key: 1})
+        row = np.zeros(len(self.units))
+        row[self.index[key]] = 1.0
+        return Contrast(self, row, float(self.exact[self.index[key]]))
 
     def combine(self, weights: Mapping[Any, int | Fraction]) -> "Contrast":
         """Return a linear combination of numbers; its value is computed exactly, so equal values are equal floats."""

@@ -244,8 +244,9 @@ def compute_between_and_residual_squares(values: NDArray[Any]) -> tuple[float, f
             the images.
     """
     repetitions, images = values.shape
-    sums, means = values.sum(0, dtype=np.float64), values.sum(1, dtype=np.float64) / images
-    squares = float(np.einsum("ri,ri->", values, values, dtype=np.float64))
+    exact = values.astype(np.float64)  # sums of whole numbers
+    sums, means = exact.sum(0), exact.sum(1) / images
+    squares = float(np.einsum("ri,ri->", exact, exact))
     between = float(((means - means.mean()) ** 2).sum())
     within = max(
         0.0, squares - float(np.einsum("i,i->", sums, sums)) / repetitions
