@@ -31,6 +31,37 @@ def test_statistics_page_has_correlation_of_study():
     assert luck in (ROOT / "docs" / "statistics.md").read_text("utf-8")
 
 
+def read_table(page, mark):
+    """Return the lines of a page's table by their first cell, each with its cells by heading."""
+    text = (ROOT / page).read_text("utf-8").split(f"<!-- {mark} -->\n")[1].split("<!-- end")[0]
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines())
+    return {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+
+
+def test_statistics_page_has_error_rates_of_study():
+    shown, measured = (
+        read_table("docs/statistics.md", "rates"),
+        read_table("studies/coverage/README.md", "coverage, null"),
+    )
+    assert len(shown) == 5
+    for name, cells in shown.items():
+        assert cells == {heading: measured[name][heading] for heading in cells}, name
+    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    for networks, name in ((3, "three"), (5, "five")):
+        cell = measured[f"{networks} networks, one row varies 4 times as much"]["first row"]
+        found = re.search(rf"(\d+) %[^.%]* with {name}", page.split("varies four times as much as the others")[1])
+        assert found and found[1] == f"{float(cell.split()[0]):.0f}", cell
+
+
+def test_statistics_page_has_stopping_rule_of_study():
+    line = read_table("studies/coverage/stopping.md", "stopping")["1, 300, 0.2"]
+    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    rule = page.split("**Stopping rule.**")[1].split("\n\n")[0].replace(" .", " 0.")
+    rates = re.findall(r"([\d.]+ ± [\d.]+) %", rule)
+    wanted = ("explains at the first of 3 to 10", "any verdict at the first of 3 to 10", "explains, 3 networks")
+    assert rates == [line[heading] for heading in wanted]
+
+
 def test_every_break_is_usable_and_unusable_break_states_reason():
     assert {one.name: why for one in read_breaks() if (why := explain_unusable_break(one))} == {}
     replacement = ('MISSING = "–"', 'MISSING = "0"')
