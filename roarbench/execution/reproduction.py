@@ -13,7 +13,7 @@ from rich.console import Console
 from roarbench.analysis.collect_results import collect_results
 from roarbench.analysis.load_results import find_run_key
 from roarbench.common.enums import ScoredNetwork, Unit
-from roarbench.common.errors import CallerError, DataError, Hint, RunError
+from roarbench.common.errors import CallerError, DataError, Hint, RemovedName, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
@@ -25,6 +25,7 @@ from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
 from roarbench.plan.planned_runs import (
     PlannedRun,
+    find_protocol_name,
     find_second_network_key,
     list_clean_runs_of_explained_networks,
     list_planned_runs,
@@ -264,6 +265,8 @@ def _find_suite_and_part_of_run(
     run = stored.run
     found = list(_list_suites_that_can_have_run(store, run, weight_titles))
     if not found:
+        if run.cell.retrain is ScoredNetwork.EXCHANGED:
+            raise RemovedName("protocol", find_protocol_name(run.cell))
         advice = "add --reference FILE for each of its given networks, or " if run.given else ""
         seen = f"no suite of this version has the run {run.key}"
         raise CallerError(f"{seen}; {advice}use the version of roarbench that stored it")

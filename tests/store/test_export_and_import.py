@@ -167,6 +167,9 @@ def test_rows_and_suites_of_removed_protocols_stay_and_are_named(store, second, 
     assert (outcome.new, outcome.removed) == ({make_run().key, exchanged.key}, 1)
     told = call("import", tmp_path / "file.parquet", "--store", tmp_path / "third").err
     assert "1 result of the removed protocol roar-exchanged: stored, but in no table" in told
+    at = exchanged.key, "--store", tmp_path / "third"
+    assert call("runs", *at).out.startswith("roar-exchanged ")
+    assert "protocol 'roar-exchanged' was removed; its stored rows are kept" in call("reproduce", *at).err
 
 
 def test_import_reports_different_results_as_conflicts_without_replacement(store, second, tmp_path):
@@ -203,7 +206,7 @@ def test_reproduction_deviation_ignores_imported_rows(store, second, tmp_path):
     second.add_results(extremes)
     moved(second, store, tmp_path)
     assert reproduction._estimate_run_deviation(second, suite, extremes[0], extremes[0]) > 0.7
-    assert reproduction._estimate_run_deviation(store, suite, extremes[0], extremes[0]) == 0
+    assert reproduction._estimate_run_deviation(store, suite, extremes[0], extremes[0]) is None
 
 
 def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
