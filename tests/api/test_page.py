@@ -87,7 +87,8 @@ def test_notebook_cells_run(use_small_suite, path):
     cells, held = read_cells(path), {}
     for number, cell in enumerate(cells):
         execute("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
-    assert len(cells) > 1 and cells[-1]["outputs"]  # as the site shows it
+    # the site shows saved outputs; those that need trainings become stale with the statistics, so they are not saved
+    assert len(cells) > 1 and bool(cells[-1]["outputs"]) == (path.stem == "read-a-board")
 
 
 @pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}")
