@@ -71,11 +71,6 @@ class Correctness:
         """List the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
 
-    def compute_exact_accuracy(self, point: Point) -> Fraction:
-        """Return the mean of a cell's bits, exactly."""
-        bits = self.correct[point]
-        return Fraction(sum(map(count_correct, bits)), bits.size)
-
     @cached_property
     def accuracies_by_network(self) -> dict[Point, dict[str, float]]:
         """Return the mean accuracy of each explained network's runs, by cell that depends on explained networks."""
@@ -87,11 +82,6 @@ class Correctness:
             images = self.images or 1
             accuracies[point] = {name: sum(by_name[name]) / len(by_name[name]) / images for name in sorted(by_name)}
         return accuracies
-
-    def is_complete(self, estimator: str) -> bool:
-        """Return whether the estimator's curve is complete and consistent; otherwise it has no gain and no rank."""
-        points = self.list_curve_points(estimator)
-        return estimator not in self.inconsistent and all(point in self.correct for point in points)
 
 
 def count_correct(bits: Bits) -> int:

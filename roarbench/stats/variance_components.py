@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import lcm
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,15 +178,7 @@ def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str])
     return np.array([sum_runs(bits[numbers]) for numbers in runs]), [len(numbers) for numbers in runs]
 
 
-class _Repeated(Protocol):
-    @property
-    def sort_key(self) -> tuple[float, ...]: ...
-
-    @property
-    def bits(self) -> tuple[Bits, ...]: ...
-
-
-_Item = TypeVar("_Item", bound=_Repeated)
+_Item = TypeVar("_Item", "ReferenceCurve", "_TrainingGroup")
 
 
 def _list_unique(items: Iterable[_Item]) -> list[_Item]:

@@ -297,13 +297,16 @@ def test_row_compared_with_itself_is_left_out_of_training_variance():
     assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
 
 
-def test_curve_is_complete_with_cell_for_every_level():
+def test_gain_needs_a_cell_for_every_level():
     bits = np.ones((2, 5), dtype=bool)
-    cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
-    assert Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
-    assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).is_complete("random")
-    del cells[UNTOUCHED]
-    assert not Correctness(("random",), (0.5, 0.9), cells).is_complete("random")
+    cells = {UNTOUCHED: bits, **{(name, t): bits for name in (RANDOM, "grad") for t in (0.5, 0.9)}}
+
+    def compute_value(correct):
+        return compute_board(Correctness((RANDOM, "grad"), (0.5, 0.9), correct), ROAR).rows[1].gain.value
+
+    assert compute_value(cells) == 0
+    for missing in cells:
+        assert compute_value({point: bits for point in cells if point != missing}) is None
     assert Correctness((), (0.5,), {}).images == 0
 
 
