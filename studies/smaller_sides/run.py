@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -70,8 +71,10 @@ class CacheOfShrunkFirst(training_batches.InputCache):
     """A cache that asks the inputs for a side instead of shrinking what they return."""
 
     def _prepare_all(self, size: int) -> Tensor:
-        parts = torch.arange(len(self._inputs)).split(training_batches.INPUTS_PER_PART)
-        return torch.cat([self._prepare(self._inputs.batch_at(index, size)) for index in parts])
+        inputs = self._inputs
+        assert isinstance(inputs, ShrunkFirst)
+        parts = torch.split(torch.arange(len(inputs)), training_batches.INPUTS_PER_PART)
+        return torch.cat([self._prepare(inputs.batch_at(index, size)) for index in parts])
 
 
 class Experiment:
@@ -95,7 +98,7 @@ class Experiment:
         estimator, pixels = find_estimator(row), torch.from_numpy(np.array(self.data[split].pixels))
         offset = 0 if split is Split.TRAIN else len(self.data.train.labels)
         ranks = torch.empty(pixels.shape, dtype=torch.float32)
-        for rows in torch.arange(len(pixels)).split(64):
+        for rows in torch.split(torch.arange(len(pixels)), 64):
             images, ids = normalise(pixels[rows].float(), self.norm), rows + offset
             with torch.no_grad():
                 targets = self.network(images).argmax(1)
@@ -121,12 +124,9 @@ class Experiment:
             trained = DegradedImages(inputs[Split.TRAIN].pixels, packed, fill, Unit.SCALAR)
         recipe = replace(recipe, sides=(1.0,)) if way == "full" else recipe
         model = self.build(seed)
-        kept = training_batches.InputCache
-        training_batches.InputCache = CacheOfShrunkFirst if way == "shrunk first" else kept
-        try:
+        cache = CacheOfShrunkFirst if way == "shrunk first" else training_batches.InputCache
+        with patch.object(training_batches, "InputCache", cache):
             fit(model, trained, torch.from_numpy(np.array(self.data.train.labels)), self.norm, recipe, seed)
-        finally:
-            training_batches.InputCache = kept
         predicted = predict_logits(model.eval(), inputs[Split.TEST], self.norm, 250).argmax(1).numpy()
         return float((predicted == self.data.test.labels).mean())
 
