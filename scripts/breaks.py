@@ -109,7 +109,9 @@ def _run_pytest_and_exit(copy: Path, arguments: Sequence[str], output: Path) -> 
     os.environ["PYTHONPATH"] = str(copy)  # for processes that tests start
     import pytest
 
-    options = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", _TESTS, "--rootdir", str(copy)]
+    # the thread of a caller's fault handler is not forked, and a fork would wait for it
+    without = ["-p", "no:faulthandler", "-W", "ignore::pytest.PytestConfigWarning", "-p", "no:cacheprovider"]
+    options = ["-q", "--tb=line", *without, "-m", _TESTS, "--rootdir", str(copy)]
     try:
         code = int(pytest.main([*options, *arguments]))
     except BaseException as error:  # a fault may raise anything

@@ -39,20 +39,10 @@ NETWORKS = Path(__file__).parents[2] / "results" / "networks"
 
 
 @dataclass(frozen=True)
-class ShrunkFirst:
+class ShrunkFirst(DegradedImages):
     """Degraded images at any side: the share LEVEL of each shrunken image's features is removed."""
 
-    pixels: Tensor  # uint8 (n, c, h, w)
     ranks: Tensor  # float32 (n, c, h, w); 0 is the most important feature of an image
-    fill: Tensor  # float32 (c,)
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        _, c, h, w = self.pixels.shape
-        return c, h, w
 
     def batch(self, index: Tensor) -> Tensor:
         return self.batch_at(index, self.shape[1])
@@ -115,9 +105,10 @@ class Experiment:
     def train_and_score(self, ranks: dict[Split, Tensor], way: str, seed: int) -> float:
         """Return the accuracy of a new network on degraded test images, degraded at the full side."""
         fill = torch.tensor(self.data.mean)
-        inputs = {s: ShrunkFirst(torch.from_numpy(np.array(self.data[s].pixels)), ranks[s], fill) for s in Split}
+        pixels = {split: torch.from_numpy(np.array(self.data[split].pixels)) for split in Split}
+        inputs = {s: ShrunkFirst(pixels[s], None, fill, Unit.SCALAR, ranks[s]) for s in Split}
         recipe = find_recipe("quick@2")
-        trained: ShrunkFirst | DegradedImages = inputs[Split.TRAIN]
+        trained: DegradedImages = inputs[Split.TRAIN]
         if way != "shrunk first":
             removed = (ranks[Split.TRAIN].flatten(1) < count_removed(LEVEL, ranks[Split.TRAIN][0].numel())).numpy()
             packed = torch.from_numpy(np.packbits(removed, axis=1))
@@ -135,6 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--seeds", default="0,1,2")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -143,7 +135,7 @@ def main() -> None:
         for row in options.rows.split(","):
             ranks = {split: experiment.rank(row, split) for split in Split}
             for seed in map(int, options.seeds.split(",")):
-                for way in WAYS:
+                for way in options.ways.split(","):
                     started = time.process_time()
                     accuracy = experiment.train_and_score(ranks, way, seed)
                     with options.out.open("a", newline="") as file:
