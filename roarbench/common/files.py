@@ -47,6 +47,17 @@ def write_file_refusing_existing(path: Path, write: Callable[[Path], Made]) -> M
         return write_atomically(path, write)
 
 
+def is_picture_of(path: Path, software: str) -> bool:
+    """Return whether a file is a picture whose metadata name this program, which may then replace it."""
+    from PIL import Image  # most users of this module draw nothing
+
+    try:
+        with Image.open(path) as image:
+            return bool(image.info.get("Software") == software)
+    except (OSError, ValueError, SyntaxError):
+        return False
+
+
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
     """Convert write errors in this block, for example on a full or read-only disk, to a one-line StoreError."""

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, PngImagePlugin
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
-from roarbench.common.files import convert_write_errors, write_atomically
+from roarbench.common.files import convert_write_errors, is_picture_of, write_atomically
 from roarbench.common.text import fit_on_one_line
 from roarbench.datasets.class_report import choose_shown, count_by_class
 from roarbench.datasets.decode_image import decode_image
@@ -53,16 +53,8 @@ def choose_layout(classes: int) -> _Layout:
 
 def check_sheet_path(path: Path) -> None:
     """Raise CallerError if a file of another origin than `new-suite` has this path."""
-    if path.exists() and not _is_own_sheet(path):
+    if path.exists() and not is_picture_of(path, _MARK["Software"]):
         raise CallerError(f"{path} already exists and is no contact sheet of new-suite; move or rename it")
-
-
-def _is_own_sheet(path: Path) -> bool:
-    try:
-        with Image.open(path) as image:
-            return image.info.get("Software") == _MARK["Software"]
-    except (OSError, ValueError, SyntaxError):
-        return False
 
 
 def write_contact_sheet(images: UserImages, path: Path) -> None:

@@ -7,10 +7,9 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from PIL import Image
 
 from roarbench.common.errors import CallerError
-from roarbench.common.files import convert_write_errors, write_atomically
+from roarbench.common.files import convert_write_errors, is_picture_of, write_atomically
 from roarbench.common.text import fit_on_one_line
 from roarbench.compute.ranking import draw_tie_order, rank
 from roarbench.report.curve_panels import COLOURS, FONT_POINTS, INK, TITLE_POINTS, use_own_settings
@@ -35,20 +34,12 @@ def write_map_picture(title: str, images: NDArray[np.floating], importance: NDAr
         CallerError: The path belongs to a file of another origin.
         StoreError: The file cannot be written.
     """
-    if path.exists() and not _is_own_picture(path):
+    if path.exists() and not is_picture_of(path, _MARK["Software"]):
         raise CallerError(f"{path} already exists and is no picture of `roarbench validate`; move or rename it")
     figure = draw_maps(title, images, importance)
     write = partial(figure.savefig, format="png", dpi=160, metadata=_MARK)
     with use_own_settings(), convert_write_errors(path):
         write_atomically(path, write)
-
-
-def _is_own_picture(path: Path) -> bool:
-    try:
-        with Image.open(path) as image:
-            return image.info.get("Software") == _MARK["Software"]
-    except (OSError, ValueError, SyntaxError):
-        return False
 
 
 @use_own_settings()
