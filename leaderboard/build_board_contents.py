@@ -13,7 +13,7 @@ from leaderboard.text_helpers import format_day, make_slug, shorten_line
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION, SuiteResults
-from roarbench.common.text import capitalize, format_count
+from roarbench.common.text import TABLE_WORDS, capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
 from roarbench.report.notes_and_doubts import (
@@ -121,11 +121,13 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
     newest = max((result.created for result in results.results.values()), default=None)
     facts = (
         measure,
-        shorten_line(suite.dataset) if record.tabular else f"{shorten_line(suite.dataset)}, {record.size} px",
+        f"{shorten_line(suite.dataset)}: {TABLE_WORDS}"
+        if record.tabular
+        else f"{shorten_line(suite.dataset)}, {record.size} px",
         format_count(board.references, f"{shorten_line(suite.architecture_names)} network")
         if board.references
         else shorten_line(suite.architecture_names),
-        table.suite_results.adapt_text(format_count(images, "test image")),
+        format_count(images, "test image"),
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         f"unfinished: {table.runs.own.text}" if table.runs.own.missing and table.has_results else "",
@@ -137,7 +139,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
 def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     """Describe an estimator in a sentence; for a submission, the sentence is its author's."""
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
-    own_about = submission.description if submission and not row.twin else suite_results.adapt_text(row.about)
+    own_about = submission.description if submission and not row.twin else row.about
     return capitalize(shorten_line(own_about))
 
 

@@ -206,12 +206,11 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     roar_answers = {row.estimator: _make_roar_answer(roar, row) for row in _select_started_rows(roar)}
     own_answers = _make_own_network_answers(own)
-    pixels = roar.suite_results.adapt_text("Do the pixels matter in the data?")
     network, gain = "Does the map explain this network?", own.board.protocol.gain_name
     return [
         Question(table.board.protocol, *texts, kinds, answers, table.included_levels_text, table.board.levels)
         for table, texts, kinds, answers in (
-            (roar, ("ROAR gain", pixels), RANDOM_KINDS, roar_answers),
+            (roar, ("ROAR gain", "Do the pixels matter in the data?"), RANDOM_KINDS, roar_answers),
             (own, (gain, network), NETWORK_KINDS, own_answers),
         )
     ]
@@ -230,9 +229,16 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
         for row in board.rows
         if row.started
     }
-    asks = both.roar.suite_results.adapt_text("Does the map show evidence in the image?")
     name = board.protocol.gain_name
-    return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
+    return Question(
+        board.protocol,
+        name,
+        "Does the map show evidence in the image?",
+        KINDS,
+        answers,
+        board.included_levels_text,
+        board.levels,
+    )
 
 
 def _make_roar_answer(table: SuiteTable, row: Row) -> Answer:

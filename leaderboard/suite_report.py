@@ -84,7 +84,7 @@ def describe_methods(table: SuiteTable) -> str:
         f"{estimators} and {format_count(len(controls), 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
         f"{_describe_explained_networks(table)}"
-        f"{capitalize(results.adapt_text(protocol.method))}. Unit of features: {table.unit}. "
+        f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"{controls_text}{table.caption}. "
@@ -96,16 +96,15 @@ def _describe_explained_networks(table: SuiteTable) -> str:
     """Return a sentence on the networks that the table's results explain; empty if no result explains a network."""
     results, count = table.suite_results, table.board.references
     suite, data = results.suite, results.suite.dataset_record
-    images, test_images = map(results.adapt_text, ("images", "test images"))
     if not count:
         return ""
     scored = [results.references[number] for number in sorted(results.references) if number < count]
     shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
-    accuracy = f"; {shares} of {scored[0].total:,} {test_images} are classified correctly" if scored else ""
+    accuracy = f"; {shares} of {scored[0].total:,} test images are classified correctly" if scored else ""
     if suite.given:
         origin = f"with given weights ({', '.join(map(shorten_weights_checksum, suite.given.split(',')[:count]))})"
     else:
-        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} {images} of {data.name}"
+        origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
     networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin}"
     return f"{networks} {'was' if count == 1 else 'were'} explained{accuracy}. "
 

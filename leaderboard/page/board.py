@@ -54,7 +54,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "tab": board.tab_label,
         "card": "" if live else site.add_file(f"{file_stem}.png", draw_preview_card(board, heading)),
         "heading": heading,
-        "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", view.results.adapt_text(protocol.dot_meaning).replace("'", "’")),
+        "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot_meaning.replace("'", "’")),
         "tabs": list(_make_board_tabs(site, view, protocol)),
         "units": [
             (str(other_unit), site.get_link(find_board_address(view, protocol, other_unit)), other_unit == unit)

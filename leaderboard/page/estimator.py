@@ -47,7 +47,6 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
         "origin": _describe_origin_and_date(view, name),
         "passes": list_passes([view.results for view in views], name),
         "control": find_estimator_or_placeholder(name).control,
-        "item": view.results.adapt_text("an image"),
         "verdict": typeset_minus_and_percent_signs(_describe_answers_or_verdict(views, board, row)),
         "disagreement": explain_disagreement(boards),
         "verdicts": [(_make_strip_head(site, view, board), row, board) for view, board, row in boards],

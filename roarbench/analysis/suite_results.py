@@ -31,7 +31,7 @@ from roarbench.estimators.catalogue import (
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
-from roarbench.plan.protocols import SHOWN, Protocol, adapt_text_to_data, find_network_scored_without_removal
+from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.compute_board import select_variance_components
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
@@ -114,10 +114,6 @@ class SuiteResults:
             "reference": self.suite.given or None,
         }
 
-    def adapt_text(self, text: str) -> str:
-        """Return a text about images, adapted to the suite's data set if that is tabular."""
-        return adapt_text_to_data(text, self.suite.dataset_record.tabular)
-
     @property
     def keys(self) -> Mapping[PlannedRun, str]:
         """Return the key of every run of the suite on these images, whether or not the run is done."""
@@ -199,7 +195,7 @@ class SuiteResults:
         their mean accuracy on untouched images as the accuracy of one network.
         """
         untouched = self._untouched_results_of_headline_protocol
-        return self.adapt_text(describe_networks_at_chance(untouched, self.chance, self.chance_text))
+        return describe_networks_at_chance(untouched, self.chance, self.chance_text)
 
     @property
     def reference_accuracy(self) -> float | None:

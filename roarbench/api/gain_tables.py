@@ -20,7 +20,7 @@ from roarbench.common.text import (
     format_percent_number,
     list_some,
 )
-from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, adapt_text_to_data
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
@@ -39,17 +39,10 @@ _FEW_IMAGES = f"Fewer than {FEWEST_IMAGES} images: no intervals and no verdicts.
 class GainTable(ABC):
     """Gains of several estimators with their intervals."""
 
-    tabular: bool  # the images are rows of a table
-
-    @property
-    def caption(self) -> str:
-        """Describe the measure and the scope of its intervals."""
-        return adapt_text_to_data(self._caption_about_images, self.tabular)
-
     @property
     @abstractmethod
-    def _caption_about_images(self) -> str:
-        """Return the caption of a table about images."""
+    def caption(self) -> str:
+        """Describe the measure and the scope of its intervals."""
 
     @abstractmethod
     def cells(self) -> list[tuple[str, ...]]:
@@ -119,7 +112,6 @@ class OwnNetworkTable(GainTable):
         of: Number of all images.
         levels: Removal fractions.
         order: `morf` or `lerf`.
-        tabular: Whether the images are rows of a table.
     """
 
     gains: Mapping[str, OwnNetworkGain | None]
@@ -129,7 +121,6 @@ class OwnNetworkTable(GainTable):
     of: int
     levels: tuple[float, ...]
     order: Order
-    tabular: bool = False
 
     def gain(self, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
@@ -187,7 +178,7 @@ class OwnNetworkTable(GainTable):
         return pandas.DataFrame(rows).rename(columns={"value": "gain"})
 
     @property
-    def _caption_about_images(self) -> str:
+    def caption(self) -> str:
         levels = ", ".join(f"{t:g}" for t in self.levels)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         zeros = _describe_zero_gains(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
@@ -231,7 +222,6 @@ class CheckTable(GainTable):
         own_network: The own-network column as a separate table, with verdicts; None if `check` got no siblings.
         controls: Names of the rows that are controls; a control never leads a column.
         at_chance_warning: Sentence saying that the network is not significantly better than chance; otherwise empty.
-        tabular: Whether the images are rows of a table.
     """
 
     gains: Mapping[str, Mapping[str, Contrast]]
@@ -241,7 +231,6 @@ class CheckTable(GainTable):
     own_network: OwnNetworkTable | None = None
     controls: frozenset[str] = frozenset(CONTROLS)
     at_chance_warning: str = ""
-    tabular: bool = False
 
     def gain(self, column: str, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
@@ -334,7 +323,7 @@ class CheckTable(GainTable):
         return f"{leads}; {count} of rows with significantly opposite orders in two columns: {listed}."
 
     @property
-    def _caption_about_images(self) -> str:
+    def caption(self) -> str:
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         computed = [(column, name) for column in self.gains for name in self._names if not self._is_fixed(column, name)]
         zeros = _describe_zero_gains(self.gain(*cell) for cell in computed if not self._has_few_images(cell[0]))

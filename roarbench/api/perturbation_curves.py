@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from roarbench.api.explainers import split_into_batches
-from roarbench.api.inputs import check_labels, is_table, read_images, read_labels, to_array, warn_caller
+from roarbench.api.inputs import check_labels, read_images, read_labels, to_array, warn_caller
 from roarbench.api.removal import (
     RemovalSettings,
     leave_out_levels_without_effect,
@@ -123,7 +123,7 @@ def perturbation_curve(
     check_labels(classes, logits.shape[2])
     refuse_nan_logits(logits)
     correct = (logits.argmax(2) == torch.from_numpy(classes)).double().numpy()
-    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2], is_table(pixels))
+    warn_if_at_chance(correct[0] == 1, classes, logits.shape[2])
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
     areas = np.asarray(compute_trapezoid_weights(steps)) @ correct  # area of each image

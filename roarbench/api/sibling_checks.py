@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from roarbench.analysis.result_checks import is_at_chance
 from roarbench.api.inputs import warn_caller
-from roarbench.common.text import format_percent_number, get_item_noun
+from roarbench.common.text import format_percent_number
 
 Classes = NDArray[np.int64]
 _FEWEST_IMAGES = 20  # with fewer, classes and chance are not judged
@@ -22,20 +22,19 @@ _SAME_INPUT = "all networks get the same images, so wrap it: nn.Sequential(ITS_P
 
 
 def warn_of_unfit_siblings(
-    models: Sequence[nn.Module], logits: Sequence[Tensor], tabular: bool, labels: Classes | None = None
+    models: Sequence[nn.Module], logits: Sequence[Tensor], labels: Classes | None = None
 ) -> None:
     """Warn of siblings that share weights, or whose predictions are at chance or have other classes.
 
     Args:
         models: The networks.
         logits: Logits (n, classes) of each network.
-        tabular: Whether the images are rows of a table.
         labels: The true classes (n,); without them, the classes on which the other networks agree take their place.
     """
     predicted = [own.argmax(1).numpy() for own in logits]
     lines = [*_describe_shared_weights(models), *_describe_equal_logits(logits)]
     if len({own.shape for own in logits}) == 1:
-        lines += _describe_poor_predictions(predicted, logits[0].shape[1], get_item_noun(tabular), labels)
+        lines += _describe_poor_predictions(predicted, logits[0].shape[1], labels)
     for line in lines:
         warn_caller(line)
 
@@ -71,9 +70,7 @@ def _describe_equal_logits(logits: Sequence[Tensor]) -> Iterator[str]:
             yield f"networks {number} and {other_number} return nearly the same logits; expected other weights"
 
 
-def _describe_poor_predictions(
-    predicted: Sequence[Classes], classes: int, item: str, labels: Classes | None
-) -> Iterator[str]:
+def _describe_poor_predictions(predicted: Sequence[Classes], classes: int, labels: Classes | None) -> Iterator[str]:
     best = 0.0 if labels is None else max(float((own == labels).mean()) for own in predicted)
     first = 1 if labels is None else 2  # with labels, the first network has a warning of its own
     for number, own in list(enumerate(predicted, 1))[first - 1 :]:
@@ -84,7 +81,7 @@ def _describe_poor_predictions(
             continue
         right, total = int((own == expected).sum()), len(own)
         noun = "the right class" if labels is not None else "the class on which the other networks agree"
-        seen = f"network {number} predicts {noun} for {right} of {total} {item}s"
+        seen = f"network {number} predicts {noun} for {right} of {total} images"
         shares = [np.bincount(found, minlength=classes) / total for found in (own, expected)]
         chance = float(shares[0] @ shares[1])
         if reordered := _count_correct_if_reordered(own, expected, classes, chance):

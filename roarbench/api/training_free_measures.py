@@ -112,11 +112,11 @@ def check(
         check_labels(classes.numpy(), logits[0].shape[1])
         targets = logits[0].argmax(1)
         correct = (targets == classes).numpy()
-        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1], is_table(pixels))
+        at_chance = warn_if_at_chance(correct, classes.numpy(), logits[0].shape[1])
         if not at_chance and bool((classes != classes[0]).any()):
-            warn_of_single_class(logits, is_table(pixels))
-        warn_of_unfit_siblings(models, logits, is_table(pixels), classes.numpy())
-        agreed = mark_agreed_images(logits, is_table(pixels)) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
+            warn_of_single_class(logits)
+        warn_of_unfit_siblings(models, logits, classes.numpy())
+        agreed = mark_agreed_images(logits) if len(models) > 1 else np.zeros(len(pixels), np.bool_)
         own_fill = read_fill_value(pixels, None)
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
@@ -132,7 +132,7 @@ def check(
         column_levels[OWN] = own.levels
     all_controls = frozenset(name for name, row in explainers.built_in.items() if row.control)
     at_chance_line = f"The {at_chance}, so no estimator leads." if at_chance else ""
-    settings = (len(pixels), float(correct.mean()), own, all_controls, at_chance_line, is_table(pixels))
+    settings = (len(pixels), float(correct.mean()), own, all_controls, at_chance_line)
     return CheckTable(gains, column_levels, *settings)
 
 
@@ -196,9 +196,9 @@ def own_network_gain(
     with borrow_networks(models):
         wrapped, threads, logits = _wrap_and_run_networks(models, pixels)
         explainers = explainers.protect(wrapped)
-        warn_of_single_class(logits, is_table(pixels))
-        warn_of_unfit_siblings(models, logits, is_table(pixels))
-        agreed, targets = mark_agreed_images(logits, is_table(pixels)), logits[0].argmax(1)
+        warn_of_single_class(logits)
+        warn_of_unfit_siblings(models, logits)
+        agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = torch.from_numpy(np.flatnonzero(agreed)[:2])
         explainers.refuse_failing_estimators(request.make_explained_batches(few))
@@ -232,7 +232,7 @@ def _wrap_and_run_networks(
     networks = [check_and_wrap_network(model, pixels, name) for model, name in zip(models, names, strict=True)]
     threads = ThreadedNetworks.copy_for_each_thread(networks, pixels)
     logits = threads.compute_logits(pixels)
-    refuse_nan_or_duplicate_logits(logits, is_table(pixels))
+    refuse_nan_or_duplicate_logits(logits)
     return networks, threads, logits
 
 
@@ -260,5 +260,5 @@ def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: Sc
     images, all_images = int(request.agreed.sum()), len(request.agreed)
     few = images < FEWEST_IMAGES
     verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
-    settings = (len(request.networks), images, all_images, levels, order, is_table(request.pixels))
+    settings = (len(request.networks), images, all_images, levels, order)
     return OwnNetworkTable(gains, verdicts, *settings)

@@ -17,7 +17,7 @@ from roarbench.analysis.result_checks import compute_largest_class_share, descri
 from roarbench.api.inputs import move_to_model, warn_caller
 from roarbench.api.torch_patches import list_foreign_functions
 from roarbench.common.errors import CallerError
-from roarbench.common.text import describe_error, describe_type, get_item_noun, list_some
+from roarbench.common.text import describe_error, describe_type, list_some
 from roarbench.compute.external_networks import (
     WrappedNetwork,
     add_second_logit,
@@ -276,7 +276,7 @@ def _list_plain_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str,
                 yield f"{prefix}.{name}".lstrip("."), module, name, tensors
 
 
-def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], classes: int, tabular: bool) -> str:
+def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], classes: int) -> str:
     """Warn of a network that is not significantly better than chance, usually because of preprocessing or labels.
 
     Chance is the accuracy of always answering the most frequent label. If the images lack a class, they are the
@@ -289,42 +289,40 @@ def warn_if_at_chance(correct: NDArray[np.bool_], labels: NDArray[np.int64], cla
     chance = compute_largest_class_share(labels) if has_all_classes else 1 / classes
     if total < _FEWEST_IMAGES or not is_at_chance(right, total, chance):
         return ""
-    seen = f"network classifies {right} of {total} {get_item_noun(tabular)}s correctly"
+    seen = f"network classifies {right} of {total} images correctly"
     seen = f"{seen}, which is not significantly above chance of {describe_chance(chance, classes)}"
     warn_caller(f"the {seen}; check normalisation, labels and weights")
     return seen
 
 
-def warn_of_single_class(logits: Sequence[Tensor], tabular: bool) -> None:
+def warn_of_single_class(logits: Sequence[Tensor]) -> None:
     """Warn of networks that assign one class to all images, as those that learnt only the largest class."""
     predicted = [own.argmax(1) for own in logits]
     numbers = [f"{number}" for number, classes in enumerate(predicted, 1) if bool((classes == classes[0]).all())]
     if numbers and len(predicted[0]) >= _FEWEST_IMAGES:
-        items = f"{get_item_noun(tabular)}s"
-        seen = f"a single class is predicted for all {len(predicted[0])} {items} by network {list_some(numbers)}"
-        warn_caller(f"{seen}; if the {items} are of several classes, the maps are meaningless")
+        seen = f"a single class is predicted for all {len(predicted[0])} images by network {list_some(numbers)}"
+        warn_caller(f"{seen}; if the images are of several classes, the maps are meaningless")
 
 
-def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor], tabular: bool) -> None:
+def refuse_nan_or_duplicate_logits(logits: Sequence[Tensor]) -> None:
     """Raise CallerError if logits, (n, classes) per network, are NaN, or if two networks have the same logits."""
-    item = get_item_noun(tabular)
     for number, own in enumerate(logits, 1):
         if (undefined := own.isnan().any(1)).any():
-            seen = f"network {number} returns logits that are NaN for {item} {int(undefined.int().argmax())}"
-            raise CallerError(f"{seen}; leave the {item} out, or make the network's logits finite")
+            seen = f"network {number} returns logits that are NaN for image {int(undefined.int().argmax())}"
+            raise CallerError(f"{seen}; leave the image out, or make the network's logits finite")
     for (number, own), (other_number, other) in combinations(enumerate(logits, 1), 2):
         if torch.equal(own, other):
-            seen = f"networks {number} and {other_number} return the same logits for all {item}s"
+            seen = f"networks {number} and {other_number} return the same logits for all images"
             raise CallerError(f"{seen}; expected siblings with other weights")
 
 
-def mark_agreed_images(logits: Sequence[Tensor], tabular: bool) -> NDArray[np.bool_]:
+def mark_agreed_images(logits: Sequence[Tensor]) -> NDArray[np.bool_]:
     """Mark the images to which all networks assign the same class; CallerError if there are none."""
     if len(shapes := {tuple(own.shape[1:]) for own in logits}) > 1:
         raise CallerError(f"the networks' logits per image have shapes {sorted(shapes)}; expected the same classes")
     predicted = torch.stack([own.argmax(1) for own in logits])
     agreed: NDArray[np.bool_] = (predicted == predicted[0]).all(0).numpy()
     if not agreed.any():
-        seen = f"the networks predict one class together for none of the {len(logits[0])} {get_item_noun(tabular)}s"
+        seen = f"the networks predict one class together for none of the {len(logits[0])} images"
         raise CallerError(f"{seen}; expected trained networks with the same classes in the same order")
     return agreed

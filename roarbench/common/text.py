@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 SAME = "≈"  # sign for "not significantly different"
 MISSING = "–"
+TABLE_WORDS = "a table: its rows are called images, its columns pixels"
 Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, low, high
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # characters with which formulas begin (OWASP, "CSV Injection")
 
@@ -128,11 +129,6 @@ def list_some(names: Sequence[object], count: int = 3) -> str:
 def format_count(count: int, noun: str) -> str:
     """Format a count: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {noun}{'s' * (count != 1)}"
-
-
-def get_item_noun(tabular: bool) -> str:
-    """Return the noun for one of the items that a network classifies."""
-    return "row" if tabular else "image"
 
 
 def format_duration(seconds: float) -> str:

@@ -18,7 +18,7 @@ from PIL import Image
 
 from roarbench.common.enums import Split
 from roarbench.common.errors import DataError
-from roarbench.common.text import format_count, get_item_noun, list_some
+from roarbench.common.text import format_count, list_some
 from roarbench.datasets import image_folders, parquet_files
 from roarbench.datasets.catalogue import FOLDERS, PARQUET, TABLE, DatasetRecord, make_user_dataset_record
 from roarbench.datasets.choose_layout import TEST_SHARE, choose_layout
@@ -110,7 +110,7 @@ def infer_dataset(folder: Path, warn: Callable[[str], object]) -> DatasetRecord:
         state = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {state}; name a folder of class folders or of parquet files, or a CSV file")
     if record.train_images < _FEW_PER_CLASS * record.classes:
-        seen = f"{record.train_images} {get_item_noun(record.tabular)}s to train on in {record.classes} classes"
+        seen = f"{record.train_images} images to train on in {record.classes} classes"
         warn(f"warning: {seen}; with fewer than {_FEW_PER_CLASS} per class, networks may stay at chance")
     return record
 

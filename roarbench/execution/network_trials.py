@@ -16,7 +16,7 @@ from roarbench.common.device_settings import choose_device
 from roarbench.common.enums import MapNumerics, Unit
 from roarbench.common.errors import CallerError, MachineError, RunError
 from roarbench.common.process_settings import convert_exit_to_error
-from roarbench.common.text import describe_error, fit_on_one_line, get_item_noun
+from roarbench.common.text import describe_error, fit_on_one_line
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.network_checks import check_network_outputs, load_state_and_check_logits
 from roarbench.compute.prediction import Normalisation, choose_scoring_batch_size, predict_logits
@@ -208,8 +208,7 @@ def tune_peak_learning_rate(suite: SuiteSpec, images: ImageData) -> PeakTrials:
     chance = compute_largest_class_share(images.train.labels[test.numpy()])
     peak, trained = peaks[chosen_trial], not is_at_or_near_chance(correct[chosen_trial], len(test), chance)
     trials = ", ".join(f"{count / len(test):.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
-    noun = f"{get_item_noun(images.record.tabular)}s"
-    counts = f"three trials of at most {STEPS} steps on {len(train)} training {noun}; correct on {len(test)} others"
+    counts = f"three trials of at most {STEPS} steps on {len(train)} training images; correct on {len(test)} others"
     line = f"{counts}: {trials}"
     if trained:
         if chosen_trial == nearly_best[0]:

@@ -4,7 +4,6 @@ ROAR and KAR are from Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is 
 2021. Decision 39 in docs/decisions gives the reasons for matched gain.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,13 +18,6 @@ _ON_COMMON = (
 ORDER_NAMES = {Order.MORF: "MoRF", Order.LERF: "LeRF"}  # most and least relevant first
 REMOVED_FIRST = {Order.MORF: "most important", Order.LERF: "least important"}  # features by order of removal
 _ROUGHER = "a smooth map can differ from 0 without any information, because its matched masks are rougher"
-_TABULAR_WORDS = {  # in this order; in boards, a row alone is an estimator's
-    "its contrast": "its distance from the fill",
-    "test image": "test row",
-    "an image": "a data row",
-    "image": "data row",
-    "pixel": "column",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,19 +238,6 @@ def has_opposite_order(protocol: Protocol) -> bool:
     if protocol.computed_from:
         return False
     return any(other.retrain is protocol.retrain and other.order != protocol.order for other in PROTOCOLS.values())
-
-
-def adapt_text_to_data(text: str, tabular: bool) -> str:
-    """Return a text about images; if the data set is tabular, the text speaks of data rows and columns instead.
-
-    Ids of estimators and suites stay, such as `grad~other-image`.
-    """
-    if tabular:
-        for clause in (f"; but {_ROUGHER}", f"; {_ROUGHER}", " and its blur"):  # no map of a table is smooth
-            text = text.replace(clause, "")
-        for word, tabular_word in _TABULAR_WORDS.items():
-            text = re.sub(rf"(?<![-~\w]){word}(?=s?(?![-@\w]))", tabular_word, text)
-    return text
 
 
 def find_protocol(name: str) -> Protocol:

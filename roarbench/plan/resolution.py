@@ -11,7 +11,7 @@ import numpy as np
 
 from roarbench.common.enums import Split, Unit
 from roarbench.common.errors import CallerError
-from roarbench.common.text import get_item_noun, list_some
+from roarbench.common.text import list_some
 from roarbench.compute.masks import (
     assign_strata,
     compute_mean_differing_mask_share,
@@ -57,10 +57,9 @@ def refuse_equal_matched_masks(suite: SuiteSpec, unit: Unit, share: float) -> No
     if share >= MIN_DIFFERING_SHARE:
         return
     features, noun = _count_features(suite.dataset_record.shape, unit)
-    rows = f"{get_item_noun(suite.dataset_record.tabular)}s"
-    seen = f"matched gain cannot tell maps of {features} {noun} apart: the matched mask is the own mask"
+    seen = f"matched gain cannot tell maps of {features} {noun} apart"
     remedy = 'write protocols = ["roar", "own-network"] in place of "matched", or add columns'
-    raise CallerError(f"{suite.title}: {seen} for {100 * (1 - share):.0f} % of the {rows}; {remedy}")
+    raise CallerError(f"{suite.title}: {seen}: {100 * (1 - share):.0f} % of the matched masks are own masks; {remedy}")
 
 
 def can_matched_gain_differ(record: DatasetRecord, levels: Sequence[float]) -> bool:

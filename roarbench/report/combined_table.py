@@ -128,7 +128,7 @@ class CombinedTable:
         signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
         more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
         notes = (*self._gain_definitions, *self._origins_and_doubts, more)
-        return tuple(map(self.roar.suite_results.adapt_text, notes))
+        return tuple(notes)
 
     @property
     def all_notes(self) -> tuple[str, ...]:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.common.text import blank_control_characters, fit_on_one_line, format_count, get_item_noun
+from roarbench.common.text import TABLE_WORDS, blank_control_characters, fit_on_one_line, format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
 from roarbench.estimators.estimator import Estimator, find_paper
 from roarbench.estimators.ids import CUDA, PARAMETERS, TRUSTED, EstimatorId, format_value
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS
 from roarbench.plan.planned_runs import count_reference_epochs, list_planned_runs, list_shared_inputs
-from roarbench.plan.protocols import Protocol, adapt_text_to_data
+from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import SUITES, make_suite_option_value
@@ -63,13 +63,12 @@ def format_suite_list(width: int) -> str:
 def format_suite(suite: SuiteSpec) -> str:
     """Format a suite's content for a terminal."""
     cost, data = count_suite_training_cost(suite), suite.dataset_record
-    noun = f"{get_item_noun(data.tabular)}s"
-    images = f"{data.train_images:,} training and {data.test_images:,} test {noun}"
+    images = f"{data.train_images:,} training and {data.test_images:,} test images"
     images += f" (drawn by seed {data.seed})" * bool(data.share)
     if data.test_only:
-        images = f"{data.test_images:,} test {noun}, no training {noun},"
+        images = f"{data.test_images:,} test images, no training images,"
     channels = "grey" if data.channels == 1 else "colour"
-    pixels = f"{data.channels} columns" if data.tabular else f"{data.size} x {data.size}, {channels}"
+    pixels = f"{data.channels} pixels ({TABLE_WORDS})" if data.tabular else f"{data.size} x {data.size}, {channels}"
     shape = f"{data.classes:,} classes, {pixels}"
     explained = suite.given or _describe_recipe(find_recipe(suite.reference_recipe))
     lines = [
@@ -85,7 +84,7 @@ def format_suite(suite: SuiteSpec) -> str:
         settings = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
         lines += [f"  {block.protocol.name:<12} {settings}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
-    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M {noun}"]
+    lines += [f"  cost         {cost.trainings:,} trainings, {cost.images_trained / 1e6:,.2f} M images"]
     return "\n".join(lines)
 
 
@@ -144,12 +143,10 @@ def collect_papers_and_settings(name: str, suites: Iterable["SuiteResults"] = ()
     papers = [
         find_paper(key) for key in row.papers or () if not row.twin
     ]  # a blurred map has no publication of its own
-    tabular = bool(suites) and all(results.suite.dataset_record.tabular for results in suites)
     return PapersAndSettings(
         source=f"{row.module.replace('.', '/')}.py" if row.module else "",
         settings=tuple(
-            f"{name} {format_value(row.get_value(name))}: {adapt_text_to_data(PARAMETERS[name].about, tabular)}"
-            for name in row.parameters
+            f"{name} {format_value(row.get_value(name))}: {PARAMETERS[name].about}" for name in row.parameters
         ),
         papers=tuple(paper.text for paper in papers),
         bibtex=tuple(paper.bibtex for paper in papers),

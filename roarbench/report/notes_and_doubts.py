@@ -77,7 +77,7 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
     more = f"{', '.join(signs)} and more are" if signs else "More is"
     fewer = _describe_fewer_scored_images(table)
     notes = (gain, intervals, note_if_self_reported(table), *list_table_doubts(table), fewer)
-    return [*map(table.suite_results.adapt_text, filter(None, notes)), f"{more} explained by {source} and {PAGE}."]
+    return [*filter(None, notes), f"{more} explained by {source} and {PAGE}."]
 
 
 def list_table_doubts(table: SuiteTable) -> list[str]:
@@ -121,7 +121,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_quantus_columns(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
-    return table.suite_results.adapt_text(" ".join(filter(None, notes)))
+    return " ".join(filter(None, notes))
 
 
 def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
@@ -352,7 +352,7 @@ def list_row_doubts(judges: SuiteJudges, board: Board, row: Row) -> tuple[Doubt,
     doubts += _find_other_cause_doubts(judges, protocol, row.estimator)
 
     def typeset(text: str) -> str:
-        return typeset_minus_and_percent_signs(judges.suite_results.adapt_text(text))
+        return typeset_minus_and_percent_signs(text)
 
     return tuple(Doubt(typeset(short), typeset(sentence), grave) for short, sentence, grave in doubts)
 

@@ -55,7 +55,7 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     board = table.board
     # all rows share the point at t = 0, so a row is drawn only if it has another point
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
-    bands = table.suite_results.adapt_text(_describe_bands(board))
+    bands = _describe_bands(board)
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=" ".join(filter(None, (f"{table.caption}.", bands, describe_missing_runs(table, signs=False)))),

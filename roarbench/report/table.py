@@ -22,7 +22,7 @@ from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
-from roarbench.common.text import format_percent_number
+from roarbench.common.text import TABLE_WORDS, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
@@ -158,7 +158,7 @@ class SuiteTable:
         """Explain the columns of the predicted class's probability; empty if there are no such columns."""
         if not self.board.protocol.stores_predicted_probability:
             return ""
-        return self.suite_results.adapt_text(
+        return (
             "p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched images; "
             "AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of |p_0 - p| / p_0."
         )
@@ -271,7 +271,7 @@ class SuiteTable:
             return ""
         agreeing = " on which all networks agree" * self.board.protocol.scores_all_network_pairs
         images = self.board.images
-        return self.suite_results.adapt_text(f"{images} test image{'s' * (images != 1)}{agreeing}")
+        return f"{images} test image{'s' * (images != 1)}{agreeing}"
 
     @property
     def caption(self) -> str:
@@ -279,8 +279,9 @@ class SuiteTable:
         board, suite = self.board, self.suite_results.suite
         left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
+        words = f" ({TABLE_WORDS})" * suite.dataset_record.tabular
         parts = [
-            f"{board.protocol.title} on {suite.dataset} with {suite.architecture_names}",
+            f"{board.protocol.title} on {suite.dataset}{words} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
             self._networks_or_seeds_text,
             self._images_text,
@@ -291,7 +292,7 @@ class SuiteTable:
         if self.has_gains_and_ranks and board.rows and not board.protocol.scores_all_network_pairs:
             networks = "scoring networks" if board.protocol.trains else "the same networks"
             clean = format_percent_number(board.rows[0].clean.value)
-            parts.append(self.suite_results.adapt_text(f"{networks}: {clean}% correct on untouched images (t=0)"))
+            parts.append(f"{networks}: {clean}% correct on untouched images (t=0)")
         return "; ".join(filter(None, [*parts, f"chance {self.suite_results.chance_text}"]))
 
 

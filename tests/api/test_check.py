@@ -119,7 +119,7 @@ def test_check_of_table_leaves_out_what_needs_neighbours():
     assert list(table.gains) == ["morf mean", "lerf mean"]
     assert list(table.gains["morf mean"]) == ["random", "input-x-grad"]
     assert table.gain("morf mean", "input-x-grad").low > 0, "the first column decides"
-    assert "60 data rows, of which" in table.caption and "image" not in table.caption
+    assert "60 images, of which" in table.caption
     with pytest.raises(CallerError, match="'occlusion' uses neighbouring pixels, and .* no neighbours; leave it out"):
         rb.check(network, rows, labels, ["occlusion"])
 

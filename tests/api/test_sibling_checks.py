@@ -41,7 +41,7 @@ def make_good(count):
 
 def collect(networks, labels=LABELS):
     logits = [network.eval()(IMAGES).detach() for network in networks]
-    warn_of_unfit_siblings(networks, logits, tabular=False, labels=labels)
+    warn_of_unfit_siblings(networks, logits, labels=labels)
 
 
 @pytest.mark.parametrize("labels", [LABELS, None])
@@ -97,7 +97,7 @@ def test_sibling_with_other_preprocessing_is_named():
     with pytest.warns(
         UserWarning, match=r"network 3 .* for 40 of 80 images, and the best network for 80; all networks get"
     ):
-        warn_of_unfit_siblings(networks, logits, tabular=False, labels=LABELS)
+        warn_of_unfit_siblings(networks, logits, labels=LABELS)
 
 
 def test_copy_in_other_precision_is_named():

@@ -48,8 +48,6 @@ def test_every_built_in_suite_has_levels_with_effect():
 def test_equal_matched_masks_are_refused_below_a_fifth():
     suite = replace(make_suite((0.5,), "breast-cancer-10"), blocks=(Block(MATCHED, ("random",), (0.5,), seeds=1),))
     refuse_equal_matched_masks(suite, Unit.SCALAR, 0.2)
-    said = (
-        "matched gain cannot tell maps of 10 columns apart: the matched mask is the own mask for 81 % of the rows; wr"
-    )
+    said = "matched gain cannot tell maps of 10 columns apart: 81 % of the matched masks are own masks; wr"
     with pytest.raises(CallerError, match=said):
         refuse_equal_matched_masks(suite, Unit.SCALAR, 0.19)
