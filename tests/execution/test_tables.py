@@ -52,7 +52,7 @@ recipe = {like = "tabular@1"}
     [
         (
             "[0.25, 0.5, 0.75]",
-            "matched gain cannot tell maps of 4 columns apart: the matched mask is the own mask for ",
+            "matched gain cannot tell maps of 4 columns apart: ",
         ),
         (
             "[0.1, 0.5]",
