@@ -72,7 +72,7 @@ def published(tmp_path_factory):
     from tests.helpers.command_line import command
 
     folder = tmp_path_factory.mktemp("published")
-    for path in ("quick/7", "quick/6", "quick-matched/3"):
+    for path in ("quick/8", "quick/6", "quick-matched/3"):
         assert command("import", ROOT / "results" / path / "roarbench.parquet", "--store", folder) == 0
     return folder
 

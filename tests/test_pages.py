@@ -139,7 +139,7 @@ def test_matched_gains_of_corrections_equal_printed_rows(file, suite, tmp_path, 
 
 @pytest.mark.slow
 def test_readme_has_table_of_make_run(tmp_path, call):
-    assert call("import", ROOT / "results" / "quick" / "7" / "roarbench.parquet", "--store", tmp_path).code == 0
+    assert call("import", ROOT / "results" / "quick" / "8" / "roarbench.parquet", "--store", tmp_path).code == 0
     printed = call("table", "--suite", "quick", "--format", "markdown", "--store", tmp_path).out
     (table,) = re.findall(r"(?m)(?:^\|.*\n)+", printed)
     assert table.count("\n") == 15

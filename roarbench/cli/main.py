@@ -42,7 +42,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {  # arguments of an exampl
     },
     "Look": {
         show_results.table: "--suite quick --protocol roar --format markdown",
-        show_results.compare: "input-x-grad grad --suite quick --protocol roar",
+        show_results.compare: "grad sgsq-grad --suite quick --protocol roar",
         show_results.diagnose: "--suite quick",
         show_results.claims: "--suite quick",
         show_results.report: "--suite quick-matched -o report.html",

@@ -187,5 +187,8 @@ def test_readme_answers_its_question_with_published_results():
     assert roar["gain"].idxmax() == "random-blurred"
     assert "Input x gradient shows best which pixels *this* network uses" in answer
     assert own["gain"].idxmax() == "input-x-grad" and own.loc["input-x-grad", "verdict"] == "explains its network"
-    assert "`input-x-grad` is better than Random (+2.6)" in (ROOT / "README.md").read_text("utf-8")
+    page = (ROOT / "README.md").read_text("utf-8")
+    assert "there `input-x-grad` is worse than Random (-1.8), over five levels better (+2.6)" in page
     assert roar.loc["input-x-grad", "verdict"] == "better" and round(roar.loc["input-x-grad", "gain"], 1) == 2.6
+    alone = roarbench.load_published_results("quick@7").to_dataframe("roar").set_index("estimator")
+    assert alone.loc["input-x-grad", "verdict"] == "worse" and round(alone.loc["input-x-grad", "gain"], 1) == -1.8

@@ -37,7 +37,7 @@ from tests.helpers.made_up_results import make_table_of_both_gains
 IMAGES = 60
 SUITE = SUITES["quick"]
 BOTH = (ROAR, OWN_NETWORK)
-NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "sgsq-grad", "var-grad"}
+NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "input-x-grad", "gb-sq"}
 
 
 def make_suite(name, protocols, rows, levels, seeds=2):
@@ -85,18 +85,18 @@ def views(tmp_path_factory):
 
 
 def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
-    assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
-    assert list_addresses(views)[0] == make_address("board", "quick-v7")
+    assert list(views) == ["quick-v8", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
+    assert list_addresses(views)[0] == make_address("board", "quick-v8")
     app = Site(views, list_addresses(views), live=True)
-    assert 'class="brand" href="?page=board&amp;suite=quick-v7"' in render_page(app, make_address("suites")).html
-    paired = views["quick-v7"].combined_board
+    assert 'class="brand" href="?page=board&amp;suite=quick-v8"' in render_page(app, make_address("suites")).html
+    paired = views["quick-v8"].combined_board
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
-    assert sorted(ids) == sorted(views["quick-v7"].results.suite.estimators_with_own_row) and len(ids) == 13
+    assert sorted(ids) == sorted(views["quick-v8"].results.suite.estimators_with_own_row) and len(ids) == 13
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
-        gains = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
+        gains = {row.estimator: row.gain for row in views["quick-v8"].table(protocol).rows}
         shown = {name: answer.gain for name, answer in question.answers.items()}
         assert shown.pop("random").value == gains.pop("random").value == 0 and shown == gains
     assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
@@ -112,8 +112,8 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
     key = cut(page, 'class="find"', "</form>")
     assert "0 by construction" in key and "Random" in key and "every control" not in key
-    assert views["quick-v7"].combined_board.headline in page
-    alone = render(views, make_address("board", "quick-v7", protocol="own-network"))
+    assert views["quick-v8"].combined_board.headline in page
+    alone = render(views, make_address("board", "quick-v8", protocol="own-network"))
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone
     assert "of 10 estimators is shown to explain" in alone
@@ -133,7 +133,7 @@ def test_first_page_and_suites_page_recommend_estimator(views, monkeypatch, comb
     assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])" and answer in why
     said = "Of the estimators that explain their network, none with as few passes per image has a higher"
     assert why.startswith(said)
-    assert "Which one should I use?" not in render(views, make_address("board", "quick-v7", protocol="own-network"))
+    assert "Which one should I use?" not in render(views, make_address("board", "quick-v8", protocol="own-network"))
     suites = cut(render(views, make_address("suites")), "Which estimator should I use?", "</table>")
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
     assert "50 passes of an image" in render(views, make_address("estimator", estimator="ig"))
@@ -187,7 +187,7 @@ def test_matched_gain_is_third_column_of_suite_that_has_matched_gain(views):
 
 def test_pages_say_that_random_counts_as_0_where_rows_are_compared_with_0(views):
     """Under matched gain a row is compared with 0, and its board lists the gain that Random was measured to have."""
-    quick, matched = views["quick-v7"], views["quick-matched-v3"]
+    quick, matched = views["quick-v8"], views["quick-matched-v3"]
     row = matched.board.rows_by_id["grad"]
     assert matched.board.rows_by_id["random"].value.value != 0.0
     assert row.beating.against["random"].difference == row.value
@@ -275,7 +275,7 @@ def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkey
     assert len(views) == 2 and site.known[0] == make_address("suites") and site.get_link(site.known[0]) == "index.html"
     assert overview.title == "Overview" and 'class="brand" href="index.html"' in overview.html
     columns = cut(overview.html, 'class="matrix"', "</thead>")
-    assert "large v7" in columns and "small v7" not in columns
+    assert "large v8" in columns and "small v8" not in columns
 
 
 def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_path):
@@ -287,7 +287,7 @@ def test_own_network_gain_without_runs_has_no_column_and_no_estimator_pages(tmp_
             render_page(site, make_address("estimator", estimator="gradcam"))
     rows = {at.get_choice("estimator") for at in pages if at.page == "estimator"}
     assert rows == {*SUITE.estimators_with_own_row} - NOT_RETRAINED
-    first = pages[make_address("board", "quick-v7")]
+    first = pages[make_address("board", "quick-v8")]
     assert set(re.findall(r'data-sort="([^"]+)"', first)) == {"name", "roar"}
     assert "<b>ROAR gain</b><span" in first and "<b>Own-network gain (" not in first
     assert '<p class="facts">ROAR gain · ' in first
@@ -307,7 +307,7 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
     with open_site(tmp_path) as (views, site):
         pages = [render_page(site, at).html for at in site.known if at.page in ("board", "estimator")]
         claims = render_page(site, make_address("claims")).html
-        paired = views["part-v7"].combined_board
+        paired = views["part-v8"].combined_board
         boards = {at.get_choice("protocol") for at in site.known if at.page == "board"}
     assert boards == {"", "roar", "own-network", "matched"}, "no board of KAR"
     titles = [question.title for question in paired.questions]
@@ -320,7 +320,7 @@ def test_boards_of_partly_run_protocols_name_their_levels_and_rows_not_run(tmp_p
     assert "ROAR gain at 90 %</button>" in first and ">ROAR at 90 %</a>" in first
     assert "Matched gain at 90 %</button>" in first
     assert "levels 0.9, without 0.5 of the suite" in roar and "<small>ROAR at 90 %</small>" in claims
-    assert re.search(r"Unfinished, so findings may change: part v7: ROAR: \d+ of \d+ runs are missing\.", claims)
+    assert re.search(r"Unfinished, so findings may change: part v8: ROAR: \d+ of \d+ runs are missing\.", claims)
     assert ", unfinished</span>" in claims
     said = "ROAR gain (90\N{NARROW NO-BREAK SPACE}% removed, most important first): not run"
     assert any(said in page for page in pages), "the page of ig"
@@ -335,32 +335,32 @@ def test_estimator_page_describes_verdicts_of_both_gains(views, combined_board):
     assert said.startswith("ROAR gain (90 % removed, most important first): not run. Own-network gain (")
     assert "): 0 by construction (made-up v1)." in describe_both_verdicts(combined_board, "sobel")
     assert "most important first): not run." in render(views, make_address("estimator", estimator="gradcam"))
-    board = views["quick-v7"].get_board(OWN_NETWORK)
+    board = views["quick-v8"].get_board(OWN_NETWORK)
     sentence = write_verdict_sentence(board, board.rows_by_id["random"])
     assert sentence.startswith("Its own-network gain is 0 by construction")
 
 
 def test_claims_page_tests_claims_about_roar_on_roar_alone(views):
     page = render(views, make_address("claims"))
-    assert page.count("quick v7 <small>ROAR</small>") == 1 and "<small>own-network gain" not in page
-    assert "Tested: gb-sq only. " in page and "nfinished" not in page
+    assert page.count("quick v8 <small>ROAR</small>") == 1 and "<small>own-network gain" not in page
+    assert "Tested: sgsq-grad, var-grad only. " in page and "nfinished" not in page
 
 
 def test_compare_page_compares_two_estimators_by_own_network_gain(views):
     """The suite's first measure is ROAR, for which gradcam was not run."""
-    view, site = views["quick-v7"], Site(views, list_addresses(views))
-    asked = {"suite": "quick-v7", "first": "gradcam", "second": "grad"}
+    view, site = views["quick-v8"], Site(views, list_addresses(views))
+    asked = {"suite": "quick-v8", "first": "gradcam", "second": "grad"}
     page = render_page(site, make_address("compare", protocol="own-network", **asked)).html
     pair = compare_rows(view.suite_judges, OWN_NETWORK, Unit.SCALAR, "gradcam", "grad")
     words = {Verdict.BETTER: "explains its network more", Verdict.WORSE: "explains its network less"}
     verdict = words.get(pair.comparison.verdict, str(Verdict.SAME))
     assert re.search(rf"Difference in own-network gain: .* points: (the first )?{verdict} \(p = ", page)
     assert page.count('class="pair"') == 1 and "Own-network gain</a>" in page
-    with pytest.raises(PageNotFound, match="no row 'gradcam' with ROAR gain over Random in quick v7"):
+    with pytest.raises(PageNotFound, match="no row 'gradcam' with ROAR gain over Random in quick v8"):
         render_page(site, make_address("compare", **asked))
     with pytest.raises(PageNotFound, match="no protocol 'kar'"):
         render_page(site, make_address("compare", protocol="kar", **asked))
-    exported = [at for at in site.known if at.page == "compare" and at.suite == "quick-v7"]
+    exported = [at for at in site.known if at.page == "compare" and at.suite == "quick-v8"]
     assert [at.get_choice("protocol") for at in exported] == ["", "own-network"]
     first = render_page(site, exported[0]).html
     assert (
@@ -369,7 +369,7 @@ def test_compare_page_compares_two_estimators_by_own_network_gain(views):
 
 
 def test_repeat_command_names_version_of_older_suite(views):
-    newest = views["quick-v7"].results
+    newest = views["quick-v8"].results
     older = replace(newest, suite=SUITE_VERSIONS["quick", 6])
     assert "--suite quick --estimators" in make_repeat_command(newest, "grad")
     assert "--suite quick@6 --estimators" in make_repeat_command(older, "grad")
@@ -377,10 +377,10 @@ def test_repeat_command_names_version_of_older_suite(views):
 
 def test_cite_and_submit_pages_show_both_boards(views):
     site = Site(views, list_addresses(views))
-    page = render_page(site, make_address("cite", "quick-v7")).html
-    files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]
+    page = render_page(site, make_address("cite", "quick-v8")).html
+    files = ["board-quick-v8.svg", "board-quick-v8-own-network.svg"]
     assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
     assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
     assert "ROAR, table " in page and "Own-network gain, table " in page
     assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
-    assert render_page(site, make_address("submit")).html.count("A row of quick v7: ") == 2
+    assert render_page(site, make_address("submit")).html.count("A row of quick v8: ") == 2

@@ -197,10 +197,10 @@ def test_demo_has_every_published_suite_and_expected_doubts(tmp_path):
         assert shown == published | {"quick-roar@1"}  # five of the benchmark's rows
         site = Site(views, list_addresses(views))
         counts = overview.build_context(site, make_address("suites"))["counts"]
-        assert counts == {"Images": 6, "Tables": 2}  # without quick 7 and quick-roar, which the benchmark repeats
+        assert counts == {"Images": 6, "Tables": 2}  # without quick 7, 8 and quick-roar, which the benchmark repeats
         three_gains = render_page(site, make_address("board", "benchmark-imagenette64-v1")).html
         assert 'class="board both" style="--n: 3"' in three_gains, "the columns of a row on a phone"
-        both, first = views["quick-v7"], views["quick-v6"]
+        both, first = views["quick-v8"], views["quick-v6"]
         assert both.combined_board and both.combined_board.headline and both.pictures
         assert first.headline_protocol.name == "matched"
         for result in (*both.results.results.values(), *first.results.results.values()):
