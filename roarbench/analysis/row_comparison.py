@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import Protocol
@@ -14,8 +13,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import Estimate, estimate
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
-from roarbench.stats.verdicts import Comparison, judge_comparisons
+from roarbench.stats.verdicts import Comparison
 
 
 class PredictionCount(NamedTuple):
@@ -83,38 +81,17 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
 
 
 def _compare_own_network_gains(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    levels, predictions = load_kept_predictions(judges.suite_results, protocol, unit, (first, second))
-    counted = _describe_predictions_for_and_against(protocol)
-    if not {first, second} <= predictions.keys():
+    judge, counted = judges.judge(protocol, unit), _describe_predictions_for_and_against(protocol)
+    if not {first, second} <= judge.own_network.keys():
         return RowPair(Estimate(), None, (), counted)
-    bits = {name: predictions[name].kept for name in (first, second)}
-    gains = compute_own_network_gains(bits, protocol.order)
-    one, two = gains[first], gains[second]
-    difference = one.gain.subtract(two.gain)
-    fixed = [name for name in (first, second) if predictions[name].same_masks]
-    if fixed:  # the other row minus 0, which the table's column tests
-        comparison = _find_comparison_with_zero(judges, protocol, unit, first, second)
-    else:
-        comparison = judge_comparisons({"": difference})[""] if difference.varies and first != second else None
-    if judges.suite_results.at_chance_warning:
-        comparison = None
-    counts = [_count_discordant_predictions(bits[name], protocol.order) for name in (first, second)]
+    one, two = (judge.own_network[name] for name in (first, second))
+    difference, fixed = one.gain.subtract(two.gain), not judge.fixed.isdisjoint((first, second))
+    comparison = judges.compare(protocol, unit, first, second) if fixed or difference.varies else None
+    counts = [_count_discordant_predictions(own.kept, protocol.order) for own in (one, two)]
     compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
-    by_level = zip(levels, *counts, compared, strict=True)
-    pairs = tuple(LevelComparison(*numbers) for numbers in by_level)
+    pairs = tuple(LevelComparison(*numbers) for numbers in zip(judge.levels, *counts, compared, strict=True))
     gain = comparison.difference if comparison else estimate(difference)
     return RowPair(gain, comparison, pairs, counted, planned=not fixed and comparison is not None)
-
-
-def _find_comparison_with_zero(
-    judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str
-) -> Comparison | None:
-    """Return the table's test of a row whose rival's gain is 0 by construction; None if both gains are."""
-    board = judges.make_board(protocol, unit, (first, second))
-    for row in board.rows if board else ():
-        if row.vs_random and row.network and row.network.verdict is not OwnNetworkVerdict.BY_CONSTRUCTION:
-            return row.vs_random if row.estimator == first else row.vs_random.reversed
-    return None
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from roarbench.analysis.own_network_gain_of_suite import list_own_network_gains, make_own_network_board
+from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
@@ -26,7 +26,7 @@ class SuiteJudges:
 
     suite_results: SuiteResults
     unit: Unit
-    _judges: dict[tuple[Protocol, Unit, str], Judge] = field(default_factory=dict, init=False)
+    _judges: dict[tuple[Protocol, Unit, str, frozenset[float]], Judge] = field(default_factory=dict, init=False)
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -102,51 +102,42 @@ class SuiteJudges:
             if (cell.order, cell.unit) == (Order.MORF, self.unit) and smooth is not None
         }
 
-    def judge(self, protocol: Protocol, unit: Unit, fill: str = "") -> Judge:
-        """Judge a protocol's rows, including twins; the default is the fill of its tables."""
-        key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol))
+    def judge(self, protocol: Protocol, unit: Unit, fill: str = "", levels: Collection[float] = ()) -> Judge:
+        """Judge a protocol's rows, including twins, at all levels by default; the default is the fill of its tables."""
+        key = (protocol, unit, fill or self.suite_results.suite.find_fill(protocol), frozenset(levels))
         if key not in self._judges:
-            scores = self.suite_results.collect_correctness(*key) or _NOTHING
-            variances = self.suite_results.estimate_variance(protocol, key[2]) if scores.levels else None
-            self._judges[key] = Judge.from_scores(scores, protocol, variances)
+            self._judges[key] = self._judge(*key)
         return self._judges[key]
+
+    def _judge(self, protocol: Protocol, unit: Unit, fill: str, levels: Collection[float]) -> Judge:
+        own_network = protocol.scores_all_network_pairs  # correctness per image then has no meaning
+        read = self.suite_results.make_empty_correctness if own_network else self.suite_results.collect_correctness
+        scores = read(protocol, unit, fill) or _NOTHING
+        scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
+        if own_network:
+            kept = load_kept_predictions(self.suite_results, protocol, unit, scores) if scores.levels else {}
+            return Judge.from_kept_predictions(scores, protocol, kept)
+        variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
+        return Judge.from_scores(scores, protocol, variances)
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board with these rows and levels, by default with all; None if the suite lacks the protocol."""
-        if protocol.scores_all_network_pairs:
-            return make_own_network_board(self.suite_results, protocol, unit, rows, levels)
-        judge = self.judge(protocol, unit)
+        judge = self.judge(protocol, unit, levels=levels)
         if not judge.levels:
             return None
-        if chosen := tuple(t for t in judge.levels if t in levels):
-            scores = replace(judge.scores, levels=chosen)
-            judge = Judge.from_scores(scores, protocol, judge.variances)
         board = judge.make_board(rows)
         return drop_ranks_and_verdicts(board) if self.suite_results.at_chance_warning else board
 
     def list_gains(self, protocol: Protocol, unit: Unit) -> list[GainAndVerdict]:
         """List the gains and verdicts of all rows, as in `make_board`; empty if the suite lacks the protocol."""
-        if protocol.scores_all_network_pairs:
-            return list_own_network_gains(self.suite_results, protocol, unit)
-        judge = self.judge(protocol, unit)
-        compared = {} if self.suite_results.at_chance_warning else judge.compare_with_random()
-        return [
-            GainAndVerdict(
-                name,
-                judge.estimate_area(name),
-                compared[name].verdict if name in compared else None,
-                judge.count_seeds(name),
-            )
-            for name in judge.scores.estimators
-        ]
+        gains = self.judge(protocol, unit).list_gains()
+        return [gain._replace(verdict=None) for gain in gains] if self.suite_results.at_chance_warning else gains
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows as the tables do; None at chance, and without intervals."""
-        if self.suite_results.at_chance_warning or protocol.scores_all_network_pairs:
-            return None
-        return self.judge(protocol, unit).compare(first, second)
+        return None if self.suite_results.at_chance_warning else self.judge(protocol, unit).compare(first, second)
 
     def _judge_areas_between_orders(self, morf: Protocol, lerf: Protocol) -> Judge:
         one, other = (self.judge(protocol, self.unit) for protocol in (morf, lerf))

@@ -19,7 +19,7 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
-from roarbench.stats.own_network_gain import OwnNetworkTest
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 _LEGEND = (
@@ -154,7 +154,7 @@ def _format_beats_controls(row: ReplicatedRow) -> str:
 def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
     pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
     texts = (
-        str(OwnNetworkTest.from_verdict(verdict, None).verdict) if own_network else verdict.replace(Verdict.SAME, SAME)
+        str(OwnNetworkVerdict.from_verdict(verdict)) if own_network else verdict.replace(Verdict.SAME, SAME)
         for verdict in ((pair.first, pair.again) if pair else ())
     )
     return " → ".join(dict.fromkeys(texts)) or MISSING

@@ -1,8 +1,7 @@
-"""Compute the board of one protocol from correct predictions: the gains, verdicts and ranks of all estimators."""
+"""Judge the rows of one protocol: their gains, verdicts and ranks, whatever the protocol measures."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -10,7 +9,7 @@ from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNe
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
+from roarbench.stats.board_records import RANDOM, ZERO, Board, GainAndVerdict, IntervalScope, Row
 from roarbench.stats.contrasts import Contrast, Quantities, join_quantities, measure_areas, measure_cells
 from roarbench.stats.correctness_and_gain import (
     POINTS,
@@ -19,13 +18,23 @@ from roarbench.stats.correctness_and_gain import (
     Point,
     list_trapezoid_weights,
 )
-from roarbench.stats.intervals import Estimate, Key, estimate, estimate_all, estimate_shares
+from roarbench.stats.intervals import Estimate, Key, estimate_all, estimate_shares
+from roarbench.stats.own_network_gain import (
+    KeptPredictions,
+    OwnNetworkGain,
+    OwnNetworkTest,
+    OwnNetworkVerdict,
+    compute_own_network_gains,
+    predict_replicated_gain,
+)
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.stats.verdicts import Comparison, ControlComparison, judge_comparisons
+from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, judge_comparisons
 
 _POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
+_MISSING = Estimate()
+_Pair = tuple[str, str]  # a row, and the row that it is compared with
 
 
 def select_variance_components(protocol: Protocol, variances: VarianceComponents | None) -> VarianceComponents | None:
@@ -33,16 +42,6 @@ def select_variance_components(protocol: Protocol, variances: VarianceComponents
     if variances is None or protocol.trains:
         return variances
     return replace(variances, trainings=None) if variances.references else None
-
-
-def _find_interval_scope(protocol: Protocol, variances: VarianceComponents | None) -> IntervalScope:
-    """Return the scope of intervals under a protocol with these variance components."""
-    references = variances is not None and variances.references is not None
-    if not protocol.trains:
-        return IntervalScope.NETWORKS if references else IntervalScope.IMAGES
-    if variances is None or variances.trainings is None:
-        return IntervalScope.NOTHING
-    return IntervalScope.REFERENCES if references else IntervalScope.BOTH
 
 
 def measure_row_areas(scores: Correctness, cells: Quantities, levels: Sequence[float]) -> Quantities:
@@ -69,12 +68,8 @@ def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) ->
     if not paired and RANDOM not in areas.index:
         return {}
     points = -_POINTS if protocol.order is Order.MORF else _POINTS
-    gains = {}
-    for name in areas.index:
-        weights = Counter({name: points})
-        weights[RANDOM] -= 0 if paired else points
-        gains[name] = areas.combine({name: weight for name, weight in weights.items() if weight})
-    return gains
+    less = {} if paired else {RANDOM: -points}
+    return {name: areas.combine({name: points} | less if paired or name != RANDOM else {}) for name in areas.index}
 
 
 def compute_areas_between_lerf_and_morf(
@@ -87,11 +82,12 @@ def compute_areas_between_lerf_and_morf(
     `lerf` have the same images and `levels`.
     """
     above, below = (measure_row_areas(judge.scores, judge.cells, levels) for judge in (lerf, morf))
-    rows = [name for name in morf.scores.estimators if name in above.index and name in below.index]
     joined = join_quantities(above, below)
-    signs = {0: _POINTS, 1: -_POINTS}
-    kept = [name for name in rows if name not in inconsistent]
-    return {name: joined.combine({(part, name): sign for part, sign in signs.items()}) for name in kept}
+    return {
+        name: joined.combine({(0, name): _POINTS, (1, name): -_POINTS})
+        for name in morf.scores.estimators
+        if name in above.index and name in below.index and name not in inconsistent
+    }
 
 
 def compute_board(
@@ -104,33 +100,28 @@ def compute_board(
 
     If `variances` is None, the variance components are estimated from `scores`.
     """
-    variances = select_variance_components(
-        protocol, variances or estimate_variance_components([scores.differences or scores])
-    )
-    return Judge.from_scores(scores, protocol, variances).make_board(shown_rows)
-
-
-def _name_column_of_controls(title: str) -> str:
-    return f"{title} (controls)"
-
-
-_Pair = tuple[str, str]  # a row, and the row that it is compared with
+    variances = variances or estimate_variance_components([scores.differences or scores])
+    return Judge.from_scores(scores, protocol, select_variance_components(protocol, variances)).make_board(shown_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Accuracies of one protocol, and gains or areas between two protocols' curves, with their variances.
+    """Measured rows of one protocol, with the variances of their numbers.
 
     The methods estimate numbers with their intervals, and compare, test and rank the rows.
     """
 
     scores: Correctness  # rows, levels and correctness; empty if the suite lacks the protocol
     protocol: Protocol
-    variances: VarianceComponents | None  # None if unknown
+    # gains, or areas between MoRF and LeRF curves, by estimator; in accuracy points, or points of kept predictions
+    areas: Mapping[str, Contrast]
+    covers: IntervalScope
     # differences of correctness under a row's masks and under other masks, if `scores` has them; else accuracies
     paired_cells: Quantities
-    areas: Mapping[str, Contrast]  # gains, or areas between MoRF and LeRF curves, by estimator, in accuracy points
-    covers: IntervalScope
+    variances: VarianceComponents | None = None  # None if unknown
+    own_network: Mapping[str, OwnNetworkGain] = field(default_factory=dict)  # under own-network gain; it has no cells
+    fixed: frozenset[str] = frozenset()  # rows whose own-network gain is 0 by construction
+    _judged_columns: dict[str, dict[_Pair, Comparison]] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_scores(cls, scores: Correctness, protocol: Protocol, variances: VarianceComponents | None) -> Self:
@@ -138,10 +129,26 @@ class Judge:
 
         If `scores` has differences, `variances` are their variance components.
         """
-        covers = _find_interval_scope(protocol, variances)
+        several = variances is not None and variances.references is not None  # explained networks
+        if not protocol.trains:
+            covers = IntervalScope.NETWORKS if several else IntervalScope.IMAGES
+        elif variances is None or variances.trainings is None:
+            covers = IntervalScope.NOTHING
+        else:
+            covers = IntervalScope.REFERENCES if several else IntervalScope.BOTH
         paired = replace(scores.differences, levels=scores.levels) if scores.differences else scores
         cells = measure_cells(paired, variances)
-        return cls(scores, protocol, variances, cells, compute_gains(paired, protocol, cells), covers)
+        return cls(scores, protocol, compute_gains(paired, protocol, cells), covers, cells, variances)
+
+    @classmethod
+    def from_kept_predictions(
+        cls, scores: Correctness, protocol: Protocol, predictions: Mapping[str, KeptPredictions]
+    ) -> Self:
+        """Compute own-network gains; `scores` has rows and levels, and no cells."""
+        gains = compute_own_network_gains({name: row.kept for name, row in predictions.items()}, protocol.order)
+        fixed = frozenset(name for name, row in predictions.items() if row.same_masks)
+        areas = {name: own.gain for name, own in gains.items()}
+        return cls(scores, protocol, areas, IntervalScope.NETWORKS, measure_cells(scores, None), None, gains, fixed)
 
     @cached_property
     def cells(self) -> Quantities:
@@ -163,13 +170,11 @@ class Judge:
 
     def estimate(self, contrast: Contrast | None) -> Estimate:
         """Return a number, with its interval if there are intervals."""
-        if contrast is None:
-            return Estimate()
-        return estimate(contrast) if self.has_intervals else Estimate(contrast.value)
+        return self._estimate_all({"": contrast})[""] if contrast else _MISSING
 
     def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
-        return self._area_estimates.get(estimator, Estimate())
+        return self._area_estimates.get(estimator, _MISSING)
 
     def estimate_difference(self, first: str, second: str) -> Estimate:
         """Return one estimator's gain or area minus another's, in accuracy points."""
@@ -177,85 +182,121 @@ class Judge:
         return self.estimate(one.subtract(other) if one and other else None)
 
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy in [0, 1]."""
-        return self._accuracy_estimates.get((estimator, t), Estimate())
+        """Return an accuracy, or under own-network gain the share of predictions kept under own maps; in [0, 1]."""
+        return self._accuracy_estimates.get((estimator, t), _MISSING)
 
     def estimate_difference_from_counterpart(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy minus Random's, or the mean of `Correctness.differences` if present, in [-1, 1]."""
-        return self._differences_from_counterparts.get((estimator, t), Estimate())
-
-    @cached_property
-    def _area_estimates(self) -> dict[str, Estimate]:
-        return self._estimate_all(self.areas)
-
-    @cached_property
-    def _accuracy_estimates(self) -> dict[Point, Estimate]:
-        accuracies = {point: cell for point in self.scores.correct if (cell := self.cells.get(point))}
-        if not self.has_intervals:
-            return self._estimate_all(accuracies)
-        return estimate_shares(accuracies)
-
-    @cached_property
-    def _differences_from_counterparts(self) -> dict[Point, Estimate]:
-        differences = {}
-        for name, t in self.scores.correct:
-            one, random = self.paired_cells.get((name, t)), self.paired_cells.get((RANDOM, t))
-            if not self.scores.differences:
-                one = one.subtract(random) if one and random else None
-            if one:
-                differences[name, t] = one
-        return self._estimate_all(differences)
+        """Return an accuracy minus Random's, or minus the accuracy under other masks or networks' maps; in [-1, 1]."""
+        return self._differences_from_counterparts.get((estimator, t), _MISSING)
 
     def _estimate_all(self, contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
         if self.has_intervals:
             return estimate_all(contrasts)
         return {key: Estimate(contrast.value) for key, contrast in contrasts.items()}
 
+    @cached_property
+    def _area_estimates(self) -> dict[str, Estimate]:
+        return self._estimate_all(self.areas) | dict.fromkeys(self.fixed, Estimate(0.0))
+
+    @cached_property
+    def _replication_estimates(self) -> dict[str, Estimate]:
+        """Return the gains with intervals for a replication; empty if only images vary."""
+        if self.own_network:
+            varying = {name: area for name, area in self.areas.items() if name not in self.fixed}
+            return estimate_all({name: predict_replicated_gain(area) for name, area in varying.items()})
+        fixed_design = self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES)
+        return {} if fixed_design else estimate_all(self.areas, repeated=True)
+
+    @cached_property
+    def _accuracy_estimates(self) -> dict[Point, Estimate]:
+        if self.own_network:
+            shares = {name: zip(self.levels, own.own_shares, strict=True) for name, own in self.own_network.items()}
+            return {(name, t): Estimate(share) for name, levels in shares.items() for t, share in levels}
+        accuracies = {point: cell for point in self.scores.correct if (cell := self.cells.get(point))}
+        return estimate_shares(accuracies) if self.has_intervals else self._estimate_all(accuracies)
+
+    @cached_property
+    def _differences_from_counterparts(self) -> dict[Point, Estimate]:
+        differences, fixed = dict[Point, Contrast](), dict[Point, Estimate]()
+        for name, own in self.own_network.items():
+            for t, gain in zip(self.levels, own.levels, strict=True):
+                differences[name, t] = gain.scale((-1 if self.protocol.order is Order.MORF else 1) / POINTS)
+                fixed |= {(name, t): Estimate(0.0)} if name in self.fixed else {}
+        for name, t in self.scores.correct:
+            one, random = self.paired_cells.get((name, t)), self.paired_cells.get((RANDOM, t))
+            if not self.scores.differences:
+                one = one.subtract(random) if one and random else None
+            if one:
+                differences[name, t] = one
+        return self._estimate_all(differences) | fixed
+
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
         scores, references = self.scores, self.variances.references if self.variances else None
+        networks, images = next(((len(own.kept), own.kept.shape[3]) for own in self.own_network.values()), (0, 0))
         return Board(
             self.protocol,
             scores.levels,
             tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
-            scores.images,
+            images or scores.images,
             self.covers,
             self.family,
-            len(scores.explained_networks),
+            networks or len(scores.explained_networks),
             POINTS * references.deviation_without_image_noise if references else None,
             references.rows if references else 0,
             references.freedom if references else None,
         )
 
     def _make_row(self, name: str) -> Row:
-        scores = self.scores
+        levels, own = self.levels, self.own_network.get(name)
         return Row(
             estimator=name,
             seeds=self.count_seeds(name),
-            clean=self.estimate_accuracy(*UNTOUCHED),
-            accuracies=tuple(self.estimate_accuracy(name, t) for t in scores.levels),
-            differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in scores.levels),
+            clean=Estimate(1.0) if own else self.estimate_accuracy(*UNTOUCHED),
+            accuracies=tuple(self.estimate_accuracy(name, t) for t in levels),
+            differences=tuple(self.estimate_difference_from_counterpart(name, t) for t in levels),
             gain=self.estimate_area(name),
             place=self.rank_intervals.get(name),
-            check=name in scores.checks,
-            predicted=self._replication_estimates.get(name, Estimate()),
+            check=name in self.scores.checks,
+            predicted=self._replication_estimates.get(name, _MISSING),
             against=self.comparisons_by_row[name],
             beating=self.compare_with_controls(name),
             delta_twins=self.estimate_gains_over_twins(name),
+            network=own and self._test_own_network(name, own),
         )
 
+    def _test_own_network(self, name: str, own: OwnNetworkGain) -> OwnNetworkTest | None:
+        verdict = self.find_verdict(name)
+        if not isinstance(verdict, OwnNetworkVerdict):
+            return None
+        return OwnNetworkTest(verdict, None if name in self.fixed else own.permutation)
+
     def count_seeds(self, name: str) -> int:
-        """Return the smallest number of seeds in a cell of a row's curve; 0 if a cell is missing."""
+        """Return the smallest number of seeds in a cell of a row's curve, or of networks; 0 if a cell is missing."""
+        if self.protocol.scores_all_network_pairs:
+            return len(self.own_network[name].kept) if name in self.own_network else 0
         first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
         points = self.scores.list_curve_points(name)[first:]
         return min(len(self.scores.correct.get(point, ())) for point in points)
 
+    def list_gains(self) -> list[GainAndVerdict]:
+        """List the gains and verdicts of all rows, as on the board."""
+        return [
+            GainAndVerdict(name, self.estimate_area(name), self.find_verdict(name), self.count_seeds(name))
+            for name in self.scores.estimators
+        ]
+
+    def find_verdict(self, name: str) -> Verdict | OwnNetworkVerdict | None:
+        """Return the verdict on a row's gain; None for a check, and without intervals."""
+        if name in self.fixed:
+            return OwnNetworkVerdict.BY_CONSTRUCTION
+        verdict = self._verdicts_on_gains.get(name)
+        return OwnNetworkVerdict.from_verdict(verdict) if verdict and self.own_network else verdict
+
     @cached_property
-    def _replication_estimates(self) -> dict[str, Estimate]:
-        """Return the gains with intervals for a replication; empty if only images vary."""
-        if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
-            return {}
-        return estimate_all(self.areas, repeated=True)
+    def _verdicts_on_gains(self) -> dict[str, Verdict]:
+        titles = (RANDOM, _name_column_of_controls(RANDOM))  # without the comparisons of other columns
+        return {name: one.verdict for title in titles for (name, _), one in self._judge_column(title).items()}
 
     @cached_property
     def ranked_gains(self) -> dict[str, Contrast]:
@@ -263,9 +304,14 @@ class Judge:
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
         return {name: self.areas[name] for name in rows if name in self.areas}
 
-    def drop_gains_of_submissions(self, gains: Mapping[str, Contrast]) -> dict[str, Contrast]:
-        """Return the gains of the suite's own rows, without submissions; all gains if there are only submissions."""
-        return {name: gain for name, gain in gains.items() if name not in self.scores.submitted} or dict(gains)
+    @cached_property
+    def rank_intervals(self) -> dict[str, RankInterval]:
+        """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
+        submitted = [name in self.scores.submitted for name in self.ranked_gains]
+        added = [] if all(submitted) else [number for number, is_added in enumerate(submitted) if is_added]
+        pairs = Pairs.from_contrasts(list(self.ranked_gains.values()), added)
+        intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
+        return dict(zip(self.ranked_gains, intervals, strict=True))
 
     def subtract_gain(self, first: str, second: str) -> Contrast | None:
         """Return a row's gain minus another's; None if one is missing.
@@ -273,14 +319,10 @@ class Judge:
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
         gain.
         """
-        one, other = self._find_gain_or_fixed_zero(first), self._find_gain_or_fixed_zero(second)
+        zero = next((area.quantities.combine({}) for area in self.areas.values()), None)
+        zeros = {ZERO, *self.fixed, *((RANDOM,) if self.protocol.random_is_zero else ())}
+        one, other = (zero if name in zeros else self.areas.get(name) for name in (first, second))
         return one.subtract(other) if one and other else None
-
-    def _find_gain_or_fixed_zero(self, name: str) -> Contrast | None:
-        if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
-            one = next(iter(self.areas.values()), None)
-            return one and one.quantities.combine({})
-        return self.areas.get(name)
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
@@ -294,13 +336,15 @@ class Judge:
         """Return the differences of each column that a reader reads: all rows minus one control, or minus their twins.
 
         The p values of a column are adjusted together. Controls, whose differences from each other are often large and
-        certain, form columns of their own: beside them, a smaller p value of a row would be called significant.
+        certain, form columns of their own: beside them, a smaller p value of a row would be called significant. Rows
+        whose gain is 0 by construction are not tested.
         """
+        tested = [name for name in self.ranked_gains if name not in self.fixed]
         columns: dict[str, dict[_Pair, Contrast]] = {}
         controls = self.scores.model_free_controls | set(CONTROLS)
-        asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in self.ranked_gains]
-        asked += [(other, name, other) for other in self.controls for name in self.ranked_gains if name != other]
-        asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in self.ranked_gains else []
+        asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
+        asked += [(other, name, other) for other in self.controls for name in tested if name != other]
+        asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in tested else []
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
                 group = _name_column_of_controls(title) if name in controls else title
@@ -313,13 +357,11 @@ class Judge:
         return {pair: comparison for title in self.columns for pair, comparison in self._judge_column(title).items()}
 
     def _judge_column(self, title: str) -> dict[_Pair, Comparison]:
-        column = self.columns.get(title, {}) if self.has_intervals else {}
-        return judge_comparisons(column, [pair for pair in column if not self.scores.submitted.isdisjoint(pair)])
-
-    def compare_with_random(self) -> dict[str, Comparison]:
-        """Return the comparisons with Random by row, without those of other columns; empty without intervals."""
-        titles = (RANDOM, _name_column_of_controls(RANDOM))
-        return {name: one for title in titles for (name, _), one in self._judge_column(title).items()}
+        if title not in self._judged_columns:
+            column = self.columns.get(title, {}) if self.has_intervals else {}
+            added = [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
+            self._judged_columns[title] = judge_comparisons(column, added)
+        return self._judged_columns[title]
 
     @property
     def family(self) -> int:
@@ -329,8 +371,10 @@ class Judge:
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
 
-        A comparison that no column contains was planned alone, so its p value is not adjusted.
+        A comparison that no column contains was planned alone, so its p value is not adjusted. A row whose gain is 0 by
+        construction counts as Random.
         """
+        first, second = (RANDOM if name in self.fixed else name for name in (first, second))
         for pair in ((first, second), (second, first)):
             if pair in self.comparisons:
                 comparison = self.comparisons[pair]
@@ -359,15 +403,10 @@ class Judge:
         """Compare a row with every model-free control; None for a control, and if a control has no gain."""
         own, against = self.scores.model_free_controls - self.scores.submitted, self.comparisons_by_row[name]
         is_control = name in self.scores.model_free_controls
-        if is_control or not own or not own <= against.keys() & self.ranked_gains.keys():
+        if is_control or not own or not own <= against.keys() & self.ranked_gains.keys() or self.own_network:
             return None
         return ControlComparison({control: against[control] for control in self.controls if control in own})
 
-    @cached_property
-    def rank_intervals(self) -> dict[str, RankInterval]:
-        """Return the ranks of the suite's own rows, and of each submission as if it alone joined them."""
-        own = self.drop_gains_of_submissions(self.ranked_gains)
-        added = [n for n, name in enumerate(self.ranked_gains) if name not in own]
-        pairs = Pairs.from_contrasts(list(self.ranked_gains.values()), added)
-        intervals = compute_rank_intervals(pairs, added) if self.has_intervals else rank_by_gain(pairs.values, added)
-        return dict(zip(self.ranked_gains, intervals, strict=True))
+
+def _name_column_of_controls(title: str) -> str:
+    return f"{title} (controls)"

@@ -11,14 +11,13 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.contrasts import Contrast, Quantities
-from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
@@ -35,19 +34,17 @@ class OwnNetworkVerdict(StrEnum):
     OPPOSES = "opposes it"  # significantly below 0
     BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
 
+    @classmethod
+    def from_verdict(cls, verdict: Verdict) -> "OwnNetworkVerdict":
+        """Return the answer for the verdict of the comparison of a gain with 0."""
+        return {Verdict.BETTER: cls.EXPLAINS, Verdict.SAME: cls.OPEN, Verdict.WORSE: cls.OPPOSES}[verdict]
+
 
 class JudgedGain(NamedTuple):
     """A gain, and the verdict of its table's column, which colours its bar in pictures."""
 
     gain: Estimate
     verdict: Verdict | OwnNetworkVerdict | None = None  # None for a row without a verdict
-
-
-_WORDS = {
-    Verdict.BETTER: OwnNetworkVerdict.EXPLAINS,
-    Verdict.SAME: OwnNetworkVerdict.OPEN,
-    Verdict.WORSE: OwnNetworkVerdict.OPPOSES,
-}
 
 
 class OwnNetworkTest(NamedTuple):
@@ -57,10 +54,12 @@ class OwnNetworkTest(NamedTuple):
     # p value of "every assignment of maps to networks is equally likely"; None for few networks, and for equal masks
     permutation: float | None = None
 
-    @classmethod
-    def from_verdict(cls, verdict: Verdict, permutation: float | None) -> Self:
-        """Build the test from the verdict of the comparison of a gain with 0."""
-        return cls(_WORDS[verdict], permutation)
+
+class KeptPredictions(NamedTuple):
+    """Predictions of one estimator's row that stay the same after removal by each network's map."""
+
+    kept: NDArray[np.bool_]  # (maps, networks, levels, images), see `compute_own_network_gains`
+    same_masks: bool  # whether all networks' maps remove the same features of each of these images
 
 
 def judge_own_network_gains(gains: Mapping[str, Contrast | None]) -> dict[str, OwnNetworkVerdict]:
@@ -70,8 +69,8 @@ def judge_own_network_gains(gains: Mapping[str, Contrast | None]) -> dict[str, O
     (`verdicts.judge_comparisons`).
     """
     comparisons = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
-    constant = OwnNetworkVerdict.BY_CONSTRUCTION
-    return {name: constant if gain is None else _WORDS[comparisons[name].verdict] for name, gain in gains.items()}
+    words = dict.fromkeys(gains, OwnNetworkVerdict.BY_CONSTRUCTION)
+    return words | {name: OwnNetworkVerdict.from_verdict(one.verdict) for name, one in comparisons.items()}
 
 
 class OwnNetworkGain(NamedTuple):
@@ -79,7 +78,14 @@ class OwnNetworkGain(NamedTuple):
 
     gain: Contrast  # mean over levels, pairs of networks and images
     levels: tuple[Contrast, ...]  # mean gain per level
-    kept_shares: Floats  # (maps, networks): share of unchanged predictions
+    kept: NDArray[np.bool_]  # (maps, networks, levels, images): unchanged predictions
+
+    @property
+    def own_shares(self) -> list[float]:
+        """Return the share of predictions that stay the same after removal by own maps, by level."""
+        networks, _, _, images = self.kept.shape
+        counts = self.kept[np.arange(networks), np.arange(networks)].sum((0, 2))
+        return [float(count) for count in counts / (networks * images)]
 
     @property
     def permutation(self) -> float | None:
@@ -87,13 +93,14 @@ class OwnNetworkGain(NamedTuple):
 
         It is None for fewer than four networks.
         """
-        count = len(self.kept_shares)
+        count = len(self.kept)
         if count < FEWEST_PERMUTED:
             return None
-        drawn = self.kept_shares[_list_assignments(count), np.arange(count)].sum(1)
+        shares = self.kept.mean((2, 3))
+        drawn = shares[_list_assignments(count), np.arange(count)].sum(1)
         # `tiny` absorbs rounding: equal sums may add their numbers in another order
-        middle, tiny = self.kept_shares.sum() / count, 1e-9
-        return float(np.mean(np.abs(drawn - middle) >= abs(np.trace(self.kept_shares) - middle) - tiny))
+        middle, tiny = shares.sum() / count, 1e-9
+        return float(np.mean(np.abs(drawn - middle) >= abs(np.trace(shares) - middle) - tiny))
 
 
 def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order: Order) -> dict[str, OwnNetworkGain]:
@@ -128,7 +135,7 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
         {name: _Interactions(*(part.sum(0) for part in row)) for name, row in sums.items()}, networks, levels
     )
     return {
-        name: OwnNetworkGain(whole[name], tuple(each[name, level] for level in range(levels)), bits.mean((2, 3)))
+        name: OwnNetworkGain(whole[name], tuple(each[name, level] for level in range(levels)), bits)
         for name, bits in unchanged.items()
     }
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import roarbench as rb
-from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
@@ -25,7 +24,6 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.contrasts import measure_spreads
 from roarbench.stats.correctness_and_gain import list_trapezoid_weights
 from roarbench.stats.intervals import CONFIDENCE, estimate_all
-from roarbench.stats.own_network_gain import compute_own_network_gains
 from studies.page import write_tables
 
 Floats = NDArray[np.float64]
@@ -111,9 +109,9 @@ def list_rows_of_retraining(judges: SuiteJudges, protocol: Protocol, unit: Unit)
 
 def list_rows_of_all_networks(judges: SuiteJudges, protocol: Protocol, unit: Unit) -> list[Row]:
     """Return the own-network gains, with the jackknife variance over networks as a loop over networks."""
-    _, predictions = load_kept_predictions(judges.suite_results, protocol, unit)
-    kept = {name: row.kept for name, row in predictions.items() if not row.same_masks}
-    gains = {name: own.gain for name, own in compute_own_network_gains(kept, protocol.order).items()}
+    judge = judges.judge(protocol, unit)
+    kept = {name: own.kept for name, own in judge.own_network.items() if name not in judge.fixed}
+    gains = {name: judge.areas[name] for name in kept}
     rows, sign = [], 1 if protocol.order is Order.MORF else -1
     for name, estimate in estimate_all(gains).items():
         bits = kept[name].astype(np.int64).sum(2)  # (maps, networks, images)

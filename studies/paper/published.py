@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.collect_results import add_stored_estimators, collect_results
-from roarbench.analysis.own_network_gain_of_suite import compute_own_network_gains_of_suite
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
@@ -186,7 +185,7 @@ class DataSet:
 
     @cached_property
     def _own_network_gains(self) -> dict[str, OwnNetworkGain]:
-        return compute_own_network_gains_of_suite(self.high, OWN_NETWORK, Unit.SCALAR)
+        return dict(judge_suite(self.high).judge(OWN_NETWORK, Unit.SCALAR).own_network)
 
     @cached_property
     def _submitted_judges(self) -> SuiteJudges:
@@ -213,7 +212,7 @@ def measure_gains_at(results: SuiteResults, protocol: Protocol, level: float) ->
 
 def measure_own_network_gains(results: SuiteResults) -> dict[str, Contrast]:
     """Measure own-network gains, without rows whose gain is 0 by construction."""
-    return _select_varying_gains(compute_own_network_gains_of_suite(results, OWN_NETWORK, Unit.SCALAR))
+    return _select_varying_gains(dict(judge_suite(results).judge(OWN_NETWORK, Unit.SCALAR).own_network))
 
 
 def _select_varying_gains(gains: Mapping[str, OwnNetworkGain]) -> dict[str, Contrast]:

@@ -293,7 +293,7 @@ def test_caption_states_accuracy_of_explained_network():
         assert (scored.reference_accuracy is not None) is known
 
 
-def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
+def test_compare_rows_uses_the_predictions_of_the_board(monkeypatch):
     rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=KeptPredictions)
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
     draws = judge_suite(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
@@ -301,4 +301,5 @@ def test_compare_rows_unpacks_predictions_of_two_rows_only(monkeypatch):
     monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
     assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
-    assert unpack.call_count == 2
+    assert unpack.call_count == 0
+    assert draws.main_gains.estimate_area("gb").value == gains["gb"]  # `diagnose` shows the gains of the main protocol

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks, make_own_network_board
+from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
+from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
@@ -104,7 +105,7 @@ def test_masks_that_differ_on_shared_images_are_not_zero_by_construction(done):
     sobel = {row.run.key for row in results.find_results(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
     other = hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
-    board = make_own_network_board(altered, OWN_NETWORK, Unit.SCALAR)
+    board = judge_suite(altered).make_board(OWN_NETWORK, Unit.SCALAR)
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
     assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 
