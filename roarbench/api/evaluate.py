@@ -222,7 +222,7 @@ class _Evaluation(NamedTuple):
     def _store_submission(self, submission: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan, self.suite.limit), Workspace(self.suite.store)
-        return check_and_store_submissions([submission], mode, self.results, workspace, self.console).ids[0]
+        return check_and_store_submissions([submission], mode, self.results, workspace, self.console)[0]
 
     def _evaluate_precomputed_maps(self, name: str, maps: MapsBySplit) -> tuple[str, SuiteSpec]:
         """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
     from roarbench.store.workspace import Workspace
     from roarbench.submissions.submission_file import Submission
-    from roarbench.submissions.submission_validation import SubmissionPace
 
 _MOST_REPLICATIONS = 1000
 
@@ -66,9 +65,9 @@ def run(
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options)
     with suite.open_store_for_writing(err) as results:
-        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
+        part = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
         print_roar = partial(_print_interim_roar_table, suite, options, part)
-        request = replace(suite.make_request(part), workers=count, start=start, pace=pace, on_roar_complete=print_roar)
+        request = replace(suite.make_request(part), workers=count, start=start, on_roar_complete=print_roar)
         finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, err)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, err)
@@ -96,15 +95,14 @@ def _submit_and_select_part(
     submissions: "Sequence[Submission]",
     results: "ResultsStore",
     workspace: "Workspace",
-) -> "tuple[SuiteSpec, SubmissionPace | None]":
-    """Return the requested part of a suite with accepted submissions, and the submissions' cost."""
+) -> SuiteSpec:
+    """Return the requested part of a suite with accepted submissions."""
     if not submissions:
-        return options.select_part(suite), None
+        return options.select_part(suite)
     from roarbench.execution.submission_intake import check_and_store_submissions
 
     mode = submitted.make_mode(suite)
-    entries, pace = check_and_store_submissions(submissions, mode, results, workspace, err)
-    return options.select_part(suite, entries), pace
+    return options.select_part(suite, check_and_store_submissions(submissions, mode, results, workspace, err))
 
 
 def _explain_additional_seeds(suite: "Suite", options: SuiteOptions) -> None:
@@ -198,7 +196,7 @@ def plan(
 ) -> None:
     """Show the missing runs of a suite and their cost: time, disk and memory."""
     suite = work.load(options.suite)
-    part, data, decoded, seconds = options.select_part(suite), work.data, None, None
+    part, data, decoded, codes = options.select_part(suite), work.data, None, dict[str, bytes]()
     _explain_additional_seeds(suite, options)
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
@@ -214,15 +212,15 @@ def plan(
     if data:
         decoded = find_decoded_fingerprint(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.submission_intake import read_entries_without_storing
+        from roarbench.execution.submission_intake import map_ids_to_code
 
-        entries, pace = read_entries_without_storing(submitted.submission, submitted.make_mode(suite), measured, err)
-        part = options.select_part(suite, entries)
-        seconds = pace and pace.estimate_seconds_per_map(part)
+        codes = map_ids_to_code(_read_submissions(submitted), submitted.make_mode(suite))
+        part = options.select_part(suite, list(codes))
     suite_results = load_results_reused_by_run(part, suite.query, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
-    with start_rate_measurement(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
-        forecast = make_plan(suite_results, lacking, workers, measure, seconds)
+    say = partial(err.print, soft_wrap=True)
+    with start_rate_measurement(say, codes) if measured else nullcontext() as measure:
+        forecast = make_plan(suite_results, lacking, workers, measure)
     print_report(format, forecast.make_json_record(), lambda _: wrap_lines(forecast.format_text(), out.width))
 
 
@@ -272,9 +270,8 @@ def _run_suite_and_replication(
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options)
     with suite.open_store_for_writing(err) as results:
-        part, pace = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
-        plans = (part, replace(part, replication=number))
-        requests = [replace(suite.make_request(plan, work.workers), pace=pace) for plan in plans]
+        part = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
+        requests = [suite.make_request(plan, work.workers) for plan in (part, replace(part, replication=number))]
         finished_suites = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in finished_suites):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")

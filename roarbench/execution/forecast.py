@@ -12,8 +12,6 @@ from roarbench.common.text import format_bytes, format_count, format_duration
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import TORCHVISION
 from roarbench.compute.prediction import choose_scoring_batch_size
-from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, count_forward_passes_per_image
 from roarbench.execution.workload import (
     EXPLAIN,
     SHARD,
@@ -21,12 +19,9 @@ from roarbench.execution.workload import (
     WorkCounts,
     compute_micro_batch_size,
     count_cost_per_image,
-    count_images_with_computed_fill,
-    count_noisy_copies,
     count_work,
 )
-from roarbench.plan.planned_runs import count_reference_epochs, list_planned_runs, list_ranked_splits
-from roarbench.plan.recipes import count_fine_tuning_epochs
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
@@ -57,6 +52,7 @@ class Rates:
     draw: float  # to draw the random numbers of one noisy copy
     rank: float  # to rank the features for one estimator
     submission: float | None = None  # to explain an image by a submission in the sandbox; None if not measured
+    sandbox: float = 0.0  # to start a sandbox, seconds per sandbox
     fill: float = 0.0  # to fill with values that depend on the kept features; assumed, not measured
     load: float = 1.0  # wall seconds per CPU second; above 1 if other programs compute, too
     # share of a worker's training time in which the GPU computes; in the rest, it waits for this worker to launch
@@ -76,50 +72,21 @@ class Rates:
 
     def estimate_seconds(self, work: WorkCounts) -> dict[str, float | None]:
         """Return the device's or a core's seconds for each kind of work; None if the rate is unknown."""
-        unknown = None if work.images_submitted else 0.0
+        submitted: float | None = None if work.images_submitted else 0.0
+        if self.submission is not None:
+            submitted = work.images_submitted * self.submission + work.sandboxes * self.sandbox
         return {
             "decode": work.images_decoded * self.decode,
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
             "noise": work.copies_drawn * self.draw,
-            "submission": work.images_submitted * self.submission if self.submission is not None else unknown,
+            "submission": submitted,
             "ranking": work.images_ranked * self.rank,
             "filling": work.images_filled * self.fill,
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
             "overhead": work.jobs * JOB_OVERHEAD,
         }
-
-
-def estimate_step_seconds(work: JobContext, step: Step, rates: Rates) -> float:
-    """Return the expected seconds of a core, or of a GPU, for a step."""
-    images, suite, seconds = work.images, work.suite, JOB_OVERHEAD
-    train, test = len(images.train.labels), len(images.test.labels)
-    if step.kind == "reference":
-        epochs = count_reference_epochs(suite)
-        predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
-        seconds += epochs * train * rates.train + predicted * rates.predict
-    elif step.kind == "rank":
-        _, specs, _, start, stop = step.job.arguments
-        noise = count_noisy_copies(spec.estimator_record for spec in specs) * rates.draw
-        passes = count_forward_passes_per_image(specs)
-        if specs[0].estimator_record.submitted:
-            passes = 1  # at least; a submission that was not measured
-        maps = passes * rates.explain
-        if specs[0].estimator_record.submitted and rates.submission is not None:
-            maps = rates.submission
-        seconds += (stop - start) * (maps + noise + len(specs) * rates.rank)
-    elif step.kind == "network":
-        seconds += suite.recipe_record.epochs * train * rates.train
-    elif step.kind == "tune":
-        seconds += count_fine_tuning_epochs(suite.recipe_record) * train * rates.train
-    elif step.first_run:
-        trains = step.first_run.cell.retrain.trains_per_run
-        epochs = step.first_run.recipe_record.epochs if trains else 0
-        cells = {run.cell for run in step.runs}  # runs of one cell share the filled images
-        filled = sum(count_images_with_computed_fill(cell, train, test) for cell in cells) * rates.fill
-        seconds += epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
-    return seconds
 
 
 class AssumedSpeeds(NamedTuple):
@@ -391,12 +358,10 @@ def make_plan(
     work: WorkCounts,
     workers: int,
     measure: Callable[[SuiteSpec, WorkCounts], Rates] | None = None,
-    seconds_per_submitted_map: float | None = None,
 ) -> Plan:
     """Return the plan of a suite's missing work with the rates that `measure` returns, or else with assumed rates."""
     suite = suite_results.suite
-    rates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
-    estimates = tuple(replace(estimate, submission=seconds_per_submitted_map) for estimate in rates)
+    estimates = (measure(suite, work),) if measure else (assume_rates(suite, CORE), assume_rates(suite, GPU))
     runs, done = len(list_planned_runs(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, estimates, workers, suite)
 

@@ -28,9 +28,15 @@ from roarbench.execution.training_and_scoring import (
     train_common_network,
     train_or_read_reference,
 )
-from roarbench.execution.workload import SHARD, make_job_grouping_key
+from roarbench.execution.workload import SHARD, WorkCounts, count_computation, make_job_grouping_key
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
-from roarbench.plan.planned_runs import PlannedRun, list_shared_inputs
+from roarbench.plan.planned_runs import (
+    PlannedCommonNetwork,
+    PlannedRun,
+    RankedSplit,
+    SharedInputs,
+    list_shared_inputs,
+)
 from roarbench.store.leases import LeaseRequest
 from roarbench.store.ranking_files import RankingSpec, is_within_one_range
 
@@ -73,6 +79,26 @@ class Step(NamedTuple):
         runs = tuple(run for run in self.runs if run.key not in done)
         job = self.job._replace(arguments=(self.job.arguments[0], runs))
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
+
+
+def count_work_of_step(work: JobContext, step: Step) -> WorkCounts:
+    """Count what a step computes, by the rules by which `count_work` counts what the whole suite computes."""
+    counts, missing = {split: len(work.images[split].labels) for split in Split}, SharedInputs()
+    if step.kind == "reference":
+        missing = SharedInputs(references={step.job.arguments[0].number})
+    elif step.kind == "rank":
+        _, specs, split, start, stop = step.job.arguments
+        numbers = {key: number for number, key in enumerate({spec.reference: None for spec in specs if spec.reference})}
+        rows = {RankedSplit(each.estimator_record, each.unit, numbers.get(each.reference, 0), split) for each in specs}
+        counts, missing = dict.fromkeys(Split, 0) | {split: stop - start}, SharedInputs(rankings=rows)
+    elif step.kind in ("network", "tune"):
+        _, common, *spec = step.job.arguments
+        network = PlannedCommonNetwork(common.order, common.unit, common.seed, common.fill)
+        missing = SharedInputs(common={network})
+        if spec:
+            row = RankedSplit(spec[0].estimator_record, spec[0].unit, 0, Split.TEST)
+            missing = SharedInputs(tuned={(network, row)})
+    return count_computation(work.suite, [PlannedRun(run.cell, run.seed) for run in step.runs], missing, counts)
 
 
 def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:

@@ -41,6 +41,7 @@ from roarbench.execution.job_context import JobContext, ReferenceModel
 from roarbench.execution.workload import choose_cpu_explanation_batch_size, count_cost_per_image
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.ranking_files import MapProvenance, RankingSpec
+from roarbench.store.workspace import Workspace
 from roarbench.submissions.limits_and_faults import compute_sandbox_limits
 from roarbench.submissions.run_in_sandbox import (
     SandboxTask,
@@ -138,8 +139,7 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     explained, (estimator, *_), (images, targets, ids, *_) = part
     work = explained.work
     network = work.suite.find_network(explained.number)
-    file, parameters = estimator.parsed_id.id_without_parameters, estimator.parsed_id.listed or ""
-    code = parse_submission(work.workspace.read_submission(file)).replace_parameters(parameters).code
+    code = read_submitted_code(work.workspace, estimator)
     n, size, seeds = len(ids), count_images_per_call(network), derive_image_seeds(ids)
     sandbox_part = ExplainedPart(explained.load_variant(estimator.explained_variant), images, targets, seeds, size)
     device = CUDA if CUDA in estimator.parsed_id.marks else "cpu"
@@ -158,6 +158,12 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     )
     maps = MapWithProvenance(importance, provenance)
     return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
+
+
+def read_submitted_code(workspace: Workspace, estimator: Estimator) -> bytes:
+    """Return the code of a submission in a store, with the values of its parameters."""
+    file, parameters = estimator.parsed_id.id_without_parameters, estimator.parsed_id.listed or ""
+    return parse_submission(workspace.read_submission(file)).replace_parameters(parameters).code
 
 
 def find_map_device(estimator: Estimator) -> str:

@@ -2,10 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
+from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -19,7 +21,7 @@ from roarbench.common.device_settings import (
     use_exact_float32,
 )
 from roarbench.common.enums import Unit
-from roarbench.common.errors import CallerError, NoRoom
+from roarbench.common.errors import CallerError, MachineError, NoRoom
 from roarbench.common.job_interface import Engine, Job, JobOutcome
 from roarbench.common.local_workers import LocalEngine
 from roarbench.common.process_settings import keep_freed_cpu_memory
@@ -33,6 +35,7 @@ from roarbench.compute.train import Training, fit
 from roarbench.datasets.catalogue import DatasetRecord
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.random_draws import draw_normal_noise
 from roarbench.execution.forecast import (
@@ -43,7 +46,7 @@ from roarbench.execution.forecast import (
     estimate_gpu_busy_share,
 )
 from roarbench.execution.network_weights import build_suite_network
-from roarbench.execution.ranking_jobs import choose_map_batch_size
+from roarbench.execution.ranking_jobs import choose_map_batch_size, read_submitted_code
 from roarbench.execution.run_inputs import refuse_too_large_filled_images
 from roarbench.execution.workload import (
     EXPLAIN,
@@ -56,6 +59,8 @@ from roarbench.execution.workload import (
 from roarbench.plan.planned_runs import list_stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import SuiteSpec
+from roarbench.store.workspace import Workspace
+from roarbench.submissions.submission_validation import SubmissionPace, measure_submission_pace
 
 _WAIT_SECONDS = 1.0  # seconds per wait for a worker
 _MAX_STEPS = {"cpu": 8, "cuda": 80}  # maximum timed training steps, over all image sizes
@@ -67,18 +72,38 @@ _MIN_IMAGES = 2  # per measurement
 
 
 @contextmanager
-def start_rate_measurement(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, WorkCounts], Rates]]:
-    """Start a worker on this machine, and yield a function that measures its rates; `say` receives messages."""
+def start_rate_measurement(
+    say: Callable[[str], object], codes: Mapping[str, bytes]
+) -> Iterator[Callable[[SuiteSpec, WorkCounts], Rates]]:
+    """Start a worker on this machine, and yield a function that measures its rates.
+
+    `say` receives messages. `codes` has the code of each submission that is timed, by the id of its row.
+    """
     gpus = list_gpu_ids()
     with LocalEngine(1, gpus) as engine:
-        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say), gpus=len(gpus))
+        yield lambda suite, work: replace(measure_or_assume_rates(engine, suite, work, say, codes), gpus=len(gpus))
 
 
-def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: WorkCounts, say: Callable[[str], object]) -> Rates:
-    """Measure the rates of the first idle worker, or return assumed rates if that fails; `say` receives messages."""
+def read_submitted_codes(suite: SuiteSpec, workspace: Workspace) -> dict[str, bytes]:
+    """Return the code of each submission of a suite, by the id of its row."""
+    submitted = (estimator for estimator in suite.estimator_records if estimator.submitted and not estimator.twin)
+    return {estimator.id: read_submitted_code(workspace, estimator) for estimator in submitted}
+
+
+def measure_or_assume_rates(
+    engine: Engine,
+    suite: SuiteSpec,
+    work: WorkCounts,
+    say: Callable[[str], object],
+    codes: Mapping[str, bytes] = MappingProxyType({}),
+) -> Rates:
+    """Measure the rates of the first idle worker, or return assumed rates if that fails.
+
+    `say` and `codes` have the same meaning as in `start_rate_measurement`.
+    """
     while not engine.idle:
         engine.wait(_WAIT_SECONDS)
-    engine.start_job(Job("rates", measure_worker_rates, (suite, work)))
+    engine.start_job(Job("rates", measure_worker_rates, (suite, work, dict(codes))))
     outcomes: list[JobOutcome] = []
     while not outcomes:
         outcomes = engine.wait(_WAIT_SECONDS)
@@ -94,8 +119,13 @@ def measure_or_assume_rates(engine: Engine, suite: SuiteSpec, work: WorkCounts, 
     return replace(rates, gpus=engine.gpus or rates.gpus)
 
 
-def measure_worker_rates(suite: SuiteSpec, work: WorkCounts) -> Rates:
-    """Time noise, ranking and other kinds of work in `work` on a few random images in this process."""
+def measure_worker_rates(
+    suite: SuiteSpec, work: WorkCounts, codes: Mapping[str, bytes] = MappingProxyType({})
+) -> Rates:
+    """Time noise, ranking and other kinds of work in `work` on a few random images in this process.
+
+    `codes` has the same meaning as in `start_rate_measurement`.
+    """
     record, recipe, device = suite.dataset_record, suite.recipe_record, choose_device()
     for fill in sorted({block.fill for block in suite.blocks}):
         refuse_too_large_filled_images(fill, work.images)  # raises before hours of computing maps
@@ -135,12 +165,30 @@ def measure_worker_rates(suite: SuiteSpec, work: WorkCounts) -> Rates:
         rank=measure_mean_seconds(rank) / explained,
         fill=assumed.fill,
     )
+    wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
+    if work.images_submitted:
+        rates = _time_submissions(rates, suite, codes)
     if device.type == "cuda":  # a GPU's rates are wall times, so `load` does not apply
         torch.cuda.empty_cache()  # frees the measurement's memory for jobs
         busy = estimate_gpu_busy_share(suite, train or assume_rates(suite, GPU).train)
-        return replace(rates, busy=busy, lack=describe_compilation_failure())
-    wall, processor = time.perf_counter() - wall_start, time.process_time() - processor_start
+        lacks = filter(None, (rates.lack, describe_compilation_failure()))
+        return replace(rates, busy=busy, lack="; ".join(lacks))
     return replace(rates, load=max(1.0, wall / processor))
+
+
+def _time_submissions(rates: Rates, suite: SuiteSpec, codes: Mapping[str, bytes]) -> Rates:
+    """Return rates with the mean seconds of submissions per map and per sandbox; `lack` names one that failed."""
+    paces = list[SubmissionPace]()
+    for name, code in codes.items():
+        marks = EstimatorId.parse(name).marks
+        try:
+            paces.append(
+                measure_submission_pace(code, suite.find_network(), CUDA if CUDA in marks else "cpu", TRUSTED in marks)
+            )
+        except (CallerError, MachineError) as error:  # the job that needs the maps will report it
+            return replace(rates, lack=f"the maps of {name} could not be timed ({error})")
+    per_map, start = (fmean(values) for values in zip(*paces, strict=True))
+    return replace(rates, submission=per_map, sandbox=start)
 
 
 def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:

@@ -19,7 +19,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.published_networks import install_network_file, list_network_folders
-from roarbench.execution.rate_measurement import measure_or_assume_rates
+from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
 from roarbench.execution.run_suite import do_runs_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
@@ -388,8 +388,9 @@ def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, s
 
 
 def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunResult:
+    codes = read_submitted_codes(work.suite, work.workspace)
     lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
-    measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print)
+    measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print, codes=codes)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
         with closing(do_runs_on_workers(work, [run], store, measure, workers, console)) as events:
             for event in events:

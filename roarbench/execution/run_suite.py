@@ -29,14 +29,14 @@ from roarbench.execution.artifacts import (
     read_recorded_checksums,
     verify_images_and_rankings,
 )
-from roarbench.execution.forecast import Rates, estimate_step_seconds, make_plan, refuse_full_disk
+from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.job_graph import Step, build_job_graph, count_work_of_step
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.published_networks import install_published_networks
-from roarbench.execution.rate_measurement import measure_or_assume_rates
+from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
 from roarbench.execution.scheduler import FinishedStep, run_missing
 from roarbench.execution.worker_counts import MOST_PER_CORE
@@ -57,7 +57,6 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import count_cores
 from roarbench.store.user_files import read_image_sources, read_sources_of_decoded_images, store_image_sources
 from roarbench.store.workspace import Workspace
-from roarbench.submissions.submission_validation import SubmissionPace
 
 # function that starts an `Engine` with this many workers
 Start = Callable[[int], AbstractContextManager[Any]]
@@ -78,7 +77,6 @@ class Request:
     references: tuple[str, ...] = ()  # file or name of each explained network's weights, unless the suite names them
     workers: int = 1
     start: Start = start_local_workers
-    pace: SubmissionPace | None = None  # measured speed of a submission
     check_files: bool = False  # whether large files, too, are hashed completely
     on_roar_complete: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
 
@@ -129,7 +127,10 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     _refuse_user_network_near_chance(suite_results, work, console)
     missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
-    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
+    failed, measure = (
+        0,
+        partial(_measure_rates_and_print_plan, request, workspace, suite_results, missing_work, console),
+    )
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
     options = request.workers, console, request.start, request.check_files
     with closing(do_runs_on_workers(work, todo, store, measure, *options)) as events:
@@ -237,11 +238,10 @@ def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None
 
 
 def _measure_rates_and_print_plan(
-    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
+    request: Request, workspace: Workspace, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
 ) -> Rates:
-    measure = partial(measure_or_assume_rates, engine, say=partial(console.print, soft_wrap=True))
-    pace = request.pace and request.pace.estimate_seconds_per_map(results.suite)
-    plan = make_plan(results, work, request.workers, measure, pace)
+    say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(request.suite, workspace)
+    plan = make_plan(results, work, request.workers, partial(measure_or_assume_rates, engine, say=say, codes=codes))
     console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
@@ -260,8 +260,12 @@ def do_runs_on_workers(
     verify_images_and_rankings(work, runs, check_files)
     with start(workers) as engine:
         rates = measure(engine)
-        cost = partial(estimate_step_seconds, work, rates=rates)
-        display = StepDisplay(console, build_job_graph(work, runs), cost, workers, rates.load)
+        rates = replace(rates, submission=rates.submission or rates.explain)  # each map takes at least a pass
+
+        def estimate_seconds(step: Step) -> float:
+            return sum(filter(None, rates.estimate_seconds(count_work_of_step(work, step)).values()))
+
+        display = StepDisplay(console, build_job_graph(work, runs), estimate_seconds, workers, rates.load)
         with display, closing(run_missing(work, runs, store, engine)) as events:
             for event in events:
                 display.show_event(event)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -24,7 +23,6 @@ from roarbench.submissions.submission_validation import (
     DEFAULT_SUITE,
     STAGES,
     AcceptedSubmission,
-    SubmissionPace,
     validate_submission,
 )
 
@@ -38,17 +36,13 @@ class SubmissionMode(NamedTuple):
     limit: int | None = None  # images per split; None for all
 
 
-class SubmittedEntries(NamedTuple):
-    """Ids of the estimators that submissions define, and the measured time per map if it was measured."""
-
-    ids: list[str]
-    pace: SubmissionPace | None
-
-
 def check_and_store_submissions(
     submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
-) -> SubmittedEntries:
-    """Check submissions and store them; store none if one is rejected, or if a needed sandbox or GPU is missing."""
+) -> list[str]:
+    """Check submissions, store them, and return their ids.
+
+    No submission is stored if one is rejected, or if a needed sandbox or GPU is missing.
+    """
     if mode.cuda and not torch.cuda.is_available():
         seen = "PyTorch finds no GPU on this machine"
         raise CallerError(f"{seen}; leave --submission-device out, or install PyTorch for CUDA")
@@ -62,7 +56,7 @@ def check_and_store_submissions(
         workspace.save_submission(submission.id_without_parameters, submission.source)
     for checked in accepted:
         replace_validation_findings(store.database, checked.submission.id, checked.warnings)
-    return _make_entries(submissions, mode, [checked.pace for checked in accepted])
+    return list(map_ids_to_code(submissions, mode))
 
 
 def check_submission(
@@ -76,28 +70,12 @@ def check_submission(
         raise refusal.add_subject(submission.name) from None
 
 
-def read_entries_without_storing(
-    paths: Sequence[Path], mode: SubmissionMode, measure: bool, console: Console
-) -> SubmittedEntries:
-    """Read submissions without storing them.
-
-    With `measure`, also check and time them in a sandbox, unless they are to run without sandbox or on a GPU.
-    """
-    submissions = read_submissions(paths)
-    timed = submissions if measure and not (mode.trust or mode.cuda) else []
-    paces = [check_submission(submission, console, mode.suite, mode.limit).pace for submission in timed]
-    return _make_entries(submissions, mode, paces)
-
-
 def read_submissions(paths: Sequence[Path]) -> list[Submission]:
     """Read submissions, dropping duplicates; raise Refusal if a file cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 
 
-def _make_entries(
-    submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[SubmissionPace]
-) -> SubmittedEntries:
-    # checks are timed on a CPU, not on a GPU
-    mean = SubmissionPace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None
+def map_ids_to_code(submissions: Sequence[Submission], mode: SubmissionMode) -> dict[str, bytes]:
+    """Return the code of each submission by the id of its row, whose marks say how it is run."""
     marks = (TRUSTED,) * mode.trust + (CUDA,) * mode.cuda
-    return SubmittedEntries([str(replace(EstimatorId.parse(entry.id), marks=marks)) for entry in submissions], mean)
+    return {str(replace(EstimatorId.parse(entry.id), marks=marks)): entry.code for entry in submissions}

@@ -2,7 +2,7 @@
 
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from math import prod
@@ -42,6 +42,7 @@ from roarbench.store.published_networks import find_network_file
 from roarbench.store.ranking_files import MANIFEST, load_rankings_checksum, make_ranking_spec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.workspace import Workspace
+from roarbench.submissions.run_in_sandbox import count_sandboxes
 
 _MAX_ACTIVATIONS = 2**28  # numbers, in float32 1 GiB, of a user's network, summed over the images of a batch
 _FLOAT_BYTES = 4  # bytes of a float32 number
@@ -71,8 +72,10 @@ class WorkCounts(NamedTuple):
     images_explained: int  # images times forward passes of explained networks
     copies_drawn: int  # noisy copies of images; all explained networks share the noise
     images_submitted: int  # images times submissions; a blurred twin shares its parent's maps
+    sandboxes: int  # number of sandboxes that explain these images
     images_ranked: int  # images times rankings
     images_filled: int  # images, summed over runs, whose fill values depend on the kept features
+    # the remaining fields are 0 for a single step, but for `jobs`
     disk: int  # final bytes of decoded images, rankings and results
     sealing: int  # additional bytes while a worker joins the parts of a ranking
     # additional bytes of the file with the masks of one worker's run; 0 if the masks fit in memory
@@ -100,50 +103,65 @@ def count_work(
     """Count the work of planned runs; the shared inputs in `existing` need no work."""
     record = suite.dataset_record
     check_image_limit(record, limit)
-    train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
-    counts = {Split.TRAIN: train, Split.TEST: test}
-    own = sum(point.cell.retrain.trains_per_run for point in points)
+    counts = {split: min(limit or n, n) for split, n in record.image_counts.items()}
     needed = list_shared_inputs(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, existing))
-    retrained, recipe = own + len(missing.common), suite.recipe_record
-    rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
-    parts = [(counts[split], *_split_off_submissions_by_network(suite, rows)) for split, rows in rankings.items()]
     layouts = {unit: Layout(record.shape, unit, list_stored_levels(suite)) for unit in Unit}
     plane_bytes = {unit: layout.planes * layout.bytes_per_plane for unit, layout in layouts.items()}
     sizes = {row: counts[row.split] * plane_bytes[row.unit] for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
-    reference = len(missing.references)
     images = sum(counts[split] for split in record.decoded_splits) if points else 0
-    features = prod(record.shape)
-    pixels = images * features
-    trainings = retrained + (0 if suite.given else reference)
-    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * count_fine_tuning_epochs(recipe)
-    rankings_per_pass = max(sum(map(len, chain(*groups))) for _, *groups in parts)
-    return WorkCounts(
-        trainings=trainings,
-        references=trainings - retrained,
-        scorings=len(points) - own,
+    pixels, train = images * prod(record.shape), counts[Split.TRAIN]
+    rankings_per_pass = max(sum(row.split is split for row in missing.rankings) for split in Split)
+    work = count_computation(suite, points, missing, counts)
+    return work._replace(
         images_decoded=images,
-        images_reference=reference * count_reference_epochs(suite) * train,
-        images_retrained=retraining_epochs * train,
-        images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
-        images_explained=sum(
-            n * count_passes(estimators, features).forward for n, explained, _ in parts for estimators in explained
-        ),
-        copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
-        images_submitted=sum(
-            n * len({estimator.job_group for estimator in theirs}) for n, _, submitted in parts for theirs in submitted
-        ),
-        images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
-        images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
-        disk=pixels + sum(made) + len(points) * test // 8,
+        disk=pixels + sum(made) + len(points) * counts[Split.TEST] // 8,
         sealing=_SEALING_COPIES * max(made, default=0),
-        extracted=_count_mask_file_bytes(suite, points, train, test),
-        memory=_count_memory_bytes(suite, train, rankings_per_pass, trains=trainings > 0),
+        extracted=_count_mask_file_bytes(suite, points, train, counts[Split.TEST]),
+        memory=_count_memory_bytes(suite, train, rankings_per_pass, trains=work.trainings > 0),
         images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
         jobs=_count_jobs(suite, points, missing),
+    )
+
+
+def count_computation(
+    suite: SuiteSpec, points: Collection[PlannedRun], missing: SharedInputs, counts: Mapping[Split, int]
+) -> WorkCounts:
+    """Count what the runs `points` and the missing shared inputs compute, for a suite or for one step.
+
+    `counts` has the number of images of each split.
+    """
+    record, recipe, train, test = suite.dataset_record, suite.recipe_record, counts[Split.TRAIN], counts[Split.TEST]
+    own, reference = sum(point.cell.retrain.trains_per_run for point in points), len(missing.references)
+    retrained = own + len(missing.common)
+    trainings = retrained + (0 if suite.given else reference)
+    retraining_epochs = retrained * recipe.epochs + len(missing.tuned) * count_fine_tuning_epochs(recipe)
+    rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
+    parts = [(counts[split], *_split_off_submissions_by_network(suite, rows)) for split, rows in rankings.items()]
+    submitted = [n for n, _, groups in parts for theirs in groups for _ in {each.job_group for each in theirs}]
+    return WorkCounts(
+        trainings=trainings,
+        references=trainings - retrained,
+        scorings=len(points) - own,
+        images_decoded=0,
+        images_reference=reference * count_reference_epochs(suite) * train,
+        images_retrained=retraining_epochs * train,
+        images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
+        images_explained=sum(
+            n * count_passes(estimators, prod(record.shape)).forward
+            for n, explained, _ in parts
+            for estimators in explained
+        ),
+        copies_drawn=sum(n * count_noisy_copies(chain(*explained)) for n, explained, _ in parts),
+        images_submitted=sum(submitted),
+        sandboxes=sum(count_sandboxes(n, record.shape) for n in submitted),
+        images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
+        images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
+        **dict.fromkeys(("disk", "sealing", "extracted", "memory", "images", "train", "planes"), 0),
+        jobs=1,
     )
 
 

@@ -232,3 +232,8 @@ def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor], image_numbers: Tensor
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
     """Return the number of images of this shape (channels, height, width) per sandbox, in whole batches."""
     return max(1, _VALUES_PER_SANDBOX // prod(shape) // IMAGES_PER_PASS) * IMAGES_PER_PASS
+
+
+def count_sandboxes(images: int, shape: tuple[int, int, int]) -> int:
+    """Return the number of sandboxes that explain this many images of this shape, one after the other."""
+    return -(-images // count_images_per_sandbox(shape))

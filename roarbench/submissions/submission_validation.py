@@ -24,12 +24,13 @@ from roarbench.submissions.limits_and_faults import (
     Refusal,
     SubmissionFault,
     ValidationFinding,
+    compute_sandbox_limits,
 )
 from roarbench.submissions.run_in_sandbox import (
     SandboxAnswer,
     SandboxTask,
     count_images_per_call,
-    count_images_per_sandbox,
+    count_sandboxes,
     derive_image_seeds,
     run_submission,
 )
@@ -44,22 +45,17 @@ _LARGE_BATCH = 24  # images in a batch with targets of all classes, which shows 
 # The maps of one image from batches of different sizes differ by rounding, which may turn a ReLU near 0 on or off. Such
 # differences are far below this share of the map's norm; if a map depends on its batch, the difference is larger.
 _ROUNDING = 0.02
+_TIMED_OPERATIONS = 2e8  # operations of a forward pass over the timed images; their maps take a second
+_MIN_TIMED = 2  # images
 STAGES = 4  # number of calls of `report_stage`
 DEFAULT_SUITE = "quick"  # suite whose cost `validate` estimates by default
 
 
 class SubmissionPace(NamedTuple):
-    """Time that a submission needs per map in the sandbox, measured on a small network."""
+    """Time that a submission needs in the sandbox, measured on a network with random weights."""
 
     seconds_per_map: float  # core-seconds
     start_seconds: float  # core-seconds of a sandbox before its first image
-
-    def estimate_seconds_per_map(self, suite: SuiteSpec) -> float:
-        """Return the core-seconds per map for a suite, including each map's share of the start of a sandbox."""
-        network = suite.find_network()
-        shape = (network.channels, network.size, network.size)
-        relative_cost = count_network_cost(*network).flops / count_network_cost(*_NETWORK).flops
-        return self.seconds_per_map * relative_cost + self.start_seconds / count_images_per_sandbox(shape)
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,9 @@ class AcceptedSubmission:
         values = ",".join(f"{name}={format_value(value)}" for name, value in parameters.items())
         others = f"other values make a separate row: --submission 'FILE({values})'"
         lines += [f"parameters: ({values}); {others}"] if values else []
-        maps = count_maps_of_run(self.suite, submission.id, self.limit)
-        time = f"about {format_duration(maps * self.pace.estimate_seconds_per_map(self.suite))} of one core"
+        maps, sandboxes = count_maps_and_sandboxes(self.suite, submission.id, self.limit)
+        seconds = maps * self.pace.seconds_per_map + sandboxes * self.pace.start_seconds
+        time = f"about {format_duration(seconds)} of one core"
         images = f" --max-images {self.limit}" if self.limit else ""
         lines += [
             f"maps of {self.suite.name_in_commands}{images}: {maps:,}, {time}, {format_bytes(self.memory)} of memory"
@@ -135,8 +132,26 @@ def validate_submission(
     warnings = _find_warnings(maps, other_target, other_model)
     assert first.seconds is not None, "an answer without a fault has its seconds"
     pace = SubmissionPace(first.seconds / _IMAGES, max(0.0, first.ended.cpu - first.seconds))
+    if suite.find_network() != _NETWORK:
+        pace = measure_submission_pace(submission.code, suite.find_network())
     memory = _estimate_memory(suite, first.drew, *again.peaks[-2:])
     return AcceptedSubmission(submission, case.images, summed, first.drew, pace, suite, limit, memory, tuple(warnings))
+
+
+def measure_submission_pace(
+    code: bytes, network: NetworkSpec, device: str = "cpu", trust: bool = False
+) -> SubmissionPace:
+    """Time a submission's maps of a few random images by a network with random weights; raise Refusal if it fails."""
+    flops, generator = count_network_cost(*network).flops, torch.Generator().manual_seed(0)
+    model = set_batch_norm_scales_to_one(build_network(**network._asdict(), generator=generator)).eval()
+    n = max(_MIN_TIMED, min(count_images_per_call(network), int(_TIMED_OPERATIONS / flops)))
+    images = torch.randn(n, network.channels, network.size, network.size, generator=generator)
+    part = ExplainedPart(model, images, torch.arange(n) % network.classes, derive_image_seeds(torch.arange(n)), n)
+    answer = run_submission(SandboxTask(code, network, (part,), device), compute_sandbox_limits(n, flops), trust)
+    if answer.refusal is not None:
+        raise answer.refusal
+    assert answer.seconds is not None, "an answer without a fault has its seconds"
+    return SubmissionPace(answer.seconds / n, max(0.0, answer.ended.cpu - answer.seconds))
 
 
 def _estimate_memory(suite: SuiteSpec, one_by_one: bool, small_peak: float, large_peak: float) -> float:
@@ -236,8 +251,8 @@ def _find_warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> 
     return findings
 
 
-def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> int:
-    """Count the maps that a submission computes for its row of a suite and the row's twins; count shared maps once.
+def count_maps_and_sandboxes(suite: SuiteSpec, row: str, limit: int | None = None) -> tuple[int, int]:
+    """Count the maps of a submission's row of a suite and of the row's twins, shared maps once, and the sandboxes.
 
     `limit` is the number of images per split; None for all.
     """
@@ -246,5 +261,6 @@ def count_maps_of_run(suite: SuiteSpec, row: str, limit: int | None = None) -> i
         spec for spec in list_shared_inputs(joined, list_planned_runs(joined)).rankings if spec.estimator.submitted
     ]
     made = {(spec.estimator.job_group, spec.reference, spec.split) for spec in ranked}
-    counts = suite.dataset_record.image_counts
-    return sum(min(counts[split], limit or counts[split]) for *_, split in made)
+    record = suite.dataset_record
+    images = [min(record.image_counts[split], limit or record.image_counts[split]) for *_, split in made]
+    return sum(images), sum(count_sandboxes(n, record.shape) for n in images)

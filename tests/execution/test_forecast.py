@@ -20,6 +20,8 @@ from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.workspace import Workspace
+from roarbench.submissions.limits_and_faults import Refusal, SubmissionFault
+from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.processes import ROOT
 
@@ -68,10 +70,11 @@ def test_plan_text_and_record_match_hand_computed_values():
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
     assert "noise" not in quiet.format_text()
     assert compute_extra_seconds(PLAN, quiet)[1] == 150 * 2.0 / 2, "CPU cores draw noise"
-    submitted = replace(PLAN, work=WORK._replace(images_submitted=40))
+    submitted = replace(PLAN, work=WORK._replace(images_submitted=40, sandboxes=3))
     assert "  submission  40 maps by submitted code  not measured" in submitted.format_text()
     assert submitted.estimate_wall_seconds(HERE) == PLAN.estimate_wall_seconds(HERE)
-    assert submitted.estimate_wall_seconds(replace(HERE, submission=2.0)) == 3860 + 40 * 2.0 / 2
+    timed = replace(HERE, submission=2.0, sandbox=4.0)
+    assert submitted.estimate_wall_seconds(timed) == 3860 + (40 * 2.0 + 3 * 4.0) / 2
     more = replace(PLAN, workers=8)
     unranked = replace(more, work=WORK._replace(images_ranked=0))  # GPUs sort, if present
     assert compute_extra_seconds(more, unranked) == [20 * 4.0 / 8, 20 * 4.0 / 4]
@@ -138,6 +141,28 @@ def test_measure_worker_rates_returns_seconds_per_image(monkeypatch):
     assert steps == [size for size in range(sizes) for _ in range(2 * half)]
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.draw) == pytest.approx((7.0, 13.0))
+
+
+def test_measured_rates_have_the_mean_time_of_submissions(monkeypatch):
+    """Both submissions are timed on the suite's network, on the devices and with the rights that their ids tell."""
+    seen, paces = [], {b"one": SubmissionPace(0.1, 2.0), b"two": SubmissionPace(0.3, 1.0)}
+
+    def measure(code, *how):
+        seen.append((code, *how))
+        if code not in paces:
+            raise Refusal(SubmissionFault.RAISED, "ValueError")
+        return paces[code]
+
+    monkeypatch.setattr(rate_measurement, "measure_submission_pace", measure)
+    codes = {"one@12345678": b"one", "two@12345678(samples=2)~trusted~cuda": b"two"}
+    found = measure_worker_rates(PLANTED, NOTHING._replace(images_submitted=1), codes)
+    assert (found.submission, found.sandbox) == pytest.approx((0.2, 1.5))
+    network = PLANTED.find_network()
+    assert seen == [(b"one", network, "cpu", False), (b"two", network, "cuda", True)]
+    lost = measure_worker_rates(PLANTED, NOTHING._replace(images_submitted=1), {"bad@12345678": b"bad"})
+    assert lost.submission is None
+    assert lost.lack == "the maps of bad@12345678 could not be timed (ValueError)"
+    assert measure_worker_rates(PLANTED, NOTHING, codes).submission is None, "no map is missing"
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("cuda", 5), ("cpu", 1)])
@@ -268,7 +293,7 @@ def test_measure_rates_falls_back_to_assumed_rates_with_message(gpus, error):
         said = f"the speed could not be measured ({error}); the times below use assumed rates"
     assert measure_or_assume_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
-    assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do")),)
+    assert worker.jobs == ((measure_worker_rates, (PLANTED, "what there is to do", {})),)
 
 
 @pytest.mark.process
@@ -283,7 +308,7 @@ def test_planning_process_does_not_initialise_cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     lines = []
-    with rate_measurement.start_rate_measurement(lines.append) as ask:
+    with rate_measurement.start_rate_measurement(lines.append, {}) as ask:
         found = ask(PLANTED, WORK)
     assert (found.gpus, found.measured) == (2, False)
     (line,) = lines

@@ -13,13 +13,13 @@ from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.common.job_interface import Job
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import job_graph, progress
-from roarbench.execution.forecast import JOB_OVERHEAD, Rates, estimate_step_seconds
-from roarbench.execution.job_graph import Step, build_job_graph
+from roarbench.execution.forecast import JOB_OVERHEAD, Rates
+from roarbench.execution.job_graph import Step, build_job_graph, count_work_of_step
 from roarbench.execution.progress import StepDisplay
 from roarbench.execution.scheduler import FinishedStep, StepQueue
-from roarbench.execution.workload import count_work
+from roarbench.execution.workload import WorkCounts, count_work
 from roarbench.plan.planned_runs import build_run, list_planned_runs
-from roarbench.plan.protocols import MORF, ROAR
+from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block
 from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
@@ -125,7 +125,27 @@ def test_step_display_blends_estimated_and_measured_time_left():
         assert now <= should + 1e-9  # nor beyond what it takes
 
 
-def test_estimate_step_seconds_matches_plan_and_hand_computed_cases(tmp_path, monkeypatch):
+@pytest.mark.parametrize("tuned_on", Split)
+def test_work_of_steps_adds_up_to_work_of_suite(tuned_on, tmp_path, monkeypatch):
+    """Two networks are explained, and a submission and a common network are among the rows."""
+    rows = ("random", "grad", "var-grad", "mine@12345678")
+    blocks = tuple(Block(each, rows, (0.5,), seeds=2) for each in (ROAR, MORF, MATCHED))
+    suite = replace(SUITE, blocks=blocks, references=2, tuned_on=tuned_on)
+    work = make_work(tmp_path, suite)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
+    parts = [count_work_of_step(work, step) for step in build_job_graph(work, make_runs(work, suite))]
+    whole = count_work(suite, list_planned_runs(suite))
+    assert whole.images_submitted == 2 * (TRAIN + TEST)
+    measured = [name for name in WorkCounts._fields[: WorkCounts._fields.index("disk")] if name != "images_decoded"]
+    for name in (*measured, "jobs"):
+        assert sum(getattr(part, name) for part in parts) == pytest.approx(getattr(whole, name)), name
+
+
+def estimate_step_seconds(work, step, rates):
+    return sum(filter(None, rates.estimate_seconds(count_work_of_step(work, step)).values()))
+
+
+def test_work_of_step_matches_hand_computed_cases(tmp_path):
     work = make_work(tmp_path)
     made = build_job_graph(work, make_runs(work))
     step = next(step for step in made if step.first_run and step.first_run.cell.retrain is ScoredNetwork.IMAGES)
@@ -134,10 +154,5 @@ def test_estimate_step_seconds_matches_plan_and_hand_computed_cases(tmp_path, mo
     assert estimate_step_seconds(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled + JOB_OVERHEAD)
     spec = work.make_ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
-    seconds = estimate_step_seconds(work, submitted, replace(RATES, submission=7.0))
-    assert seconds == pytest.approx(TEST * (7.0 + 0.01) + JOB_OVERHEAD)
-    seconds = estimate_step_seconds(work, submitted, RATES)  # as a gradient: nothing is known
-    assert seconds == pytest.approx(TEST * (0.5 + 0.01) + JOB_OVERHEAD)
-    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    planned = sum(RATES.estimate_seconds(count_work(SUITE, list_planned_runs(SUITE))).values())
-    assert sum(estimate_step_seconds(work, step, RATES) for step in made) == pytest.approx(planned)
+    seconds = estimate_step_seconds(work, submitted, replace(RATES, submission=7.0, sandbox=2.0))
+    assert seconds == pytest.approx(TEST * (7.0 + 0.01) + 2.0 + JOB_OVERHEAD)

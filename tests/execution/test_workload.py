@@ -23,7 +23,7 @@ from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.submissions.submission_validation import count_maps_of_run
+from roarbench.submissions.submission_validation import count_maps_and_sandboxes
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -150,11 +150,14 @@ def test_count_work_skips_existing_shared_inputs():
     assert count_work(SUITE, [])._replace(memory=0, train=0) == WorkCounts(*[0] * len(WorkCounts._fields))
 
 
-def test_count_maps_of_run_equals_count_work():
+def test_count_maps_and_sandboxes_equals_count_work():
     """Each of three networks needs maps of the submission and of its untrained twin."""
     suite, maps = find_builtin_suite("quick@6"), (TRAIN + 2 * TEST) * 3
     joined = add_estimators_with_twins(suite, [MINE])
-    assert count_maps_of_run(suite, MINE) == maps == count_work(joined, list_planned_runs(joined)).images_submitted
+    work = count_work(joined, list_planned_runs(joined))
+    # 512 images of 64 pixels per sandbox, for each of three networks and its untrained twin
+    sandboxes = 3 * (-(-TRAIN // 512) + 2 * -(-TEST // 512))
+    assert count_maps_and_sandboxes(suite, MINE) == (maps, sandboxes) == (work.images_submitted, work.sandboxes)
 
 
 WIDE = """

@@ -64,7 +64,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     fork = multiprocessing.get_context("fork")
     local_workers.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
     for module in (run_suite, reproduction):
-        module.measure_or_assume_rates = lambda engine, suite, work, say: forecast.assume_rates(suite, forecast.CORE)
+        module.measure_or_assume_rates = lambda engine, suite, *_, **__: forecast.assume_rates(suite, forecast.CORE)
     add_results = ResultsStore.add_results
 
     def noted(store: ResultsStore, *arguments: Any, **options: Any) -> set[str]:

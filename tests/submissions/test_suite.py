@@ -23,9 +23,9 @@ from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.store.user_files import store_submission
 from roarbench.store.workspace import Workspace
+from roarbench.submissions import submission_validation
 from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_file import parse_submission
-from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings_of_run
@@ -103,11 +103,10 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     for path, source in zip(paths, (GOOD, LATE), strict=True):
         path.write_bytes(source)
     store_submission(store.database, parse_submission(GOOD))
-    paces = iter((SubmissionPace(0.1, 2.0), SubmissionPace(0.3, 1.0)))
 
     def validate(entry, suite, begin, limit):
         asked.append(entry)
-        return SimpleNamespace(format_report=str, pace=next(paces), submission=entry, warnings=[])
+        return SimpleNamespace(format_report=str, submission=entry, warnings=[])
 
     monkeypatch.setattr(submission_intake, "validate_submission", validate)
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
@@ -115,14 +114,24 @@ def test_stored_submission_is_validated_before_run(tmp_path, store, monkeypatch)
     read, mode = submission_intake.read_submissions([*paths, paths[0]]), submission_intake.SubmissionMode(False, False)
     made = submission_intake.check_and_store_submissions(read, mode, store, Workspace(tmp_path), CONSOLE)
     assert asked == [parse_submission(GOOD), parse_submission(LATE)]
-    assert made.ids == [entry.id for entry in asked]
-    assert made.pace == pytest.approx(SubmissionPace(0.2, 1.5))  # the mean is what an average map is charged
+    assert made == [entry.id for entry in asked]
 
 
-def test_pace_includes_share_of_start_of_sandbox_and_cost_of_network():
-    quick, large = OLDER["quick@1"], find_builtin_suite("imagenet")
-    assert SubmissionPace(0.1, 5.12).estimate_seconds_per_map(quick) == pytest.approx(0.1 + 5.12 / 512)
-    assert SubmissionPace(0.1, 6.4).estimate_seconds_per_map(large) > 100 * 0.1 + 6.4 / 64
+def test_pace_of_submission_is_measured_on_the_network(monkeypatch):
+    """A sandbox that reports 3 s for its calls and used 5 s of a core took 2 s to start."""
+    seen = []
+
+    def explain(task, limits, trust):
+        (part,) = task.parts
+        seen.append((task.network, task.device, trust, part.images.shape))
+        return SimpleNamespace(refusal=None, seconds=3.0, ended=SimpleNamespace(cpu=5.0))
+
+    monkeypatch.setattr(submission_validation, "run_submission", explain)
+    for name, count in (("planted", 45), ("imagenet", 2)):  # 4.4e6 and 8.2e9 operations per image
+        network = find_builtin_suite(name).find_network()
+        pace = submission_validation.measure_submission_pace(b"", network, "cuda", True)
+        assert pace == pytest.approx((3.0 / count, 2.0))
+        assert seen.pop() == (network, "cuda", True, (count, network.channels, network.size, network.size))
 
 
 def test_blurred_variant_uses_same_submission_call(tmp_path, store, monkeypatch):
