@@ -15,8 +15,9 @@ from roarbench.common.enums import Unit
 from roarbench.common.text import format_rank
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN, Protocol
 from roarbench.plan.suites import find_headline_protocols
+from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_json_and_csv import format_csv, format_json
+from roarbench.report.table_renderers import format_csv, format_json
 from roarbench.stats.verdicts import Verdict
 
 ALL_GAINS = "All gains"
@@ -132,7 +133,8 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
     """
 
     def write_texts() -> dict[str, str]:
-        return {"csv": format_csv(*tables), "json": "[" + ",\n".join(map(format_json, tables)) + "]"}
+        shown = list(map(present_suite_table, tables))
+        return {"csv": format_csv(*shown), "json": "[" + ",\n".join(map(format_json, shown)) + "]"}
 
     texts = view.get_or_compute(("files", name), write_texts)
     return [(kind.upper(), site.add_file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]

@@ -1,7 +1,6 @@
 """Show the rows of a suite as a table, figure or data frame, and compare rows."""
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -20,26 +19,16 @@ from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import find_unit
-from roarbench.report.combined_table import (
-    CombinedTable,
-    flatten_rows,
-    format_html,
-    format_text,
-    has_combined_table,
-    list_shared_values_by_table,
-    make_combined_table,
-)
+from roarbench.report.combined_table import CombinedTable, has_combined_table, make_combined_table, present
 from roarbench.report.status import list_run_failures
 from roarbench.report.table import SuiteTable, make_suite_table
-from roarbench.report.table_formats import list_all_notes, list_columns
-from roarbench.report.table_json_and_csv import list_flat_rows, list_shared_values
+from roarbench.report.table_renderers import format_html, format_text, list_all_notes, make_data_frame
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
 _WIDTH = 120  # characters per line of text
-_NOT_NUMERIC = re.compile("verdict|beats_controls|(?<!delta_)nearest_control|better_than|flag|grade")  # column names
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +84,11 @@ class EvaluatedRows:
 
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(format_text(self.table(), _WIDTH, in_python=True), crop=False)
+            console.print(format_text(present(self.table(), in_python=True), _WIDTH), crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
-        text, image = format_html(self.table()), BytesIO()
+        text, image = format_html(present(self.table(), in_python=True)), BytesIO()
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
@@ -130,10 +119,8 @@ class EvaluatedRows:
 
     def notes(self, protocol: str = "", unit: str | None = None, fill: str = "") -> str:
         """Return all notes of a table: scope of the intervals, doubts, signs and columns; arguments as for `table`."""
-        table = self.table(protocol, unit, fill)
-        if isinstance(table, CombinedTable):
-            return "\n".join(table.all_notes)
-        return "\n".join(list_all_notes(table, list_columns(table)))
+        table = present(self.table(protocol, unit, fill), in_python=True)
+        return "\n".join(list_all_notes(table, table.texts))
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the table as a data frame, best row first, with the columns of `table --format csv`.
@@ -141,21 +128,8 @@ class EvaluatedRows:
         Gains are in points, accuracies in [0, 1]; missing values are NaN or None. `attrs` has suite, version,
         protocol and everything else that the rows share. Arguments are as for `table`.
         """
-        import pandas
-
-        table = self.table(protocol, unit, fill)
-        if isinstance(table, CombinedTable):
-            flat, shared = flatten_rows(table), list_shared_values_by_table(table)
-        else:
-            flat, shared = list_flat_rows(table), list_shared_values(table)
         names_by_row = {row: name for name, row in self._rows_by_name.items()}
-        frame = pandas.DataFrame(
-            [{"name": names_by_row.get(row["estimator"], row["estimator"]), **row} for row in flat]
-        )
-        missing = [name for name in frame if frame[name].isna().all() and not _NOT_NUMERIC.search(name)]
-        frame = frame.astype(dict.fromkeys(missing, float))
-        frame.attrs.update(shared)
-        return frame
+        return make_data_frame(present(self.table(protocol, unit, fill)), names_by_row)
 
     def compare(
         self, first: str, second: str, protocol: str = "", unit: str | None = None
@@ -172,14 +146,12 @@ class EvaluatedRows:
             raise CallerError(f"{first} cannot be compared with itself; name two different rows")
         names = dict(zip(rows, (first, second), strict=True))
         table = replace(self, rows=None).table(protocol, unit)
-        if isinstance(table, CombinedTable):
-            return TwoDifferences(
-                _compare_within_table(table.roar, names), _compare_within_table(table.own_network, names)
-            )
-        found = _compare_within_table(table, names)
-        if found is None:
-            raise CallerError(f"{table.board.protocol.name} is not run for both {first} and {second}")
-        return found
+        found = [_compare_within_table(part, names) for part in table.tables]
+        if len(found) > 1:
+            return TwoDifferences(*found)
+        if found[0] is None:
+            raise CallerError(f"{table.tables[0].board.protocol.name} is not run for both {first} and {second}")
+        return found[0]
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""

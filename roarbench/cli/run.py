@@ -133,12 +133,12 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
 
 def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
-    from roarbench.report.combined_table import has_combined_table
-    from roarbench.report.table_formats import format_text
+    from roarbench.report.combined_table import has_combined_table, present
+    from roarbench.report.table_renderers import format_text
 
     if has_combined_table(part):
         table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
-        err.print(format_text(table, err.width), crop=False)
+        err.print(format_text(present(table), err.width), crop=False)
 
 
 def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:

@@ -80,16 +80,16 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
     """Print a table as wide as the terminal; `notes` adds all notes instead of three lines."""
-    from roarbench.report.combined_table import CombinedTable, format_text, render
+    from roarbench.report.combined_table import present
     from roarbench.report.notes_and_doubts import suggest_diagnose
+    from roarbench.report.table_renderers import format_text, render
 
     if format != "text":
-        print(render(table, format, notes), file=out.file)
+        print(render(present(table), format, notes), file=out.file)
         return
-    out.print(format_text(table, out.width, notes), crop=False)
-    tables = (table.roar, table.own_network) if isinstance(table, CombinedTable) else (table,)
-    hint = next(filter(None, map(suggest_diagnose, tables)), None)
-    if hint and (notes or len(tables) > 1):
+    out.print(format_text(present(table), out.width, notes), crop=False)
+    hint = next(filter(None, map(suggest_diagnose, table.tables)), None)
+    if hint and (notes or len(table.tables) > 1):
         out.print(append_proposed_command(hint), soft_wrap=True)
 
 

@@ -11,8 +11,9 @@ from roarbench.common.text import format_count, format_markdown_table
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.report.combined_table import make_default_table, render
+from roarbench.report.combined_table import make_default_table, present
 from roarbench.report.missing_ranks import find_missing_ranks
+from roarbench.report.table_renderers import render
 from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
 from roarbench.store.published_folder import (
@@ -58,7 +59,7 @@ def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -
             import_results(store, folder / file.path)
         suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
         results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
-        return render(make_default_table(results), "markdown", notes=True)
+        return render(present(make_default_table(results)), "markdown", notes=True)
 
 
 class PreparedPublication(NamedTuple):

@@ -56,6 +56,11 @@ class SuiteTable:
         return f"<{title}, {len(self.board.rows)} rows; to_dataframe() of the result has them>"
 
     @property
+    def tables(self) -> tuple["SuiteTable", ...]:
+        """Return this table alone; the table of both gains has two."""
+        return (self,)
+
+    @property
     def rows(self) -> list[Row]:
         """Return the rows by gain, best first, then rows without a gain in the suite's order, then twins and checks."""
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))

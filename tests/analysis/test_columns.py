@@ -19,7 +19,6 @@ from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwo
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import LERF, MORF, ROAR
-from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_sections
 from roarbench.stats.intervals import Estimate
 from roarbench.store.annotations_and_scores import Score, store_scores
@@ -37,6 +36,7 @@ from tests.helpers.made_up_results import (
     parse_rows,
     render_words,
 )
+from tests.helpers.shown_tables import render
 from tests.helpers.store_rows import set_checksums
 
 

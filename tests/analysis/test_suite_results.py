@@ -25,7 +25,6 @@ from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.paper_claims import compute_mean_accuracies
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import find_default_unit
-from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.correctness_and_gain import UNTOUCHED
@@ -41,6 +40,7 @@ from tests.helpers.made_up_results import (
     render_words,
     result,
 )
+from tests.helpers.shown_tables import render
 from tests.helpers.store_rows import has_values, set_checksums
 
 

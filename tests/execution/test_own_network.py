@@ -21,9 +21,9 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_ranked_splits
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
+from roarbench.report.combined_table import present
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.table import make_suite_table
-from roarbench.report.table_json_and_csv import list_flat_rows
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
@@ -91,7 +91,7 @@ def test_own_network_gains_match_slow_derivation(done, protocol, name):
 
 def test_only_rows_with_equal_maps_are_zero_by_construction(done):
     *_, results = done
-    rows = {row["estimator"]: row for row in list_flat_rows(make_suite_table(results, OWN_NETWORK.name, None, None))}
+    rows = {row["estimator"]: row for row in present(make_suite_table(results, OWN_NETWORK.name, None, None)).flat_rows}
     assert {name for name, row in rows.items() if row["verdict"] == OwnNetworkVerdict.BY_CONSTRUCTION} == set(CONTROLS)
     assert {rows[name]["gain"] for name in CONTROLS} == {0.0}
     assert {rows[name]["gain_low"] for name in CONTROLS} == {None}

@@ -21,12 +21,12 @@ from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, OWN_NETWORK, RO
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import CombinedTable
 from roarbench.report.table import SuiteTable, make_suite_table
-from roarbench.report.table_formats import format_text, render
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.run_result import Provenance, RunResult, pack_correctness
+from tests.helpers.shown_tables import format_text, render
 
 DATA = PINNED_FINGERPRINTS["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000

@@ -26,10 +26,10 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS, SUITES
-from roarbench.report.table_json_and_csv import format_csv
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.board_store import export_without_cards, make_store, open_views, results
 from tests.helpers.command_line import publish
+from tests.helpers.shown_tables import render
 
 pytestmark = pytest.mark.browser
 
@@ -293,7 +293,7 @@ def test_app_keeps_session_on_links_and_downloads_shown_table(driver, app, views
     wait_for(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-matched-scalar-0.5.csv"
     wait_for(driver, lambda _: file.exists())
-    assert file.read_text() == format_csv(view.table(view.headline_protocol, levels=(0.5,))) + "\n"
+    assert file.read_text() == render(view.table(view.headline_protocol, levels=(0.5,)), "csv") + "\n"
 
 
 def test_app_shows_new_results_and_failures_without_reload(driver, app, folder):

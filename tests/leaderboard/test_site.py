@@ -16,12 +16,12 @@ from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.plan.suites import SUITES
-from roarbench.report.table_formats import render as as_format
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, make_default_url
 from roarbench.store.user_files import store_submission
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store
+from tests.helpers.shown_tables import render as as_format
 
 
 class Parsed(HTMLParser):

@@ -10,18 +10,14 @@ import pytest
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK
-from roarbench.report.combined_table import (
-    format_html,
-    format_text,
-    make_combined_table,
-    render,
-)
+from roarbench.report.combined_table import make_combined_table
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from tests.helpers.made_up_results import SUITE, make_table_of_both_gains, render_text
+from tests.helpers.shown_tables import format_html, format_text, render
 
 TEXT = """\
                                 made-up v1

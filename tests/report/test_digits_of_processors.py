@@ -8,11 +8,13 @@ PROGRAM = """
 import sys
 import roarbench as rb
 from roarbench.analysis.suite_judges import judge_suite
+from roarbench.report.combined_table import present
 from roarbench.report.table import make_table
-from roarbench.report.table_json_and_csv import format_json
+from roarbench.report.table_renderers import render
 stored = rb.load_published_results(sys.argv[1]).stored
 for protocol in stored.list_started_protocols():
-    print(format_json(make_table(judge_suite(stored), protocol, stored.suite.estimators_with_own_row)))
+    table = make_table(judge_suite(stored), protocol, stored.suite.estimators_with_own_row)
+    print(render(present(table), "json"))
 """
 # kernels of OpenBLAS for other processors, with their own order of sums; the first also without vector instructions in
 # NumPy and in the C library

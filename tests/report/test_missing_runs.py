@@ -19,7 +19,6 @@ from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.combined_table import make_combined_table
-from roarbench.report.combined_table import render as render_combined
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.paper_claims import (
     CLAIMS,
@@ -29,7 +28,6 @@ from roarbench.report.paper_claims import (
 )
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.suite_charts import make_chart
-from roarbench.report.table_formats import format_html, render
 from roarbench.report.validity_panel import compute_validity_panel, format_text
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.made_up_results import (
@@ -44,6 +42,7 @@ from tests.helpers.made_up_results import (
     render_words,
     result,
 )
+from tests.helpers.shown_tables import format_html, render
 
 OWN = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, ("random", "grad", "ig"), (0.3,), seeds=1),))
 BOTH = replace(OWN, blocks=(Block(ROAR, ("random", "grad", "ig"), (0.9,), seeds=3), *OWN.blocks))
@@ -112,11 +111,11 @@ def test_combined_table_marks_the_unfinished_protocol_only(complete, unfinished)
     """ROAR is finished, with 3 untouched runs and 3 of each of three rows."""
     table = make_combined_table(unfinished)
     assert (table.roar.runs.own, table.own_network.runs.own) == (RunCounts(0, 12), RunCounts(3, 30))
-    page = render_combined(table, "markdown")
+    page = render(table, "markdown")
     assert "Own-network gain: Unfinished (‡): 3 of 30 runs are missing; verdicts may change." in page
     assert " yes‡ |" in page and page.count("‡") == 2
-    assert "‡" not in render_combined(make_combined_table(complete), "markdown")
-    record = json.loads(render_combined(table, "json"))
+    assert "‡" not in render(make_combined_table(complete), "markdown")
+    record = json.loads(render(table, "json"))
     assert [record[name]["missing_runs"] for name in ("roar", "own_network")] == [0, 3]
 
 

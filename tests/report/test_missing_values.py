@@ -11,10 +11,10 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
 from roarbench.report.notes_and_doubts import _find_mask_leakage_doubt
 from roarbench.report.table import make_suite_table
-from roarbench.report.table_formats import render
 from roarbench.stats.intervals import Estimate
 from roarbench.store import run_result
 from roarbench.store.run_result import LIBRARIES, read_provenance
+from tests.helpers.shown_tables import render
 
 
 @pytest.mark.parametrize("protocol", [ROAR.name, OWN_NETWORK.name])

@@ -15,7 +15,6 @@ from roarbench.plan.suite import Block
 from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
-from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.store.annotations_and_scores import replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results
@@ -36,6 +35,7 @@ from tests.helpers.made_up_results import (
     render_words,
     result,
 )
+from tests.helpers.shown_tables import render
 from tests.helpers.store_rows import remove_rows, set_correctness
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))

@@ -20,7 +20,7 @@ from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.notes_and_doubts import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
-from roarbench.report.table_formats import format_html, format_text, list_columns, render, wrap_columns
+from roarbench.report.table_renderers import wrap_columns
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval
@@ -29,6 +29,7 @@ from roarbench.store.published_folder import read_index_and_check_folder
 from roarbench.store.results import UNVERIFIED, Origin
 from tests.helpers.image_files import TEXT, write_suite
 from tests.helpers.made_up_results import SUITE, make_suite_results, make_table, parse_rows, render_text, render_words
+from tests.helpers.shown_tables import format_html, format_text, list_columns, render
 
 NONE = Estimate()
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
@@ -341,7 +342,7 @@ def test_published_tables_have_whole_words_on_80_columns(suite):
         shown = format_printed(table, notes=False)
         assert max(map(len, shown.splitlines())) <= 80
         words = set(re.split(r"\s+|(?=~)", shown))
-        cells = (cell for column in list_columns(table) if not column.worth for cell in column.cells)
+        cells = (cell for column in list_columns(table) if not column.worth for cell in column.texts)
         for word in re.split(r"\s+|(?=~)", " ".join(cells).replace(Verdict.SAME, "≈")):
             name, *parameters = re.split(r"(?<=\w)(?=\()", word)
             assert word in words or {name, *parameters} <= words, word

@@ -1,0 +1,282 @@
+"""List the columns of one protocol's table of a suite, and its notes: each column is one entry of `list_columns`.
+
+Accuracies are fractions as values and percentages as texts; gains are in points.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from roarbench.analysis.faithfulness_scores import ProbabilityDrop
+from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noise
+from roarbench.common.enums import OTHER_IMAGE
+from roarbench.common.text import (
+    MISSING,
+    SAME,
+    format_decimals,
+    format_interval,
+    format_percent_number,
+    format_rank,
+    format_signed,
+)
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
+from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
+from roarbench.report.table_record import Column, Side, Table, format_value
+from roarbench.stats.board_records import RANDOM, Row
+from roarbench.stats.intervals import CONFIDENCE, Estimate
+from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.verdicts import Comparison, Verdict
+
+_COMPARED_WITH_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
+_SHORT_ANSWERS = {  # to the question "does the map explain its network?"
+    OwnNetworkVerdict.EXPLAINS: "yes",
+    OwnNetworkVerdict.OPEN: "not shown",
+    OwnNetworkVerdict.OPPOSES: "opposes it",
+}
+_NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
+_MISSING = Estimate()
+_ABOUT_TWINS = "Δ: the row's gain minus the gain of its twin."
+_ABOUT_CONTROLS = (
+    f"Some controls should have gain 0. Better than {CONTROLS}: better than Random and than each of them that "
+    f"differs significantly from 0, with a larger gain than the rest of them; {UNTRAINED}: also better than this twin."
+)
+
+
+def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
+    """Return a suite's table with its columns and notes; notes name where all notes are, `in_python` or not."""
+    gains = table.has_gains_and_ranks
+    compared = gains and not table.board.protocol.scores_all_network_pairs
+    checks = [number for number, row in enumerate(table.rows) if row.check]
+    return Table(
+        f"{table.suite_results.title}: {table.board.protocol.title}",
+        tuple(list_columns(table)),
+        notes=tuple(summarize_notes(table, NOTES_METHOD if in_python else NOTES_COMMAND)),
+        all_notes=(f"{table.caption}.", write_all_notes(table)),
+        shared=list_shared_values(table),
+        shared_keys=("limit", "chance", "missing_runs", "planned_runs", "hash", "protocol"),
+        flat_groups={"curve": "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"},
+        last_note=f"{SAME}: not significantly different." if compared else "",
+        notes_after_columns=tuple(filter(None, [table.probability_columns_note])),
+        dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.place),
+        sections=frozenset(checks[:1]) - {0},
+    )
+
+
+def list_shared_values(table: SuiteTable) -> dict[str, Any]:
+    """Return the values that a table's rows share, by JSON key; missing values are None."""
+    suite_results, board = table.suite_results, table.board
+    return {
+        **suite_results.identity,
+        "levels": list(board.levels),
+        "protocol": board.protocol.name,
+        "unit": table.unit,
+        "fill": table.fill,
+        "images": board.images if table.has_results else None,
+        "reference_accuracy": suite_results.reference_accuracy,
+        "complete": suite_results.complete,
+        "missing_runs": table.runs.own.missing,  # without those of rows added to the suite
+        "planned_runs": table.runs.own.planned,
+        "at_chance": bool(suite_results.at_chance_warning),
+        "confidence": CONFIDENCE,
+        "intervals_cover": board.covers,
+        **{name: getattr(board, name) for name in (*_NETWORK_FIELDS, "family")},
+        "chance": suite_results.known_chance,
+        "hash": table.runs_hash,
+    }
+
+
+def list_columns(table: SuiteTable) -> list[Column]:
+    """Return all columns of a table; mask-only networks have no gains, and their tables no texts about gains.
+
+    A column without a heading has values alone, so that tables of all protocols have the same keys.
+    """
+    board, rows, columns, gains = table.board, table.rows, list[Column](), table.has_gains_and_ranks
+    results, names = table.suite_results, table.names
+    own, zero = board.protocol.scores_all_network_pairs, board.protocol.random_is_zero
+    compared = gains and not own
+    controls = max((len(row.beating.against) for row in rows if row.beating), default=0) if compared else 0
+    has_sobel = compared and "sobel" in results.suite.controls  # tabular suites have neither Sobel nor blurred Random
+
+    def add(
+        key: str,
+        values: Iterable[Any],
+        heading: str = "",
+        texts: Iterable[str] = (),
+        form: Callable[[Any], str] = format_value,
+        **more: Any,
+    ) -> None:
+        listed = tuple(values)
+        columns.append(Column(key, listed, heading, tuple(texts) or tuple(map(form, listed)), **more))
+
+    def show(heading: str, texts: Iterable[str], side: Side = "right") -> Column:
+        return Column("", (), heading, tuple(texts), side=side)
+
+    def verdicts(of: Iterable[Comparison | None]) -> list[str]:
+        return [_format_verdict(table, row, one) for row, one in zip(rows, of, strict=True)]
+
+    add("place", map(_make_rank_estimate, rows), "place" * gains, (format_rank(row.place) for row in rows))
+    add("estimator", names, "estimator", (_format_name(table, row) for row in rows), side="left")
+    add("added", (name in results.suite.added for name in names))
+    if own:
+        beside = show("own-network gain", map(_format_own_network_gain, rows))
+        answers = show("explains?", (_answer_briefly(table, row) for row in rows), "left")
+        permutations = [row.network and row.network.permutation for row in rows]
+        add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
+        add("verdict", (_find_verdict(row.network) for row in rows), "verdict",
+            (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
+            beside=answers)  # fmt: skip
+        add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
+            form=_format_thousandths, short="perm. p", worth=4)  # fmt: skip
+    else:
+        beside = show("ROAR gain [95%]", map(_format_roar_gain, rows))
+        add("gain", (row.gain for row in rows), "gain [95%]" * gains, beside=beside)
+    add("beats_controls", (row.beating and row.beating.beats_all for row in rows),
+        "beats every control" * bool(controls), (_format_beats_every_control(table, row) for row in rows),
+        short=f"beats all {controls}", side="left", has_words=True,
+        about=f"Beats all: yes, or the control that the row is not shown to beat; controls "
+        f"{table.control_network_use_text}.")  # fmt: skip
+    add("nearest_control", (row.beating and row.beating.hardest_control for row in rows), has_words=True)
+    add("delta_nearest_control", (row.beating.margin_over_hardest if row.beating else _MISSING for row in rows))
+    add("unfinished", map(table.runs.is_unfinished, names))  # missing runs can change the row's verdicts
+    add("better_than", (", ".join(table.list_beaten_control_groups(row)) or None for row in rows),
+        "better than" * (compared and zero), (_format_strictest_passed_test(table, row) for row in rows),
+        side="left", has_words=True, about=_ABOUT_CONTROLS)  # fmt: skip
+    if not own:
+        beside = show("vs Random", (_compare_with_random_briefly(table, row) for row in rows), "left")
+        add("verdict", (_find_verdict(row.vs_random) for row in rows), "vs Random" * (compared and not zero),
+            verdicts(row.vs_random for row in rows), short="vs\nRandom", side="left", has_words=True,
+            beside=beside)  # fmt: skip
+    for control, short, worth in (("sobel", "vs\nSobel", 4), ("random-blurred", "vs blurred\nrandom", 5)):
+        comparisons = [row.against.get(control) for row in rows]
+        add(f"verdict_{control.replace('-', '_')}", map(_find_verdict, comparisons),
+            short.replace("\n", " ") * has_sobel, verdicts(comparisons), short=short, worth=worth, side="left",
+            has_words=True)  # fmt: skip
+    add("flag", (_explain_doubts(table, row) for row in rows), has_words=True)
+    add("grade", (_find_warning_grade(table, row) for row in rows), has_words=True)
+    for kind in table.twin_kinds:
+        other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
+        add(f"delta_twins/{kind}", (row.delta_twins.get(kind, _MISSING) for row in rows),
+            f"Δ {kind.replace('-', ' ')}", worth=3.1 if other else 3.3, about=_ABOUT_TWINS * compared)  # fmt: skip
+        add(f"delta_twins/{kind}_verdict", map(_find_verdict, comparisons), "vs other image" * (other and compared),
+            verdicts(comparisons), worth=3.2, side="left", has_words=True)  # fmt: skip
+    for i, t in enumerate(board.levels if zero else ()):
+        add(f"gains/{t}", (table.list_gains_by_level(row)[i] for row in rows), f"gain at {t:g}",
+            form=_format_signed_or_dash, short=f"gain\nat {t:g}", worth=3)  # fmt: skip
+    add("seeds", (row.seeds for row in rows))
+    add("prediction_stability", map(results.prediction_stability.get, names))
+    passes = [results.find_passes(name) or (None, None) for name in names]
+    add("forward_passes", (forward for forward, _ in passes))  # per image
+    add("backward_passes", (backward for _, backward in passes))
+    add("curve/0.0", (row.clean.value for row in rows))
+    kept = "kept" if own else "accuracy"
+    for i, t in enumerate(board.levels):  # a higher level is worth more
+        add(f"curve/{t}", (row.accuracies[i].value for row in rows),
+            f"{'predictions kept' if own else 'accuracy'} at {t:g}", form=format_percent_number,
+            short=f"{kept}\nat {t:g}", worth=2 + t)  # fmt: skip
+    for t in table.mask_only_levels:
+        above = [table.above_masks.get(name, {}).get(t, _MISSING) for name in names]
+        add(f"above_masks{{}}/{t}", above, f"above masks at {t:g}",
+            (format_interval(one.in_points) for one in above), worth=1.7 + t / 10)  # fmt: skip
+    if board.protocol.stores_predicted_probability:
+        missing = (_MISSING,) * len(board.levels)
+        no_drop = ProbabilityDrop(_MISSING, missing, missing, _MISSING)
+        drops = [table.probability_drops.get(name, no_drop) for name in names]
+        add("aopc", (drop.aopc for drop in drops), "AOPC [95%]",
+            (format_interval(drop.aopc, "{:.3f}".format) for drop in drops), worth=1.9)  # fmt: skip
+        add("probability{}/0.0", (drop.untouched for drop in drops))
+        for i, t in enumerate(board.levels):
+            add(f"probability{{}}/{t}", (drop.probabilities[i] for drop in drops), f"p at {t:g}",
+                form=_format_value_in_thousandths, worth=1.5 + t / 10)  # fmt: skip
+            add(f"relative_change{{}}/{t}", (drop.changes[i] for drop in drops), f"change at {t:g}",
+                form=_format_value_in_thousandths, worth=1.2 + t / 10)  # fmt: skip
+    for metric in table.metrics:  # these columns need scores from `run --with quantus`
+        scores = [table.get_quantus_scores(row)[metric.id] for row in rows]
+        add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=_format_thousandths)
+    return columns
+
+
+def _make_rank_estimate(row: Row) -> Estimate:
+    """Return a rank and its interval, which have the keys of an estimate."""
+    return Estimate(row.place.place, row.place.low, row.place.high) if row.place else _MISSING
+
+
+def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
+    return comparison.verdict if comparison else None
+
+
+def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
+    noise = describe_prediction_under_noise(table.low_prediction_stabilities.get(row.estimator))
+    return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
+
+
+def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
+    if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
+        return None
+    return table.row_warnings[row.estimator].grade if row.estimator in table.row_warnings else Grade.NONE
+
+
+def _format_thousandths(number: float | None) -> str:
+    return format_decimals(number, 3)
+
+
+def _format_value_in_thousandths(estimate: Estimate) -> str:
+    return format_decimals(estimate.value, 3)
+
+
+def _format_signed_or_dash(gain: float | None) -> str:
+    return MISSING if gain is None else format_signed(gain)
+
+
+def _format_name(table: SuiteTable, row: Row) -> str:
+    name, added = table.display_names[row.estimator], row.estimator in table.suite_results.suite.added
+    parts = (name, "(added)" * added, table.format_row_signs(row.estimator))
+    return " ".join(filter(None, parts))
+
+
+def _format_verdict(table: SuiteTable, row: Row, comparison: Comparison | None) -> str:
+    return table.mark_verdict(comparison.verdict, row.estimator) if comparison else MISSING
+
+
+def _format_network_verdict(table: SuiteTable, row: Row) -> str:
+    if row.network is None or row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+        return row.network.verdict.value if row.network else MISSING
+    return table.mark_verdict(row.network.verdict, row.estimator)
+
+
+def _format_own_network_gain(row: Row) -> str:
+    if row.network and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+        return str(row.network.verdict)
+    return format_interval(row.gain)
+
+
+def _answer_briefly(table: SuiteTable, row: Row) -> str:
+    if row.network is None:
+        return MISSING
+    if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+        return ""
+    return table.mark_verdict(_SHORT_ANSWERS[row.network.verdict], row.estimator)
+
+
+def _format_roar_gain(row: Row) -> str:
+    """Format a ROAR gain; Random's, which is 0 by definition, has no interval."""
+    return format_interval(Estimate(row.gain.value) if row.estimator == RANDOM else row.gain)
+
+
+def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:
+    if row.estimator == RANDOM:
+        return "control"
+    return _format_verdict(table, row, row.vs_random).replace(Verdict.SAME, SAME)
+
+
+def _format_beats_every_control(table: SuiteTable, row: Row) -> str:
+    if row.beating:
+        return table.mark_verdict(row.beating.verdict_text, row.estimator)
+    return "control" if find_estimator(row.estimator).is_control_to_beat else MISSING
+
+
+def _format_strictest_passed_test(table: SuiteTable, row: Row) -> str:
+    """Return the strictest of the tests in `better than` that a row passes, otherwise its comparison with Random."""
+    if find_estimator(row.estimator).is_control_to_beat or row.vs_random is None:
+        return MISSING
+    *_, strictest = ("", *table.list_beaten_control_groups(row))
+    return table.mark_verdict(strictest or _COMPARED_WITH_RANDOM[row.vs_random.verdict], row.estimator)

@@ -1,0 +1,85 @@
+"""One entry is one column in every format: handwritten tables, and a column added to a suite's table."""
+
+import csv
+import json
+from io import StringIO
+
+import pytest
+
+from roarbench.report import suite_table_columns
+from roarbench.report.combined_table import present
+from roarbench.report.table_record import ROW_KEY, Column, Table
+from roarbench.report.table_renderers import (
+    format_csv,
+    format_html,
+    format_text,
+    list_all_notes,
+    make_data_frame,
+    render,
+)
+from roarbench.stats.intervals import Estimate
+from tests.helpers.made_up_results import make_suite_results, make_table, make_table_of_both_gains, render_text
+
+NAMES = Column(ROW_KEY, ("a", "b"), "estimator", ("A", "B"), side="left")
+GAIN = Column("gain", (Estimate(1.0, 0.5, 1.5), Estimate()), "gain [95%]", ("+1.0 [+0.5, +1.5]", "–"))
+WORD = Column("word", (None, None), "word", ("–", "–"), worth=1, has_words=True, about="Word: none.")
+LEVEL = Column("kept{}/0.5", (Estimate(0.1, 0.0, 0.2), None), "kept at 0.5", ("10", "–"), worth=2)
+TABLE = Table(
+    "T", (GAIN, NAMES, WORD, LEVEL), ("short",), ("all",), {"suite": "s", "hash": "h"}, ("hash",), {"kept": "share"}
+)
+
+
+def test_plain_rows_begin_with_name_and_nest_groups():
+    """By hand: an estimate has three keys; in a group the endings belong to the group where the key says so."""
+    a, b = json.loads(render(TABLE, "json"))["rows"]
+    gain = {"gain": 1.0, "gain_low": 0.5, "gain_high": 1.5, "word": None}
+    assert a == {"estimator": "a", **gain, "kept": {"0.5": 0.1}, "kept_low": {"0.5": 0.0}, "kept_high": {"0.5": 0.2}}
+    assert list(a)[0] == "estimator" and b["kept_high"] == {"0.5": None} and b["gain"] is None
+    (row, _) = csv.DictReader(StringIO(format_csv(TABLE)))
+    assert list(row) == [
+        "estimator",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "word",
+        "hash",
+        "share_0.5",
+        "kept_low_0.5",
+        "kept_high_0.5",
+    ]
+
+
+def test_data_frame_keeps_words_and_makes_missing_numbers_nan():
+    frame = make_data_frame(TABLE, {"a": "mine"})
+    assert list(frame["name"]) == ["mine", "b"] and frame["word"].dtype == object
+    assert frame["share_0.5"].dtype == float and frame.attrs == {"suite": "s", "hash": "h"}
+
+
+def test_narrow_terminal_shortens_texts_before_it_drops_columns():
+    wide = Table("T", (NAMES, Column("x", (1, 2), "x", ("12345678", "2"), narrow=("1", "2")), WORD), ("n",))
+    for width, found in ((25, ["12345678", "word"]), (24, ["word"]), (18, ["word"]), (17, [])):
+        shown = render_text(format_text(wide, width), width)
+        assert [word for word in ("12345678", "word") if word in shown] == found, width
+    assert list_all_notes(wide, wide.texts) == ["Word: none."]
+    assert list_all_notes(wide, [NAMES])[-1] == "Columns not shown: x, word (--format csv has all)."
+
+
+@pytest.mark.parametrize("make", [lambda: make_table(make_suite_results()), make_table_of_both_gains])
+def test_new_column_is_one_entry_and_appears_in_every_format(make, monkeypatch):
+    """Every suite's table gets a column `half`; the table of both gains shows what its entry has `beside`."""
+    found = suite_table_columns.list_columns
+
+    def list_columns(table):
+        texts = tuple("one half" for _ in table.rows)
+        beside = Column("", (), "half", texts, side="left")
+        return [*found(table), Column("half", (0.5,) * len(texts), "half", texts, beside=beside)]
+
+    monkeypatch.setattr(suite_table_columns, "list_columns", list_columns)
+    table = present(make())
+    for shown in (render(table, "markdown"), format_html(table), render_text(format_text(table, 250), 250)):
+        assert "half" in shown.replace("one half", "") and shown.count("one half") >= len(table.names)
+    assert '"half":0.5' in render(table, "json")
+    assert {name for name in make_data_frame(table, {}) if name.endswith("half")} == {
+        name for name in next(csv.reader(StringIO(format_csv(table)))) if name.endswith("half")
+    }
+    assert any(name.endswith("half") for name in table.flat_rows[0])
