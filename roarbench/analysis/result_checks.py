@@ -93,9 +93,10 @@ def find_most_frequent_weights(explained: Collection[RunResult], submissions: Co
     Results of `submissions` count only for networks without results of the suite's own rows.
     """
     own, others = (defaultdict[str, Counter[str]](Counter) for _ in range(2))
-    for result in explained:
-        counts = others if result.run.cell.estimator in submissions else own
-        counts[result.run.reference][result.weights] += 1
+    seen = Counter((result.run.cell.estimator, result.run.reference, result.weights) for result in explained)
+    for (estimator, network, weights), count in seen.items():
+        counts = others if estimator in submissions else own
+        counts[network][weights] += count
     return {
         network: max(checksums, key=lambda weights: (checksums[weights], bool(weights)))
         for network, checksums in {**others, **own}.items()

@@ -238,9 +238,10 @@ class SuiteResults:
 
     def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
         parts = protocol.computed_from or (protocol,)
-        empty = self.make_empty_correctness(protocol, unit, fill)
-        if not empty.levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
+        levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)[1]
+        if not levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
             return None
+        empty = self.make_empty_correctness(protocol, unit, fill)
         own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.computed_from:
             both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
@@ -248,7 +249,7 @@ class SuiteResults:
         names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
         used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
         curves = self._list_curves(protocol, unit, fill)
-        differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(curve)}
+        differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(_list_distinct(curve))}
         alike = {name for name, _ in curves} - differing
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
@@ -338,7 +339,7 @@ class SuiteResults:
         usual, reasons = self._usual_weights, dict[str, str]()
         for name, curve in self._list_curves(protocol, unit, fill):
             by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
-            for result in curve:
+            for result in _list_distinct(curve):
                 by_network[result.run.reference].append(result)
             for network, results in by_network.items():
                 if reason := explain_inconsistency(results, usual.get(network, "")):
@@ -405,6 +406,11 @@ class SuiteResults:
         return select_variance_components(
             protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
         )
+
+
+def _list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
+    """Return one result for each combination of explained network, weights and rankings, in the curve's order."""
+    return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
 
 
 def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:

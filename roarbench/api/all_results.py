@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roarbench.analysis.published_suites import collect_published_results
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
@@ -37,6 +38,15 @@ def load_all_results() -> "pandas.DataFrame":
     """
     import pandas
 
+    with pause_garbage_collection():
+        rows, left_out = _list_gains_and_counts()
+    frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
+    frame.attrs = {"left_out": left_out}
+    return frame
+
+
+def _list_gains_and_counts() -> tuple[list[tuple[object, ...]], list[str]]:
+    """Return the values of all rows with a gain, and the counts of the others."""
     rows, left_out = list[tuple[object, ...]](), list[str]()
     for results in _collect_newest_results():
         suite = results.suite
@@ -50,9 +60,7 @@ def load_all_results() -> "pandas.DataFrame":
             levels = ", ".join(f"{t:g}" for t in results.list_included_levels(protocol, unit))
             shared = (suite.name, str(suite.version), suite.dataset, suite.model, protocol.name)
             rows += [(*shared, *values, levels, str(unit)) for values in _list_values_of_rows_with_gain(gains)]
-    frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
-    frame.attrs = {"left_out": left_out}
-    return frame
+    return rows, left_out
 
 
 def _collect_newest_results() -> Iterator[SuiteResults]:

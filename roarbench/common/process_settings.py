@@ -1,6 +1,7 @@
 """Settings of a whole process: its end on SIGTERM, compiler threads, sorts, and memory. No torch."""
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -46,6 +47,21 @@ def convert_exit_to_error() -> Iterator[None]:
         if error.code == ENDED:
             raise
         raise RuntimeError(f"sys.exit({error.code!r}) was called") from error
+
+
+@contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Pause the search for garbage in cycles during the block.
+
+    For work that makes many records without cycles: the search would pass through all of them again and again.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roarbench.common.errors import CallerError
-from roarbench.common.identity import hash_value, make_json_record
 from roarbench.datasets.catalogue import (
     FOLDERS,
     OWN_IMAGES,
@@ -24,7 +23,7 @@ from roarbench.datasets.catalogue import (
 )
 from roarbench.datasets.preprocessing import DEFAULT_INTERPOLATION, check_resizing, check_window, parse_mean_and_std
 from roarbench.datasets.undecoded_splits import add_class_and_image_counts
-from roarbench.plan.suite_sections import HASH_DIGITS
+from roarbench.plan.suite_sections import append_record_hash
 from roarbench.plan.toml_table import TomlTable
 
 _MAX_COUNT = 10**9  # maximum number of classes or images
@@ -285,9 +284,3 @@ def _describe_other_crop(network: str, config: Any) -> str:
     numbers = (f"{key} = {list(moments)}" for key, moments in (("mean", config.mean), ("std", config.std)))
     keys = f'size = {size}, resize = {math.floor(size / config.crop_pct)}, interpolation = "{config.interpolation}"'
     return f"{seen}, and roarbench cuts the centre; make photographs square, and write {keys}, {', '.join(numbers)}"
-
-
-def append_record_hash(name: str, record: DatasetRecord) -> DatasetRecord:
-    """Return a user's data set with the hash of its record at the end of its name."""
-    plain = replace(record.without_location, name="", about="", terms="")
-    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:HASH_DIGITS]}")

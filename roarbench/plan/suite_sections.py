@@ -6,6 +6,7 @@ Files of `roarbench/suites/` and files of users have the same format.
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 from roarbench.common.enums import FEWEST_NETWORKS, MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName
+from roarbench.common.identity import hash_value, make_json_record
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.recipe import Augmentation, Recipe
 from roarbench.datasets.catalogue import DATASETS, DatasetRecord
@@ -273,3 +275,9 @@ def _refuse_training_protocols(top: TomlTable, blocks: tuple[Block, ...], datase
     if training_protocol and dataset.test_only:
         seen = f"{training_protocol} trains networks, but [data] has only test images"
         raise top.make_error(f'{seen}; write train = "…" under [data], {alternative} "morf"')
+
+
+def append_record_hash(name: str, record: DatasetRecord) -> DatasetRecord:
+    """Return a user's data set with the hash of its record at the end of its name."""
+    plain = replace(record.without_location, name="", about="", terms="")
+    return replace(record, name=f"{name}-{hash_value(make_json_record(plain))[:HASH_DIGITS]}")

@@ -23,7 +23,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, PROTOCOLS, ROAR, Protocol
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec, refuse_unusable_fill
-from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS, read_suite_sections
+from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS, append_record_hash, read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
 # possible folders of published results: in a checkout, or beside or above the folder of the installed packages, which
@@ -238,8 +238,6 @@ def _make_content_record(suite: SuiteSpec) -> dict[str, Any]:
 
 def _read_dataset(values: Mapping[str, Any]) -> DatasetRecord:
     """Check and return the record of a user's data set, without local paths."""
-    from roarbench.plan.data_section import append_record_hash  # the import takes half a second
-
     record = DatasetRecord(**values).without_location
     check_field_values(record)
     splits = (record.train_split, record.test_split, record.config)

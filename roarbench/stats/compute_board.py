@@ -1,6 +1,6 @@
 """Judge the rows of one protocol: their gains, verdicts and ranks, whatever the protocol measures."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -29,7 +29,7 @@ from roarbench.stats.own_network_gain import (
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, judge_comparisons
+from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, decide_verdicts, judge_comparisons
 
 _POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -121,7 +121,6 @@ class Judge:
     variances: VarianceComponents | None = None  # None if unknown
     own_network: Mapping[str, OwnNetworkGain] = field(default_factory=dict)  # under own-network gain; it has no cells
     fixed: frozenset[str] = frozenset()  # rows whose own-network gain is 0 by construction
-    _judged_columns: dict[str, dict[_Pair, Comparison]] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_scores(cls, scores: Correctness, protocol: Protocol, variances: VarianceComponents | None) -> Self:
@@ -295,8 +294,15 @@ class Judge:
 
     @cached_property
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
-        titles = (RANDOM, _name_column_of_controls(RANDOM))  # without the comparisons of other columns
-        return {name: one.verdict for title in titles for (name, _), one in self._judge_column(title).items()}
+        asked = [(RANDOM, name, RANDOM) for name in self.tested_gains if name != RANDOM]  # without other columns
+        columns = self._subtract_by_column(asked).values() if self.has_intervals else ()
+        decided = [decide_verdicts(column, self._list_added(column)) for column in columns]
+        return {name: verdict for column in decided for (name, _), verdict in column.items()}
+
+    @property
+    def tested_gains(self) -> list[str]:
+        """Return the rows whose gain is not 0 by construction, without checks."""
+        return [name for name in self.ranked_gains if name not in self.fixed]
 
     @cached_property
     def ranked_gains(self) -> dict[str, Contrast]:
@@ -339,12 +345,16 @@ class Judge:
         certain, form columns of their own: beside them, a smaller p value of a row would be called significant. Rows
         whose gain is 0 by construction are not tested.
         """
-        tested = [name for name in self.ranked_gains if name not in self.fixed]
-        columns: dict[str, dict[_Pair, Contrast]] = {}
-        controls = self.scores.model_free_controls | set(CONTROLS)
+        tested = self.tested_gains
         asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
         asked += [(other, name, other) for other in self.controls for name in tested if name != other]
         asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in tested else []
+        return self._subtract_by_column(asked)
+
+    def _subtract_by_column(self, asked: Iterable[tuple[str, str, str]]) -> dict[str, dict[_Pair, Contrast]]:
+        """Return the differences of pairs by column; `asked` has each pair after the title of its column."""
+        columns: dict[str, dict[_Pair, Contrast]] = {}
+        controls = self.scores.model_free_controls | set(CONTROLS)
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
                 group = _name_column_of_controls(title) if name in controls else title
@@ -354,14 +364,13 @@ class Judge:
     @cached_property
     def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
-        return {pair: comparison for title in self.columns for pair, comparison in self._judge_column(title).items()}
+        columns = self.columns.values() if self.has_intervals else ()
+        judged = [judge_comparisons(column, self._list_added(column)) for column in columns]
+        return {pair: one for column in judged for pair, one in column.items()}
 
-    def _judge_column(self, title: str) -> dict[_Pair, Comparison]:
-        if title not in self._judged_columns:
-            column = self.columns.get(title, {}) if self.has_intervals else {}
-            added = [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
-            self._judged_columns[title] = judge_comparisons(column, added)
-        return self._judged_columns[title]
+    def _list_added(self, column: Iterable[_Pair]) -> list[_Pair]:
+        """Return the pairs with a submission."""
+        return [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
 
     @property
     def family(self) -> int:

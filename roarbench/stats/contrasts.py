@@ -330,20 +330,18 @@ def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weig
     # the sums of an area are whole numbers, too
     runs, scale = np.rint(1 / cells.units).astype(np.int64), lcm(*(weight.denominator for weight in weights))
     common = lcm(*map(int, np.unique(runs[at])))
-    whole = [
-        [int(weight * scale) * (common // run) for run in runs[column].tolist()]
-        for weight, column in zip(weights, columns, strict=True)
-    ]
+    by_level = zip((int(weight * scale) for weight in weights), columns, strict=True)
+    whole = [[weight * (common // run) for run in runs[column].tolist()] for weight, column in by_level]
     known, missing = np.nan_to_num(cells.networks), np.isnan(cells.networks)
     terms = list(zip(factors, columns, strict=True))
-    exact = [
-        sum((w * cells.exact[i] for w, i in zip(weights, row, strict=True)), Fraction(0)) for row in columns.T.tolist()
-    ]
+    sums = add_weighted_sums([cells.sums[column] for column in columns], whole, int(sum(weights) * scale) * common)
+    kind: type = np.float64 if sums.dtype.kind == "f" else np.int64
+    images = scale * common * cells.image_count
     return replace(
         cells,
         index={name: number for number, name in enumerate(curves)},
-        exact=exact,
-        sums=add_weighted_sums([cells.sums[column] for column in columns], whole, int(sum(weights) * scale) * common),
+        exact=[Fraction(int(total), images) for total in sums.sum(1, dtype=kind).tolist()],
+        sums=sums,
         units=np.full(len(curves), 1 / (scale * common)),
         networks=np.where(
             sum(missing[column] for column in columns) > 0,

@@ -74,13 +74,12 @@ class Correctness:
     @cached_property
     def accuracies_by_network(self) -> dict[Point, dict[str, float]]:
         """Return the mean accuracy of each explained network's runs, by cell that depends on explained networks."""
-        accuracies = {}
+        accuracies, images = {}, self.images or 1
         for point, names in self.references.items():
-            by_name: dict[str, list[int]] = {}
+            counts: dict[str, list[int]] = {name: [] for name in sorted(names)}
             for name, run in zip(names, self.correct[point], strict=True):
-                by_name.setdefault(name, []).append(count_correct(run))
-            images = self.images or 1
-            accuracies[point] = {name: sum(by_name[name]) / len(by_name[name]) / images for name in sorted(by_name)}
+                counts[name].append(count_correct(run))
+            accuracies[point] = {name: sum(some) / len(some) / images for name, some in counts.items()}
         return accuracies
 
 

@@ -21,7 +21,7 @@ LARGE_FREEDOM = 500.0  # from here on, a variance counts as known: half widths d
 _NEGLIGIBLE = 44.0  # density of log chi-squared below exp(-44) of its maximum, 1e-19, is left out
 # trapezoid steps, at most this long and at most this many standard deviations; each alone has an error below 1e-11
 _LONGEST_STEP, _STEP_IN_DEVIATIONS = 0.35, 0.55
-_exp = np.vectorize(math.exp)  # np.exp has other last bits on processors with AVX-512
+_exp = np.vectorize(math.exp, otypes=[np.float64])  # np.exp has other last bits on processors with AVX-512
 _NODE_DISTANCE, _LAST_NODE = 1 / 512, 27 * 512  # nodes of `compute_erfc`, which is below 1e-300 after the last
 _AT_ONCE = 2_000_000  # quadrature nodes times comparisons in memory at a time
 

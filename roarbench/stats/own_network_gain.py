@@ -158,11 +158,13 @@ class _Interactions(NamedTuple):
 def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactions:
     networks, sign = len(unchanged), 1 if order is Order.MORF else -1
     kept = unchanged.view(np.int8)
-    own = kept[np.arange(networks), np.arange(networks)].astype(np.int16)  # (networks, levels, images)
-    by_map, by_network = kept.sum(1, dtype=np.int16), kept.sum(0, dtype=np.int16)
+    own = kept[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
+    pairs = kept.sum((0, 1), dtype=np.int32) - np.int32(networks) * own.sum(0, dtype=np.int32)
+    counts = np.bitwise_count(np.packbits(unchanged, axis=3)).sum(3, dtype=np.int64)
+    own_counts = counts[np.arange(networks), np.arange(networks)]  # (networks, levels)
     # over the other networks of each network: its map elsewhere, other maps on it, its own twice, and theirs
-    pairs = by_map + by_network - np.int16(networks) * own - own.sum(0, dtype=np.int16)
-    return _Interactions(sign * pairs.sum(0, dtype=np.int32) // 2, sign * pairs.sum(2, dtype=np.int64).T)
+    each = counts.sum(1) + counts.sum(0) - networks * own_counts - own_counts.sum(0)
+    return _Interactions(sign * pairs, sign * each.T)
 
 
 def _measure(sums: Mapping[Any, _Interactions], networks: int, levels: int) -> Quantities:

@@ -118,7 +118,8 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     # functions of `math`, because those of NumPy have other last bits on processors with AVX-512
-    exp, log, log1p, lgamma = map(np.vectorize, (math.exp, math.log, math.log1p, math.lgamma))
+    functions = (math.exp, math.log, math.log1p, math.lgamma)
+    exp, log, log1p, lgamma = (np.vectorize(function, otypes=[np.float64]) for function in functions)
     both = (PRIOR_FREEDOMS + own) / 2
     log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * log(PRIOR_FREEDOMS)
     log_likelihood = (log_likelihood - both * log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
@@ -158,13 +159,15 @@ def _make_reference_curve(board: Correctness, estimator: str, levels: Sequence[f
     above = [t for t in levels if t > 0]
     names = sorted(set.intersection(*(set(means[t]) for t in above))) if above else []
     weights = list_trapezoid_weights((0.0, *above))[1:] if above else ()
-    areas = {name: sum(float(w) * means[t][name] for w, t in zip(weights, above, strict=True)) for name in names}
+    factors = [(float(weight), means[t]) for weight, t in zip(weights, above, strict=True)]
+    areas = {name: sum(factor * by_name[name] for factor, by_name in factors) for name in names}
     noise = 0.0
     if len(names) > 1:
         sums, runs = zip(*(_sum_runs_by_network(board, (estimator, t), names) for t in above), strict=True)
         common = lcm(*(count for row in runs for count in row))
         scale = common * lcm(*(weight.denominator for weight in weights))
-        whole = [[int(weight * scale) // count for count in row] for weight, row in zip(weights, runs, strict=True)]
+        levels_and_runs = zip((int(weight * scale) for weight in weights), runs, strict=True)
+        whole = [[weight // count for count in row] for weight, row in levels_and_runs]
         noise = compute_between_and_residual_squares(add_weighted_sums(sums, whole, scale))[1] / scale**2
     return ReferenceCurve(means, areas, noise, tuple(board.correct[estimator, t] for t in levels))
 
@@ -174,7 +177,8 @@ def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str])
     bits, networks = board.correct[point], board.references[point]
     runs = [[number for number, network in enumerate(networks) if network == name] for name in names]
     if all(len(numbers) == 1 for numbers in runs):
-        return bits[[number for (number,) in runs]].view(np.int8), [1] * len(names)
+        alike = runs == [[number] for number in range(len(networks))]
+        return (bits if alike else bits[[number for (number,) in runs]]).view(np.int8), [1] * len(names)
     return np.array([sum_runs(bits[numbers]) for numbers in runs]), [len(numbers) for numbers in runs]
 
 
@@ -238,11 +242,9 @@ def compute_between_and_residual_squares(values: NDArray[Any]) -> tuple[float, f
     repetitions, images = values.shape
     exact = values.astype(np.float64)  # sums of whole numbers
     sums, means = exact.sum(0), exact.sum(1) / images
-    squares = float(np.einsum("ri,ri->", exact, exact))
+    squares = float(np.vdot(exact, exact))
     between = float(((means - means.mean()) ** 2).sum())
-    within = max(
-        0.0, squares - float(np.einsum("i,i->", sums, sums)) / repetitions
-    )  # sum over repetitions and residual
+    within = max(0.0, squares - float(np.vdot(sums, sums)) / repetitions)  # sum over repetitions and residual
     return between, (within - images * between) / (images - 1) / images
 
 
@@ -321,6 +323,8 @@ class _TrainingGroup(NamedTuple):
 def _group_trainings(board: Correctness) -> Iterator[_TrainingGroup]:
     for point, bits in board.correct.items():
         names = board.references.get(point, ("",) * len(bits))
+        if len({*names}) == len(names):  # as in most cells; no network has two runs
+            continue
         for name in sorted({name for name, count in Counter(names).items() if count > 1}):
             if can_vary(group := bits if len({*names}) == 1 else bits[np.array(names) == name]):
                 yield _TrainingGroup(point, (group,), tuple(map(count_correct, group)))

@@ -9,7 +9,7 @@ import numpy as np
 from roarbench.common.text import SAME
 from roarbench.stats.contrasts import Contrast, measure_spreads
 from roarbench.stats.intervals import CONFIDENCE, Estimate
-from roarbench.stats.normal_mixtures import compute_half_widths, compute_p_values
+from roarbench.stats.normal_mixtures import Spread, compute_half_widths, compute_p_values
 
 FALSE_DISCOVERIES = 0.05  # maximum expected share of wrong verdicts among all "better" and "worse" of a column
 
@@ -57,14 +57,9 @@ def judge_comparisons(column: Mapping[Key, Contrast], added_rows: Iterable[Key] 
         added_rows: Keys of comparisons of rows that are not part of the suite. Each of them is judged as if it alone
             had joined the others, which are judged without any.
     """
-    added = set(added_rows)
     spread = measure_spreads(list(column.values()))
-    ps = compute_p_values(np.array([contrast.value for contrast in column.values()]), spread).tolist()
+    p_of, q_of = _compute_and_adjust_p_values(column, spread, added_rows)
     halves = compute_half_widths(spread, CONFIDENCE).tolist()
-    p_of = dict(zip(column, ps, strict=True))
-    own = [p for key, p in p_of.items() if key not in added]
-    q_of = dict(zip((key for key in p_of if key not in added), adjust_by_benjamini_hochberg(own), strict=True))
-    q_of |= {key: adjust_by_benjamini_hochberg([*own, p_of[key]])[-1] for key in p_of if key in added}
     return {
         key: Comparison(
             choose_verdict(contrast.value, q_of[key]),
@@ -74,6 +69,23 @@ def judge_comparisons(column: Mapping[Key, Contrast], added_rows: Iterable[Key] 
         )
         for (key, contrast), half in zip(column.items(), halves, strict=True)
     }
+
+
+def decide_verdicts(column: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Verdict]:
+    """Return the verdicts of `judge_comparisons` without intervals, whose computation takes most of the time."""
+    q_of = _compute_and_adjust_p_values(column, measure_spreads(list(column.values())), added_rows)[1]
+    return {key: choose_verdict(contrast.value, q_of[key]) for key, contrast in column.items()}
+
+
+def _compute_and_adjust_p_values(
+    column: Mapping[Key, Contrast], spread: Spread, added_rows: Iterable[Key]
+) -> tuple[dict[Key, float], dict[Key, float]]:
+    added, values = set(added_rows), np.array([contrast.value for contrast in column.values()])
+    p_of = dict(zip(column, compute_p_values(values, spread).tolist(), strict=True))
+    own = [p for key, p in p_of.items() if key not in added]
+    q_of = dict(zip((key for key in p_of if key not in added), adjust_by_benjamini_hochberg(own), strict=True))
+    q_of |= {key: adjust_by_benjamini_hochberg([*own, p_of[key]])[-1] for key in p_of if key in added}
+    return p_of, q_of
 
 
 def choose_verdict(difference: float, q: float) -> Verdict:

@@ -3,6 +3,7 @@
 import re
 import shutil
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,9 @@ from roarbench.analysis.published_suites import collect_published_results
 from roarbench.api import all_results, published_results
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import StoreError
+from roarbench.store.export_and_import import ExportedFile
 from roarbench.store.published_folder import PublishedFile, read_index_and_check_folder
+from roarbench.store.published_rows import read_published_rows
 from tests.helpers.made_up_results import MAIN, make_suite_results
 from tests.helpers.older_suites import older_suites
 from tests.helpers.processes import ROOT
@@ -147,6 +150,17 @@ def test_changed_published_file_raises_error(tmp_path):
         end.write(b"0")
     with pytest.raises(StoreError, match=r"half-images-.*has the SHA-256 .*, expected .* as in the index"):
         collect_published_results(folder, "quick-matched@3", [file])
+
+
+@pytest.mark.parametrize("name", ["quick/7/roarbench", "benchmark-imagenet/5a187511/efficientnet-lite-1"])
+def test_published_rows_equal_those_that_an_import_checks(name):
+    """One file has training runs, the other a user's suite with given weights; only probabilities are left out."""
+    file = next(file for file in read_index_and_check_folder(ROOT / "results") if name in file.path)
+    rows = read_published_rows(ROOT / "results" / file.path, file.sha256, range(3), ()).results
+    expected = [result for result in ExportedFile(ROOT / "results" / file.path).read_results() if result.run.seed < 3]
+    assert rows == [replace(result, probability=None) for result in expected] and 0 < len(rows) < file.rows
+    assert [result.run.key for result in rows] == [result.run.key for result in expected]
+    assert rows[0].run.limit is None and replace(rows[0].run, seed=9) == replace(expected[0].run, seed=9)
 
 
 def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch):

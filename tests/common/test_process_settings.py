@@ -1,5 +1,6 @@
 """Settings of the whole process: compiler threads, sorts, and freed memory."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -16,6 +17,14 @@ def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
         process_settings.limit_compiler_threads(processes)
         process_settings.limit_compiler_threads(5)  # a variable that is already set stays
         assert process_settings.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
+
+
+def test_search_for_garbage_pauses_in_a_block_and_keeps_its_setting():
+    with process_settings.pause_garbage_collection():
+        with pytest.raises(ValueError), process_settings.pause_garbage_collection():
+            raise ValueError
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"

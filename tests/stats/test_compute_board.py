@@ -190,6 +190,9 @@ def test_judge_compare_matches_board_verdict_in_both_directions(scores, protocol
             assert again.difference.value == -found.difference.value
         for control, found in one.beating.against.items() if one.beating else ():
             assert one.against[control] == found
+    against = {one.estimator: one.against[RANDOM].verdict for one in judged.rows if RANDOM in one.against}
+    decided = {one.estimator: one.verdict for one in judging.list_gains() if one.verdict}
+    assert decided == against and {*decided.values()} > {Verdict.SAME}
     other = "same" if protocol is ROAR else "idle"
     expected = judge_comparisons({"": judging.subtract_gain("good", other)})[""]
     assert judging.compare("good", other) == expected and expected.p == expected.q
