@@ -60,9 +60,7 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(
-    file: pq.ParquetFile, records: list[tuple[str, str]], kept: NDArray[np.bool_]
-) -> Iterator[RunResult]:
+def _read_results(file: pq.ParquetFile, records: list[tuple[str, str]], kept: NDArray[np.bool_]) -> Iterator[RunResult]:
     table = file.read(_COLUMNS, use_threads=False)
     if not kept.all():
         table = table.filter(pa.array(kept))
