@@ -39,6 +39,14 @@ def format_interval(measured: Measured, form: Callable[[float], str] = format_si
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
+def format_half_width(measured: Measured) -> str:
+    """Format a value with half the width of its interval, `+7.4 ± 1.0`; an interval that is not central stays."""
+    value, low, high = measured
+    if value is None or low is None or high is None or abs(high - value - (value - low)) >= 0.1:
+        return format_interval(measured)
+    return f"{format_signed(value)} ± {(high - low) / 2:.1f}"
+
+
 def format_passes(passes: float) -> str:
     """Return a number of passes: whole if the count is whole, else with one decimal place."""
     if passes == round(passes):

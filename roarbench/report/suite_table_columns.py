@@ -13,6 +13,7 @@ from roarbench.common.text import (
     MISSING,
     SAME,
     format_decimals,
+    format_half_width,
     format_interval,
     format_percent_number,
     format_rank,
@@ -21,7 +22,7 @@ from roarbench.common.text import (
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_record import Column, Side, Table, format_value
+from roarbench.report.table_record import WORTH_WRAPPING, Column, Table, format_value
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkTest, OwnNetworkVerdict
@@ -108,28 +109,43 @@ def list_columns(table: SuiteTable) -> list[Column]:
         listed = tuple(values)
         columns.append(Column(key, listed, heading, tuple(texts) or tuple(map(form, listed)), **more))
 
-    def show(heading: str, texts: Iterable[str], side: Side = "right") -> Column:
-        return Column("", (), heading, tuple(texts), side=side)
+    def show(heading: str, texts: Iterable[str], **more: Any) -> Column:
+        return Column("", (), heading, tuple(texts), **more)
 
     def verdicts(of: Iterable[Comparison | None]) -> list[str]:
         return [_format_verdict(table, row, one) for row, one in zip(rows, of, strict=True)]
+
+    def add_gains_by_level(name: str, worth: float) -> None:
+        for i, t in enumerate(board.levels if zero or (gains and len(board.levels) > 1) else ()):
+            by_level = [table.list_gains_by_level(row)[i] for row in rows]
+            texts = [_format_value_with_sign(gain) for gain in by_level]
+            other = (text * (not _is_zero_by_construction(row)) for text, row in zip(texts, rows, strict=True))
+            beside = show(f"{name} at {t:g}", other, short=f"at\n{t:g}", worth=worth)
+            add(f"gains{{}}/{t}", by_level, f"gain at {t:g}", texts, short=f"gain\nat {t:g}",
+                worth=3 if zero else 1.95 + t / 100, beside=beside)  # fmt: skip
 
     add("place", map(_make_rank_estimate, rows), "place" * gains, (format_rank(row.place) for row in rows))
     add("estimator", names, "estimator", (_format_name(table, row) for row in rows), side="left")
     add("added", (name in results.suite.added for name in names))
     if own:
-        beside = show("own-network gain", map(_format_own_network_gain, rows))
-        answers = show("explains?", (_answer_briefly(table, row) for row in rows), "left")
+        beside = show("own-network gain", map(_format_own_network_gain, rows), short="own-network\ngain",
+            narrow=tuple(map(_format_own_network_half_width, rows)))  # fmt: skip
+        answers = show("explains?", (_answer_briefly(table, row) for row in rows), side="left")
         permutations = [row.network and row.network.permutation for row in rows]
         add("gain", (row.gain for row in rows), "gain [95%]", beside=beside)
+        add_gains_by_level("own-network gain", WORTH_WRAPPING)
         add("verdict", (_find_verdict(row.network) for row in rows), "verdict",
             (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
             beside=answers)  # fmt: skip
         add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
             form=_format_thousandths, short="perm. p", worth=4)  # fmt: skip
     else:
-        beside = show("ROAR gain [95%]", map(_format_roar_gain, rows))
+        # Random's own gain is 0 by definition, so it has no interval
+        roar_gains = [Estimate(row.gain.value) if row.estimator == RANDOM else row.gain for row in rows]
+        beside = show("ROAR gain [95%]", map(format_interval, roar_gains), short="ROAR\ngain [95%]",
+            narrow=tuple(map(format_half_width, roar_gains)))  # fmt: skip
         add("gain", (row.gain for row in rows), "gain [95%]" * gains, beside=beside)
+        add_gains_by_level("ROAR gain", 1)
     add("beats_controls", (row.beating and row.beating.beats_all for row in rows),
         "beats every control" * bool(controls), (_format_beats_every_control(table, row) for row in rows),
         short=f"beats all {controls}", side="left", has_words=True,
@@ -142,7 +158,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         "better than" * (compared and zero), (_format_strictest_passed_test(table, row) for row in rows),
         side="left", has_words=True, about=_ABOUT_CONTROLS)  # fmt: skip
     if not own:
-        beside = show("vs Random", (_compare_with_random_briefly(table, row) for row in rows), "left")
+        beside = show("vs Random", (_compare_with_random_briefly(table, row) for row in rows), side="left",
+            short="vs\nRandom")  # fmt: skip
         add("verdict", (_find_verdict(row.vs_random) for row in rows), "vs Random" * (compared and not zero),
             verdicts(row.vs_random for row in rows), short="vs\nRandom", side="left", has_words=True,
             beside=beside)  # fmt: skip
@@ -159,9 +176,6 @@ def list_columns(table: SuiteTable) -> list[Column]:
             f"Δ {kind.replace('-', ' ')}", worth=3.1 if other else 3.3, about=_ABOUT_TWINS * compared)  # fmt: skip
         add(f"delta_twins/{kind}_verdict", map(_find_verdict, comparisons), "vs other image" * (other and compared),
             verdicts(comparisons), worth=3.2, side="left", has_words=True)  # fmt: skip
-    for i, t in enumerate(board.levels if zero else ()):
-        add(f"gains/{t}", (table.list_gains_by_level(row)[i] for row in rows), f"gain at {t:g}",
-            form=_format_signed_or_dash, short=f"gain\nat {t:g}", worth=3)  # fmt: skip
     add("seeds", (row.seeds for row in rows))
     add("prediction_stability", map(results.prediction_stability.get, names))
     passes = [results.find_passes(name) or (None, None) for name in names]
@@ -223,8 +237,12 @@ def _format_value_in_thousandths(estimate: Estimate) -> str:
     return format_decimals(estimate.value, 3)
 
 
-def _format_signed_or_dash(gain: float | None) -> str:
-    return MISSING if gain is None else format_signed(gain)
+def _format_value_with_sign(gain: Estimate) -> str:
+    return MISSING if gain.value is None else format_signed(gain.value)
+
+
+def _is_zero_by_construction(row: Row) -> bool:
+    return row.network is not None and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
 
 def _format_name(table: SuiteTable, row: Row) -> str:
@@ -244,22 +262,19 @@ def _format_network_verdict(table: SuiteTable, row: Row) -> str:
 
 
 def _format_own_network_gain(row: Row) -> str:
-    if row.network and row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
-        return str(row.network.verdict)
-    return format_interval(row.gain)
+    return str(OwnNetworkVerdict.BY_CONSTRUCTION) if _is_zero_by_construction(row) else format_interval(row.gain)
+
+
+def _format_own_network_half_width(row: Row) -> str:
+    return str(OwnNetworkVerdict.BY_CONSTRUCTION) if _is_zero_by_construction(row) else format_half_width(row.gain)
 
 
 def _answer_briefly(table: SuiteTable, row: Row) -> str:
     if row.network is None:
         return MISSING
-    if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+    if _is_zero_by_construction(row):
         return ""
     return table.mark_verdict(_SHORT_ANSWERS[row.network.verdict], row.estimator)
-
-
-def _format_roar_gain(row: Row) -> str:
-    """Format a ROAR gain; Random's, which is 0 by definition, has no interval."""
-    return format_interval(Estimate(row.gain.value) if row.estimator == RANDOM else row.gain)
 
 
 def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:

@@ -27,7 +27,6 @@ from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
 from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
-from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import UNVERIFIED, Origin
@@ -85,10 +84,9 @@ class SuiteTable:
         """Return the kinds of twins that the rows have, in order of their first row."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
 
-    def list_gains_by_level(self, row: Row) -> tuple[float | None, ...]:
-        """Return a row's gain at each level in points; empty if gains are areas between accuracy curves."""
-        values = (gain.value for gain in self.board.list_gains_by_level(row))
-        return tuple(None if value is None else POINTS * value for value in values)
+    def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
+        """Return a row's gain in points at each level."""
+        return tuple(gain.in_points for gain in self.board.list_gains_by_level(row))
 
     @property
     def control_network_use_text(self) -> str:

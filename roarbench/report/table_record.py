@@ -13,6 +13,7 @@ from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict
 
 NOT_RUN = "not run"  # cell of a row that a part of the table does not include; a dash stands for a missing result
+WORTH_WRAPPING = 10  # see `Column.worth`
 ROW_KEY = "estimator"  # key of the column that names the rows; plain rows begin with it
 Side: TypeAlias = Literal["left", "right"]
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # from suffixes of keys to fields of an estimate
@@ -32,7 +33,8 @@ class Column:
         short: Heading for a terminal, up to two lines; `heading` if empty.
         narrow: Shorter texts, for a terminal that is too narrow for the table; `texts` if empty.
         side: Side to which texts are aligned.
-        worth: Narrow terminals drop columns of low worth first; columns of worth 0 always stay.
+        worth: Narrow terminals drop columns of low worth first; columns of worth 0 always stay. Columns of
+            `WORTH_WRAPPING` and more are dropped only if the table does not fit with names and words on several lines.
         about: Sentence that explains the column in the notes of a terminal, if the column is shown.
         has_words: Whether values are words, not numbers; tells data frames how to show a column without any value.
         beside: The column as a table of several gains shows it; None for a column that such a table leaves out.

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from roarbench.common.text import format_markdown_table, format_records_as_csv
-from roarbench.report.table_record import ROW_KEY, Column, Table
+from roarbench.report.table_record import ROW_KEY, WORTH_WRAPPING, Column, Table
 
 if TYPE_CHECKING:
     import pandas
@@ -61,14 +61,19 @@ def list_all_notes(table: Table, shown: Sequence[Column]) -> list[str]:
 def choose_fitting_columns(columns: Sequence[Column], width: int) -> list[Column]:
     """Return the columns that fit a line: texts become `narrow` first, then columns are dropped by their worth."""
     chosen = list(columns)
-    if measure_table_width(column.terminal_cells for column in chosen) > width:
+    if _measure(chosen) > width:
         chosen = [replace(column, texts=column.narrow or column.texts) for column in chosen]
-    while any(column.worth for column in chosen):
-        if measure_table_width(column.terminal_cells for column in chosen) <= width:
+    while droppable := [column for column in chosen if column.worth]:
+        least = min(droppable, key=lambda column: column.worth)
+        wrapped = least.worth >= WORTH_WRAPPING
+        if (measure_table_width(_wrap(chosen, width)) if wrapped else _measure(chosen)) <= width:
             break
-        least = min((column for column in chosen if column.worth), key=lambda column: column.worth)
         chosen.remove(least)
     return chosen
+
+
+def _measure(columns: Sequence[Column]) -> int:
+    return measure_table_width(column.terminal_cells for column in columns)
 
 
 def _wrap(columns: Sequence[Column], width: int) -> list[tuple[str, ...]]:

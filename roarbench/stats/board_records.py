@@ -92,10 +92,10 @@ class Board:
     reference_freedom: float | None = None  # degrees of freedom of this estimate
 
     def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
-        """Return a row's gain at every level above 0, in [-1, 1]; empty if gains are areas between curves."""
-        if not self.protocol.random_is_zero:
-            return ()
-        return self._orient(row.differences)
+        """Return a row's gain at every level above 0, in [-1, 1]; at one level, an area is half of this gain."""
+        if self.protocol.order is Order.LERF:
+            return row.differences
+        return tuple(difference.negative for difference in row.differences)
 
     def find_two_opposite_gains(self, row: Row) -> dict[float, Estimate]:
         """Return a ranked row's gain at a level where it is above 0 and at one where it is below; in [-1, 1], by level.
@@ -105,14 +105,11 @@ class Board:
         """
         if row.place is None:
             return {}
-        gains = dict(zip(self.levels, self._orient(row.differences), strict=True))
+        gains = dict(zip(self.levels, self.list_gains_by_level(row), strict=True))
         above = [at for at, gain in gains.items() if gain.low is not None and gain.low > 0]
         below = [at for at, gain in gains.items() if gain.high is not None and gain.high < 0]
         chosen = {max(above, key=lambda at: gains[at]), min(below, key=lambda at: gains[at])} if above and below else ()
         return {at: gains[at] for at in sorted(chosen)}
-
-    def _orient(self, differences: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-        return differences if self.protocol.order is Order.LERF else tuple(t.negative for t in differences)
 
     def make_accuracy_or_gain_curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's curve from t = 0: accuracies, or gains if one scoring network is shared by all rows."""

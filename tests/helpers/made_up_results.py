@@ -103,7 +103,7 @@ def limit_to_one_seed(suite: SuiteSpec) -> SuiteSpec:
 
 def _table(protocol, levels, *rows):
     nothing = (Estimate(),) * len(levels)
-    rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
+    rows = tuple(replace(row, accuracies=nothing, differences=row.differences or nothing) for row in rows)
     board = Board(protocol, levels, rows, 100, IntervalScope.REFERENCES)
     doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
     return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=doubted)
@@ -117,8 +117,10 @@ def _roar(name, gain=(), verdict=None):
     return _row(name, gain, against={"random": Comparison(verdict, 0.01, 0.01)} if verdict else {})
 
 
-def _own(name, gain, verdict):
-    return _row(name, gain, network=OwnNetworkTest(verdict))
+def _own(name, gain, verdict, *points):
+    """Build a row from its gain and its gains in points at each level."""
+    by_level = tuple(Estimate(-gain_there / 100) for gain_there in points)
+    return replace(_row(name, gain, network=OwnNetworkTest(verdict)), differences=by_level)
 
 
 def make_table_of_both_gains():
@@ -130,17 +132,17 @@ def make_table_of_both_gains():
             (0.9,),
             _roar("random", (0.0, 0.0, 0.0)),
             _roar("sobel", (5.0, 4.0, 6.0), Verdict.SAME),
-            _roar("random-blurred", (10.7, 9.3, 12.2), Verdict.BETTER),
+            _roar("random-blurred", (10.7, 9.3, 12.1), Verdict.BETTER),
             _roar("grad", (-4.5, -5.7, -3.2), Verdict.WORSE),
             _roar("gb"),
         ),
         _table(
             OWN_NETWORK,
             (0.05, 0.5),
-            *(_own(name, (0.0,), zero) for name in ("random", "sobel", "random-blurred")),
+            *(_own(name, (0.0,), zero, 0.0, 0.0) for name in ("random", "sobel", "random-blurred")),
             _own("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
-            _own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN),
-            _own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS),
+            _own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN, 8.6, -2.4),
+            _own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS, 0.5, 1.5),
         ),
     )
 

@@ -16,30 +16,38 @@ from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
-from tests.helpers.made_up_results import SUITE, make_table_of_both_gains, render_text
+from tests.helpers.made_up_results import (
+    SUITE,
+    make_suite_results,
+    make_table,
+    make_table_of_both_gains,
+    render_text,
+)
 from tests.helpers.shown_tables import format_html, format_text, render
 
 TEXT = """\
-                                made-up v1
- estimator          ROAR gain [95%] vs Random  own-network gain explains?
- grad             -4.5 [-5.7, -3.2] worse     +3.1 [-0.1, +6.3] not shown
- ig                         not run           +1.0 [+0.5, +1.5] yes
- gb                               – –         -2.0 [-3.0, -1.0] opposes it
- random-blurred +10.7 [+9.3, +12.2] better    0 by construction
- sobel (!!)       +5.0 [+4.0, +6.0] ≈         0 by construction
- random                         0.0 control   0 by construction
+                                    made-up v1
+                               ROAR vs            own-network   at   at
+ estimator               gain [95%] Random               gain 0.05  0.5 explains?
+ grad             -4.5 [-5.7, -3.2] worse   +3.1 [-0.1, +6.3] +8.6 -2.4 not shown
+ ig                         not run         +1.0 [+0.5, +1.5] +0.5 +1.5 yes
+ gb                               – –       -2.0 [-3.0, -1.0]    –    – opposes it
+ random-blurred +10.7 [+9.3, +12.1] better  0 by construction
+ sobel (!!)       +5.0 [+4.0, +6.0] ≈       0 by construction
+ random                         0.0 control 0 by construction
 ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
 Own-network gain, MoRF: predictions changed by own map - others, t = 0.05, 0.5.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
-| estimator | ROAR gain [95%] | vs Random | own-network gain | explains? |
-| --- | --- | --- | --- | --- |
-| `grad` | -4.5 [-5.7, -3.2] | worse | +3.1 [-0.1, +6.3] | not shown |
-| `ig` | not run |  | +1.0 [+0.5, +1.5] | yes |
-| `gb` | – | – | -2.0 [-3.0, -1.0] | opposes it |
-| `random-blurred` | +10.7 [+9.3, +12.2] | better | 0 by construction |  |
-| `sobel` (!!) | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |
-| `random` | 0.0 | control | 0 by construction |  |
+| estimator | ROAR gain [95%] | vs Random | own-network gain | own-network gain at 0.05 | own-network gain at 0.5 \
+| explains? |
+| --- | --- | --- | --- | --- | --- | --- |
+| `grad` | -4.5 [-5.7, -3.2] | worse | +3.1 [-0.1, +6.3] | +8.6 | -2.4 | not shown |
+| `ig` | not run |  | +1.0 [+0.5, +1.5] | +0.5 | +1.5 | yes |
+| `gb` | – | – | -2.0 [-3.0, -1.0] | – | – | opposes it |
+| `random-blurred` | +10.7 [+9.3, +12.1] | better | 0 by construction |  |  |  |
+| `sobel` (!!) | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |  |  |
+| `random` | 0.0 | control | 0 by construction |  |  |  |
 """
 
 
@@ -57,10 +65,31 @@ def test_combined_table_markdown_matches_handwritten_rows(both):
 
 def test_combined_table_text_matches_handwritten_text(both):
     """Names have the signs of both tables, and a narrow terminal cuts no number."""
-    lines = [line.rstrip() for line in render_text(format_text(both, 80), 80).splitlines()]
+    lines = [line.rstrip() for line in render_text(format_text(both, 90), 90).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
     narrow = render_text(format_text(both, 30), 30)  # long cells continue on the next line
-    assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes"))
+    assert all(gain in narrow for gain in ("+10.7 ± 1.4", "0 by construction", "opposes")) and "+8.6" not in narrow
+    grad = next(line.split() for line in render_text(format_text(both, 80), 80).splitlines() if " grad " in line)
+    assert grad == ["grad", "-4.5", "±", "1.2", "worse", "+3.1", "±", "3.2", "+8.6", "-2.4", "not", "shown"]
+
+
+def test_gains_by_level_are_estimates_in_points_in_data(both):
+    """By hand: `grad` gains 8.6 points at t = .05 and loses 2.4 at .5; ROAR at one level has no such column."""
+    rows = {row["estimator"]: row for row in json.loads(render(both, "json"))["rows"]}
+    assert rows["grad"]["own_network"]["gains"] == pytest.approx({"0.05": 8.6, "0.5": -2.4})
+    assert (
+        rows["grad"]["own_network"]["gains_low"] == {"0.05": None, "0.5": None} and "gains" not in rows["grad"]["roar"]
+    )
+    (line,) = (row for row in csv.DictReader(StringIO(render(both, "csv"))) if row["estimator"] == "grad")
+    assert float(line["own_network_gains_0.5"]) == pytest.approx(-2.4) and line["own_network_gains_high_0.5"] == ""
+
+
+def test_roar_with_several_levels_has_gain_at_each_level():
+    """By hand: var-grad loses .2 of accuracy more than Random at t = 1, so 6 points at .3 and 18 at .9, up to noise."""
+    table = make_table(make_suite_results(), rows=["random", "var-grad"])
+    gains = {row["estimator"]: row["gains"] for row in json.loads(render(table, "json"))["rows"]}
+    assert gains["var-grad"] == pytest.approx({"0.3": 6, "0.9": 18}, abs=3) and gains["random"] == {"0.3": 0, "0.9": 0}
+    assert "| gain [95%] | gain at 0.3 | gain at 0.9 | " in render(table, "markdown")
 
 
 def test_combined_table_distinguishes_not_run_from_missing(both):

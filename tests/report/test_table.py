@@ -17,6 +17,7 @@ from roarbench.common.enums import Unit
 from roarbench.common.text import format_interval
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suites import RESULTS, read_suite
+from roarbench.report.combined_table import has_combined_table, make_combined_table
 from roarbench.report.notes_and_doubts import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
@@ -51,7 +52,10 @@ ROWS = (
     ),
     make_row("grad", (Estimate(0.75), NONE), NONE, seeds=0),
     make_row("ig", (LOW[0], Estimate(0.45678, 0.4, 0.5)), Estimate(-1.25, -3.0, 0.5), RankInterval(4, 3, 4), SAME),
-    make_row("var-grad", LOW, Estimate(12.345, 10.0, 14.0), RankInterval(1, 1, 1), BETTER, BETTER, SAME),
+    replace(
+        make_row("var-grad", LOW, Estimate(12.345, 10.0, 14.0), RankInterval(1, 1, 1), BETTER, BETTER, SAME),
+        differences=(Estimate(-0.2, -0.3, -0.1), NONE),
+    ),
     make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), RankInterval(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
@@ -89,7 +93,9 @@ ROW = """{
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "delta_nearest_control": null, "delta_nearest_control_low": null,
     "delta_nearest_control_high": null, "unfinished": false, "better_than": null,
-    "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "prediction_stability": null,
+    "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0,
+    "gains": {"0.5": 20.0, "0.9": null}, "gains_low": {"0.5": 10.0, "0.9": null},
+    "gains_high": {"0.5": 30.0, "0.9": null}, "seeds": 2, "prediction_stability": null,
     "forward_passes": 15.0, "backward_passes": 15.0,
     "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034},
@@ -148,15 +154,15 @@ def test_table_markdown_matches_handwritten_lines():
     assert lines == [
         "**made-up v1: ROAR**",
         "",
-        "| place | estimator | gain [95%] | vs Random | vs Sobel | vs blurred random "
+        "| place | estimator | gain [95%] | gain at 0.5 | gain at 0.9 | vs Random | vs Sobel | vs blurred random "
         "| Δ other image | vs other image | accuracy at 0.5 | accuracy at 0.9 | above masks at 0.9 |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | better | better | not significantly different | +2.5 [+1.0, +4.0] "
-        "| better | 70.0 | 50.0 | +1.2 [-1.0, +3.4] |",
-        "| 2 | sobel | +3.0 [+1.0, +5.0] | better | – | – | – | – | 70.0 | 50.0 | – |",
-        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | – | – | 80.0 | 60.0 | – |",
-        "| 3-4 | ig | -1.2 [-3.0, +0.5] | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
-        "| – | grad | – | – | – | – | – | – | 75.0 | – | – |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| 1 | var-grad (!) | +12.3 [+10.0, +14.0] | +20.0 | – | better | better | not significantly different "
+        "| +2.5 [+1.0, +4.0] | better | 70.0 | 50.0 | +1.2 [-1.0, +3.4] |",
+        "| 2 | sobel | +3.0 [+1.0, +5.0] | – | – | better | – | – | – | – | 70.0 | 50.0 | – |",
+        "| 3-4 | random | 0.0 [0.0, 0.0] | – | – | – | – | – | – | – | 80.0 | 60.0 | – |",
+        "| 3-4 | ig | -1.2 [-3.0, +0.5] | – | – | not significantly different | – | – | – | – | 70.0 | 45.7 | – |",
+        "| – | grad | – | – | – | – | – | – | – | – | 75.0 | – | – |",
         "",
         f"{TABLE.caption}. {write_all_notes(TABLE)}",
     ]
@@ -255,8 +261,8 @@ def test_narrow_table_drops_whole_columns():
     assert max(map(len, narrow.splitlines())) <= 100
     shown = [t for t in levels if f" at {t:g} " in narrow.splitlines()[3]]
     assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # the highest levels are kept
-    assert "Columns not shown: accuracy at 0.05" in " ".join(narrow.split())
-    assert format_printed(table, width=400).count("98.8") == len(levels)
+    assert "Columns not shown: gain at 0.05, " in " ".join(narrow.split())
+    assert format_printed(table, width=700).count("98.8") == len(levels)
 
 
 @pytest.mark.parametrize(
@@ -346,3 +352,7 @@ def test_published_tables_have_whole_words_on_80_columns(suite):
         for word in re.split(r"\s+|(?=~)", " ".join(cells).replace(Verdict.SAME, "≈")):
             name, *parameters = re.split(r"(?<=\w)(?=\()", word)
             assert word in words or {name, *parameters} <= words, word
+    if has_combined_table(results.suite):
+        shown = render_text(format_text(make_combined_table(results), 80), 80)
+        assert max(map(len, shown.splitlines())) <= 80
+        assert re.search(r"own-network +at +at +\n.* gain +0\.05 +0\.5 explains\?", shown)
