@@ -290,7 +290,11 @@ def count_passes(estimators: Iterable[Estimator], features: int = FEATURES) -> P
     for row in estimators:
         if row.cost:
             cost = row.cost(row, features) if callable(row.cost) else row.cost
-            own[row.explained_variant, row.base, row.values] = cost
+            if row.is_search:  # a short search is the beginning of a long one
+                key = row.explained_variant, row.base, row.get_value("baseline")
+                own[key] = max(cost, own.get(key, cost))
+            else:
+                own[row.explained_variant, row.base, row.values] = cost
         elif row.uses_shared_pass and not row.submitted:
             shared.setdefault((row.explained_variant, row.shared_pass_settings), set()).add((row.base, row.form))
     costs = list(own.values())

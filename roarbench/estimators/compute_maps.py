@@ -14,6 +14,7 @@ from roarbench.common.enums import Precision
 from roarbench.common.errors import MachineError
 from roarbench.common.process_settings import allow_threads_to_overlap, keep_freed_cpu_memory
 from roarbench.estimators.estimator import NOISY, Estimator, SharedPassSettings
+from roarbench.estimators.families.search import search_by_length
 from roarbench.estimators.map_input import Batch, MapInput, blur
 from roarbench.estimators.network_copies import convert_precision
 from roarbench.estimators.shared_pass import MapRequest, SharedPassMaps, compute_shared_pass_maps
@@ -160,6 +161,8 @@ def _collect_maps(task: MapTask, by_settings: Mapping[SharedPassSettings, Shared
     """Return the maps of one task by estimator id; `by_settings` holds its shared-pass maps by their settings."""
     maps: Maps = {}
     own_maps: dict[object, Tensor] = {}  # an estimator and its blurred twin have the same key
+    searches = {e.values: e for e in task.estimators if e.is_search}
+    own_maps |= _compute_searches(list(searches.values()), task)
     for estimator in task.estimators:
         key = estimator.base, estimator.form, estimator.values
         if estimator.uses_shared_pass:
@@ -184,9 +187,26 @@ def compute_map_outside_shared_pass(estimator: Estimator, task: MapTask) -> Tens
     assert estimator.maps is not None, "the shared pass computes the maps of estimators without a function"
     images, map_input = task.batch.images, MapInput(estimator, task.batch, task.black)
     if not estimator.control:
-        contiguous = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
-        map_input = map_input._replace(batch=task.batch._replace(images=contiguous), network=task.model)
+        map_input = _add_network(map_input, task)
     return estimator.maps(map_input).detach().expand_as(images).to(images.dtype).contiguous()
+
+
+def _add_network(map_input: MapInput, task: MapTask) -> MapInput:
+    images = task.batch.images
+    contiguous = images.contiguous(memory_format=choose_fastest_float32_layout(images.device))
+    return map_input._replace(batch=task.batch._replace(images=contiguous), network=task.model)
+
+
+@torch.no_grad()
+def _compute_searches(searches: Sequence[Estimator], task: MapTask) -> dict[object, Tensor]:
+    """Compute the maps of blind searches, by the keys of `_collect_maps`; a long search contains the shorter ones."""
+    maps: dict[object, Tensor] = {}
+    for baseline in dict.fromkeys(row.get_value("baseline") for row in searches):
+        rows = [row for row in searches if row.get_value("baseline") == baseline]
+        map_input = _add_network(MapInput(rows[0], task.batch, task.black), task)
+        found = search_by_length(map_input, [row.get_integer("passes") for row in rows])
+        maps |= {(row.base, row.form, row.values): one.contiguous() for row, one in zip(rows, found, strict=True)}
+    return maps
 
 
 def count_fitting_images(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:

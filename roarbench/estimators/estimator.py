@@ -23,6 +23,7 @@ IG_STEPS = 25  # points on the path from black to the image (Hooker et al. 2019,
 SAMPLES = 15  # noisy copies per image, called J by Hooker et al. 2019
 NOISE = 0.15  # standard deviation of the noise, divided by the image's range; the default of PAIR's saliency library
 BLUR = 0.05  # standard deviation of a blurred twin's blur, divided by the side of the image: 3.2 of 64 pixels
+SEARCH = "search"  # base of blind searches, of which the longest contains the shorter ones
 SUBMISSION = "submission"  # base of submissions; their ids name the file: NAME@hash
 EXCHANGED_TWINS = (OTHER_IMAGE, MATCHED_IMAGE)  # twins that degrade an image by the parent's ranking of another image
 UNRANKED_TWINS = (*EXCHANGED_TWINS, OTHER_REFERENCE)  # twins that have no ranking, because they use their parent's
@@ -167,6 +168,11 @@ class Estimator:
         return self.base == SUBMISSION
 
     @property
+    def is_search(self) -> bool:
+        """Return whether the estimator is a blind search, the control of own-network gain, or its twin."""
+        return self.base == SEARCH
+
+    @property
     def uses_shared_pass(self) -> bool:
         """Return whether `shared_pass` computes the maps, as for the 18 estimators of Hooker et al. 2019."""
         return not (self.control or self.has_own_passes)
@@ -188,8 +194,10 @@ class Estimator:
         The controls that use the predicted class form the group `answered`, and all other controls the group
         `controls`. The estimators of the shared pass are grouped by their explained variant. A submission, or another
         estimator with its own passes, has its own job, so that its failure affects no other estimator; the job computes
-        the estimator's map and the map of its blurred twin in one call.
+        the estimator's map and the map of its blurred twin in one call. Searches of all lengths share a job.
         """
+        if self.is_search and self.explained_variant == "trained":
+            return SEARCH
         if self.has_own_passes:
             return self.id_without_last_twin if self.explained_variant == "trained" else self.id
         if self.control:

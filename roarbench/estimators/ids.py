@@ -114,6 +114,7 @@ PARAMETERS = {  # in the order of names
         "standard deviation of the noise in noisy copies, as a fraction of the image's range", *_make_number_parser(2.0)
     ),
     "samples": Parameter("number of noisy copies, masks or coalitions", *_make_integer_parser(2, 100_000)),
+    "passes": Parameter("number of forward passes of a search", *_make_integer_parser(2, 100_000)),
     "steps": Parameter("number of points on the path from the baseline to the image", *_make_integer_parser(1, 10_000)),
     "baseline": Parameter(
         "image without information: black, the mean of the training images, or the blurred image",

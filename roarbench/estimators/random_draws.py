@@ -31,6 +31,7 @@ class RngStream(IntEnum):
     COALITION = 7
     FILL = 8
     CORNER = 9
+    SEARCH = 10
 
 
 def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random.Generator:
