@@ -34,6 +34,7 @@ RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no oth
     Verdict.WORSE: "worse than Random",
 }
 _KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
+_KINDS_BY_VERDICT |= dict.fromkeys((OwnNetworkVerdict.SEARCHED, OwnNetworkVerdict.ABOVE_SHORTER), OPEN)
 
 
 def mark_unfinished(text: str, colour_class: str, unfinished: bool) -> str:
@@ -94,7 +95,7 @@ class BoardRow:
     @property
     def verdict_text(self) -> str:
         """Return the verdict as text, with `unfinished` if missing runs can change it."""
-        text = (NETWORK_KINDS if self.network else KINDS)[self.colour_class]
+        text = str(self.network.verdict) if self.network else KINDS[self.colour_class]
         return mark_unfinished(text, self.colour_class, self.unfinished)
 
     @property

@@ -51,7 +51,7 @@ def make_board_contents(
             row.estimator,
             *find_display_name(row.estimator),
             about=describe_estimator(results, row.estimator),
-            control=find_estimator_or_placeholder(row.estimator).control,
+            control=find_estimator_or_placeholder(row.estimator).is_control_or_search,
             place=row.place,
             value=row.gain if table.has_gains_and_ranks else row.accuracies[-1].in_points,
             beating=row.beating,

@@ -196,7 +196,7 @@ def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
         name,
         *find_display_name(name),
         describe_estimator(results, name),
-        estimator.control,
+        estimator.is_control_or_search,
         None if passes is None else sum(passes),
         name in results.suite.added,
     )
@@ -258,5 +258,6 @@ def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
 
 def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:
     kind = choose_colour_class(row.network)
-    text = mark_unfinished(NETWORK_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
+    verdict = str(row.network.verdict) if row.network else NETWORK_KINDS[kind]
+    text = mark_unfinished(verdict, kind, table.runs.is_unfinished(row.estimator))
     return Answer(row.gain, kind, text, kind == CONTROL)

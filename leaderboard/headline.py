@@ -128,7 +128,7 @@ def _count_explaining_rows(rows: Sequence[Row], added: Collection[str]) -> str:
 
 def _drop_controls_and_added_rows(rows: Sequence[Row], added: Collection[str]) -> list[Row]:
     candidates = [row for row in rows if not row.check and row.estimator not in added]
-    return [row for row in candidates if not find_estimator_or_placeholder(row.estimator).control]
+    return [row for row in candidates if not find_estimator_or_placeholder(row.estimator).is_control_or_search]
 
 
 def _does_beat_random(row: Row) -> bool:

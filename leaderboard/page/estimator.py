@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from typing import Any
 
-from leaderboard.board_contents import BEATS, BELOW, OPEN, BoardContents, BoardRow
+from leaderboard.board_contents import BEATS, BELOW, BoardContents, BoardRow
 from leaderboard.combined_board import Answer, CombinedBoard
 from leaderboard.figures import EstimatorCurves, make_estimator_curves
 from leaderboard.links import Address, PageNotFound, Site
@@ -25,6 +25,7 @@ from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.protocols import ROAR, describe_levels
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, make_repeat_command
 from roarbench.report.table import CONTROLS, UNTRAINED
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 
 _FIGURES, _PICTURES = 3, 6  # maximum figures of curves on a page, and maximum images per sheet
 RowOnBoard = tuple[SuiteView, BoardContents, BoardRow]
@@ -133,9 +134,13 @@ _STRICTEST_TEST = {  # sentence on the tests in `better_than` that a row passes
     "above that of its untrained twin, the same method on random weights.",
 }
 _OWN_NETWORK_VERDICTS = {
-    BEATS: "It explains its network",
-    OPEN: "It is not shown to explain its network",
-    BELOW: "It opposes its network: its maps change predictions of other networks more than those of their own",
+    OwnNetworkVerdict.EXPLAINS: "It explains its network",
+    OwnNetworkVerdict.SEARCHED: "It is no more than a blind search",
+    OwnNetworkVerdict.ABOVE_SHORTER: "It is above a blind search, which has fewer passes",
+    OwnNetworkVerdict.OPEN: "It is not shown to explain its network",
+    OwnNetworkVerdict.OPPOSES: (
+        "It opposes its network: its maps change predictions of other networks more than those of their own"
+    ),
 }
 
 
@@ -147,7 +152,7 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     if row.by_construction:
         return f"Its own-network gain is {row.verdict_text}: its maps are the same for every network."
     if row.network:
-        return f"{_OWN_NETWORK_VERDICTS[row.colour_class]}: {gain}."
+        return f"{_OWN_NETWORK_VERDICTS[row.network.verdict]}: {gain}."
     if row.control:
         return f"A control: it {describe_control_use_of_network(row.id)}. {gain}; an estimator has to beat it."
     if not row.beating:

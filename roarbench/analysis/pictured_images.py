@@ -69,7 +69,8 @@ def choose_images_spread_by_lost_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
 ) -> tuple[NDArray[np.int64], str]:
     """Choose the test images to show, int64 (n,), and describe the rule in words; both are empty without results."""
-    asking = [name for name in results.suite.estimators_with_own_row if not find_estimator_or_placeholder(name).control]
+    rows = results.suite.estimators_with_own_row
+    asking = [name for name in rows if not find_estimator_or_placeholder(name).is_control_or_search]
     own, other = _collect_row_and_counterpart_correctness(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""

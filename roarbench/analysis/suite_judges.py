@@ -1,12 +1,13 @@
 """Judge a suite's rows once per protocol; all boards and checks share these judgements."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
+from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, GainAndVerdict, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge, compute_areas_between_lerf_and_morf
@@ -116,9 +117,15 @@ class SuiteJudges:
         scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         if own_network:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores) if scores.levels else {}
-            return Judge.from_kept_predictions(scores, protocol, kept)
+            lengths = {name: find_search_length(name) for name in scores.estimators}
+            searches = {name: length for name, length in lengths.items() if length is not None}
+            return Judge.from_kept_predictions(scores, protocol, kept, self._sum_passes(scores.estimators), searches)
         variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
+
+    def _sum_passes(self, rows: Iterable[str]) -> dict[str, float | None]:
+        counted = {name: self.suite_results.find_passes(name) for name in rows}
+        return {name: passes and sum(passes) for name, passes in counted.items()}
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,9 @@ from roarbench.common.process_settings import convert_exit_to_error, keep_freed_
 from roarbench.common.text import describe_error, describe_type, format_count, list_some
 from roarbench.compute.map_ranking import compute_largest_tie_shares
 from roarbench.compute.network_checks import have_logits_gradient
+from roarbench.compute.pass_counter import PassCounter
 from roarbench.compute.ranking import draw_tie_order, rank
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import count_passes, find_estimator
 from roarbench.estimators.compute_maps import IMAGES_PER_PASS, Maps, compute_importance_maps
 from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.map_input import Batch
@@ -139,12 +140,15 @@ class Explainers:
                 maps[name] = torch.cat([self._call_function(name, part) for part in batch.split_into_smaller_batches()])
         return maps
 
-    def _call_function(self, name: str, batch: ExplainedBatch) -> Tensor:
+    def _call_function(
+        self, name: str, batch: ExplainedBatch, watch: AbstractContextManager[None] | None = None
+    ) -> Tensor:
+        """Call a function, inside `watch` if that is given."""
         explainer = self.functions[name]
-        if self.guard is None or name in self.arrays:
-            with expose_unwrapped_network(batch.model) as own:
-                return explainer(batch._replace(model=own))
-        with self.guard.protect(name, batch.number, batch.images), expose_unwrapped_network(batch.model) as own:
+        guard: AbstractContextManager[None] = nullcontext()
+        if self.guard is not None and name not in self.arrays:
+            guard = self.guard.protect(name, batch.number, batch.images)
+        with guard, expose_unwrapped_network(batch.model) as own, watch or nullcontext():
             return explainer(batch._replace(model=own))
 
     def protect(self, networks: Sequence[nn.Module]) -> Self:
@@ -168,6 +172,29 @@ class Explainers:
             ranked = rank(features, ties)
             ordered = torch.from_numpy(np.take_along_axis(features, ranked, 1))
             yield RankedMaps(ranked, compute_largest_tie_shares(ordered).tolist())
+
+    @property
+    def searches(self) -> dict[str, int]:
+        """Return the passes of the rows that are blind searches."""
+        return {name: row.get_integer("passes") for name, row in self.built_in.items() if row.is_search}
+
+    def count_passes(self, batch: ExplainedBatch) -> dict[str, float | None]:
+        """Return the forward and backward passes of an image's map by row; None if they are unknown, as for arrays.
+
+        Those of built-in estimators are declared; those of functions are counted while they explain this batch.
+        """
+        features = math.prod(batch.images.shape[1:])
+        passes: dict[str, float | None] = {
+            name: None if row.cost_is_assumed else float(sum(count_passes([row], features)))
+            for name, row in self.built_in.items()
+        }
+        passes |= dict.fromkeys(self.arrays)
+        for name in self.functions.keys() - self.arrays:
+            counter = PassCounter(batch.model, batch.images[:1])
+            self._call_function(name, batch, counter.count())
+            counted = counter.read_passes()
+            passes[name] = None if counted is None else sum(counted) / len(batch.images)
+        return passes
 
     def refuse_failing_estimators(self, batches: Sequence[ExplainedBatch]) -> None:
         """Make maps of a few images for every network, so that all failing estimators are reported at the start.

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import combinations
@@ -25,6 +25,7 @@ from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, JudgedGain, OwnNetworkGain, OwnNetworkVerdict
+from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
 from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class OwnNetworkTable(GainTable):
         of: Number of all images.
         levels: Removal fractions.
         order: `morf` or `lerf`.
+        passes: Forward and backward passes of an image's map by estimator name; None if they are unknown. Empty without
+            a row `search`, with which verdicts compare.
     """
 
     gains: Mapping[str, OwnNetworkGain | None]
@@ -121,6 +124,7 @@ class OwnNetworkTable(GainTable):
     of: int
     levels: tuple[float, ...]
     order: Order
+    passes: Mapping[str, float | None] = field(default_factory=dict)
 
     def gain(self, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
@@ -182,7 +186,9 @@ class OwnNetworkTable(GainTable):
         levels = ", ".join(f"{t:g}" for t in self.levels)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         zeros = _describe_zero_gains(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
-        intervals = f"95 % intervals over images and networks; verdicts are adjusted for testing all rows.{zeros}"
+        search = BESIDE_SEARCH if self.passes else NO_SEARCH
+        adjusted = f"verdicts are adjusted for testing all rows. {search}"
+        intervals = f"95 % intervals over images and networks; {adjusted}{zeros}"
         return (
             f"{self.networks} networks; the {self.images} of {self.of} images on which all networks agree; "
             f"{self.order} at t = {levels}.\nGain, in points: predictions that networks {verb} under the mask of their "

@@ -42,7 +42,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.stats.contrasts import Contrast, measure_means
 from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
 from roarbench.stats.intervals import FEWEST_IMAGES
-from roarbench.stats.own_network_gain import compute_own_network_gains, judge_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.stats.search_control import judge_own_network_gains
 
 if TYPE_CHECKING:
     pass
@@ -121,11 +122,12 @@ def check(
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
         explainers.refuse_failing_estimators(few)
+        passes = explainers.count_passes(few[0]) if explainers.searches else {}
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     gains = _compute_gains_over_random(scores, correct, columns)
     column_levels = {column.title: column.levels for column in columns}
-    own = _make_own_network_table(scores, request) if agreed.any() else None
+    own = _make_own_network_table(scores, request, explainers.searches, passes) if agreed.any() else None
     if own:
         zero = next(iter(next(iter(gains.values())).values())).scale(0.0)
         gains[OWN] = {name: own_gain.gain if own_gain else zero for name, own_gain in own.gains.items()}
@@ -200,11 +202,12 @@ def own_network_gain(
         warn_of_unfit_siblings(models, logits)
         agreed, targets = mark_agreed_images(logits), logits[0].argmax(1)
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
-        few = torch.from_numpy(np.flatnonzero(agreed)[:2])
-        explainers.refuse_failing_estimators(request.make_explained_batches(few))
+        few = request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2]))
+        explainers.refuse_failing_estimators(few)
+        passes = explainers.count_passes(few[0]) if explainers.searches else {}
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
-    return _make_own_network_table(scores, request)
+    return _make_own_network_table(scores, request, explainers.searches, passes)
 
 
 def _read_columns(pixels: Tensor, levels: Any, fills: Any) -> list[RemovalMeasure]:
@@ -250,15 +253,20 @@ def _compute_gains_over_random(
     return gains
 
 
-def _make_own_network_table(scores_by_name: Mapping[str, MapScores], request: ScoringRequest) -> OwnNetworkTable:
+def _make_own_network_table(
+    scores_by_name: Mapping[str, MapScores],
+    request: ScoringRequest,
+    searches: Mapping[str, int],
+    passes: Mapping[str, float | None],
+) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
     order, levels = request.own_removal
     kept = {name: scores.kept for name, scores in scores_by_name.items() if scores.masks_differ}
     computed_gains = compute_own_network_gains(kept, order)
     gains = {name: computed_gains.get(name) for name in scores_by_name}
-    judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()})
+    judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()}, passes, searches)
     images, all_images = int(request.agreed.sum()), len(request.agreed)
     few = images < FEWEST_IMAGES
     verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
     settings = (len(request.networks), images, all_images, levels, order)
-    return OwnNetworkTable(gains, verdicts, *settings)
+    return OwnNetworkTable(gains, verdicts, *settings, passes)

@@ -233,6 +233,12 @@ def find_estimator_or_placeholder(name: str) -> Estimator:
         return Estimator(name, "", "", "unknown to this version of roarbench")
 
 
+def find_search_length(name: str) -> int | None:
+    """Return the passes of a blind search; None for every other row, also for twins of a search."""
+    row = find_estimator_or_placeholder(name)
+    return row.get_integer("passes") if row.is_search and not row.twin else None
+
+
 def is_addable_to_suites(name: str) -> bool:
     """Return whether a row with this id, a submission or an estimator, can be added to suites that lack it."""
     try:

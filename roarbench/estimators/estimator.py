@@ -173,6 +173,11 @@ class Estimator:
         return self.base == SEARCH
 
     @property
+    def is_control_or_search(self) -> bool:
+        """Return whether the row is a yardstick for others: it ignores the network, or asks it blindly."""
+        return self.control or self.is_search
+
+    @property
     def uses_shared_pass(self) -> bool:
         """Return whether `shared_pass` computes the maps, as for the 18 estimators of Hooker et al. 2019."""
         return not (self.control or self.has_own_passes)

@@ -42,10 +42,10 @@ class CombinedTable:
         roar, own = self._rows_by_name
 
         def make_sort_key(name: str) -> tuple[bool, float]:
-            control = find_estimator(name).control
-            row = (roar if control else own).get(name)
+            estimator = find_estimator(name)
+            row = (roar if estimator.control else own).get(name)
             value = row.gain.value if row else None
-            return control, -(float("-inf") if value is None else value)
+            return estimator.is_control_or_search, -(float("-inf") if value is None else value)
 
         return sorted({**own, **roar}, key=make_sort_key)
 
@@ -175,6 +175,7 @@ def _join(both: CombinedTable, parts: Mapping[str, Table], in_python: bool) -> T
     names, called, suite = both.names, both.display_names, both.roar.suite_results.suite
     signs = [both.list_row_signs(name) for name in names]
     controls = tuple(find_estimator(name).control for name in names)
+    yardsticks = [find_estimator(name).is_control_or_search for name in names]
     texts = tuple(" ".join((called[name], *own)) for name, own in zip(names, signs, strict=True))
     columns = [
         Column(ROW_KEY, tuple(names), "estimator", texts, side="left"),
@@ -187,7 +188,7 @@ def _join(both: CombinedTable, parts: Mapping[str, Table], in_python: bool) -> T
         notes=both.summarize_notes(NOTES_METHOD) if in_python else both.summarize_notes(),
         all_notes=both.all_notes,
         shared={"suite": suite.name, "version": suite.version, **{key: part.shared for key, part in parts.items()}},
-        dim=frozenset(number for number, control in enumerate(controls) if control),
+        dim=frozenset(number for number, yardstick in enumerate(yardsticks) if yardstick),
         name_texts=tuple(" ".join((f"`{called[name]}`", *own)) for name, own in zip(names, signs, strict=True)),
         parts=parts,
     )

@@ -38,7 +38,7 @@ from roarbench.common.text import (
     typeset_minus_and_percent_signs,
 )
 from roarbench.compute.masks import BINS
-from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name
+from roarbench.estimators.catalogue import describe_control_use_of_network, find_display_name, find_search_length
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import describe_missing_controls
@@ -46,6 +46,8 @@ from roarbench.plan.suites import make_suite_option_value
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, is_control_off_zero
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope, Row
 from roarbench.stats.intervals import CONFIDENCE
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
 from roarbench.stats.verdicts import ControlComparison, Verdict
 
 NOTES_COMMAND, NOTES_METHOD = "table --notes", "result.notes()"  # the sources of all notes
@@ -87,6 +89,7 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
         _explain_no_scored_images(table),
         _describe_nonzero_controls(table),
         _describe_missing_controls(table),
+        describe_search(table),
     )
     return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_inconsistent_rows(table))))
 
@@ -110,6 +113,7 @@ def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
         _describe_nonzero_controls(table),
         _describe_intervals(table),
         _describe_missing_controls(table),
+        describe_search(table),
         describe_rows_not_above_mask_only(levels),
         *_describe_inconsistent_rows(table),
         _describe_several_machines(table),
@@ -178,6 +182,19 @@ def _describe_missing_controls(table: SuiteTable) -> str:
     """Report that a user's suite has fewer controls than `new-suite` writes, if rows are compared with controls."""
     missing = describe_missing_controls(table.suite_results.suite, table.board.protocol)
     return f"{missing}." if missing and any(row.beating for row in table.board.rows) else ""
+
+
+def describe_search(table: SuiteTable) -> str:
+    """Say whether verdicts on own-network gains compare with a blind search; empty for tables without such verdicts."""
+    named = [(row, row.network) for row in table.rows if row.network and find_search_length(row.estimator) is None]
+    tested = {row.estimator: test for row, test in named if test.verdict is not OwnNetworkVerdict.BY_CONSTRUCTION}
+    if not tested:
+        return ""
+    if not any(test.search for test in tested.values()):
+        return NO_SEARCH
+    short = [table.display_names[name] for name, test in tested.items() if test.search and not test.search.long_enough]
+    too_short = f" No search has as many passes as {list_some(short)}." if short else ""
+    return f"{BESIDE_SEARCH}{too_short}"
 
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:

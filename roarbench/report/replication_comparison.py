@@ -19,7 +19,6 @@ from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table import find_default_unit
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 _LEGEND = (
@@ -27,6 +26,7 @@ _LEGEND = (
     "Both results have the same test images, network architecture and recipe.",
 )
 
+_BESIDE_ZERO = {Verdict.BETTER: "above 0", Verdict.SAME: "not shown", Verdict.WORSE: "below 0"}
 Replications = Mapping[Protocol, Replication | None]  # by protocol; None if no row has a gain in both results
 
 
@@ -154,7 +154,7 @@ def _format_beats_controls(row: ReplicatedRow) -> str:
 def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
     pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
     texts = (
-        str(OwnNetworkVerdict.from_verdict(verdict)) if own_network else verdict.replace(Verdict.SAME, SAME)
+        _BESIDE_ZERO[verdict] if own_network else verdict.replace(Verdict.SAME, SAME)
         for verdict in ((pair.first, pair.again) if pair else ())
     )
     return " → ".join(dict.fromkeys(texts)) or MISSING

@@ -31,6 +31,8 @@ from roarbench.stats.verdicts import Comparison, Verdict
 _COMPARED_WITH_RANDOM = {Verdict.BETTER: "Random", Verdict.SAME: f"{SAME} Random", Verdict.WORSE: "< Random"}
 _SHORT_ANSWERS = {  # to the question "does the map explain its network?"
     OwnNetworkVerdict.EXPLAINS: "yes",
+    OwnNetworkVerdict.SEARCHED: "as a search",
+    OwnNetworkVerdict.ABOVE_SHORTER: "above search",
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",
 }

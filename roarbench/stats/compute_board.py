@@ -24,16 +24,19 @@ from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
+    SearchComparison,
     compute_own_network_gains,
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
+from roarbench.stats.search_control import choose_search, judge_beside_search, judge_search
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, decide_verdicts, judge_comparisons
 
 _POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 _MISSING = Estimate()
+_SEARCH = "search"  # title of the column of rows minus the blind searches with as many passes
 _Pair = tuple[str, str]  # a row, and the row that it is compared with
 
 
@@ -121,6 +124,8 @@ class Judge:
     variances: VarianceComponents | None = None  # None if unknown
     own_network: Mapping[str, OwnNetworkGain] = field(default_factory=dict)  # under own-network gain; it has no cells
     fixed: frozenset[str] = frozenset()  # rows whose own-network gain is 0 by construction
+    passes: Mapping[str, float | None] = field(default_factory=dict)  # forward and backward, by row; None if unknown
+    searches: Mapping[str, int] = field(default_factory=dict)  # passes of the rows that are blind searches
 
     @classmethod
     def from_scores(cls, scores: Correctness, protocol: Protocol, variances: VarianceComponents | None) -> Self:
@@ -141,13 +146,20 @@ class Judge:
 
     @classmethod
     def from_kept_predictions(
-        cls, scores: Correctness, protocol: Protocol, predictions: Mapping[str, KeptPredictions]
+        cls,
+        scores: Correctness,
+        protocol: Protocol,
+        predictions: Mapping[str, KeptPredictions],
+        passes: Mapping[str, float | None],
+        searches: Mapping[str, int],
     ) -> Self:
         """Compute own-network gains; `scores` has rows and levels, and no cells."""
         gains = compute_own_network_gains({name: row.kept for name, row in predictions.items()}, protocol.order)
         fixed = frozenset(name for name, row in predictions.items() if row.same_masks)
         areas = {name: own.gain for name, own in gains.items()}
-        return cls(scores, protocol, areas, IntervalScope.NETWORKS, measure_cells(scores, None), None, gains, fixed)
+        complete = {name: length for name, length in searches.items() if name in gains}
+        cells = measure_cells(scores, None)
+        return cls(scores, protocol, areas, IntervalScope.NETWORKS, cells, None, gains, fixed, passes, complete)
 
     @cached_property
     def cells(self) -> Quantities:
@@ -268,7 +280,19 @@ class Judge:
         verdict = self.find_verdict(name)
         if not isinstance(verdict, OwnNetworkVerdict):
             return None
-        return OwnNetworkTest(verdict, None if name in self.fixed else own.permutation)
+        permutation = None if name in self.fixed else own.permutation
+        return OwnNetworkTest(verdict, permutation, self._compare_with_search(name))
+
+    def _compare_with_search(self, name: str) -> SearchComparison | None:
+        search, is_long_enough = self._chosen_searches.get(name, ("", False))
+        comparison = self.comparisons.get((name, search))
+        return SearchComparison(search, comparison, is_long_enough) if comparison else None
+
+    @cached_property
+    def _chosen_searches(self) -> dict[str, tuple[str, bool]]:
+        """Return the search with which each row is compared, and whether it has at least as many passes."""
+        rows = [name for name in self.tested_gains if self.searches and name not in self.searches]
+        return {name: choose_search(self.passes.get(name), self.searches) for name in rows}
 
     def count_seeds(self, name: str) -> int:
         """Return the smallest number of seeds in a cell of a row's curve, or of networks; 0 if a cell is missing."""
@@ -290,7 +314,13 @@ class Judge:
         if name in self.fixed:
             return OwnNetworkVerdict.BY_CONSTRUCTION
         verdict = self._verdicts_on_gains.get(name)
-        return OwnNetworkVerdict.from_verdict(verdict) if verdict and self.own_network else verdict
+        if verdict is None or not self.own_network:
+            return verdict
+        return (
+            judge_search(verdict)
+            if name in self.searches
+            else judge_beside_search(verdict, self._compare_with_search(name))
+        )
 
     @cached_property
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
@@ -349,12 +379,13 @@ class Judge:
         asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
         asked += [(other, name, other) for other in self.controls for name in tested if name != other]
         asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in tested else []
+        asked += [(_SEARCH, name, search) for name, (search, _) in self._chosen_searches.items()]
         return self._subtract_by_column(asked)
 
     def _subtract_by_column(self, asked: Iterable[tuple[str, str, str]]) -> dict[str, dict[_Pair, Contrast]]:
         """Return the differences of pairs by column; `asked` has each pair after the title of its column."""
         columns: dict[str, dict[_Pair, Contrast]] = {}
-        controls = self.scores.model_free_controls | set(CONTROLS)
+        controls = self.scores.model_free_controls | {*CONTROLS, *self.searches}
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
                 group = _name_column_of_controls(title) if name in controls else title
@@ -369,8 +400,9 @@ class Judge:
         return {pair: one for column in judged for pair, one in column.items()}
 
     def _list_added(self, column: Iterable[_Pair]) -> list[_Pair]:
-        """Return the pairs with a submission."""
-        return [pair for pair in column if not self.scores.submitted.isdisjoint(pair)]
+        """Return the pairs with a submission; comparisons with an added search are a column like others."""
+        added = self.scores.submitted
+        return [(row, other) for row, other in column if row in added or other in added and other not in self.searches]
 
     @property
     def family(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from roarbench.common.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.contrasts import Contrast, Quantities
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.verdicts import Verdict, judge_comparisons
+from roarbench.stats.verdicts import Comparison, Verdict
 
 FEWEST_PERMUTED = 4  # a permutation test of three networks cannot reach 5 %: 1/3! = .17
 # 8! = 40,320 assignments; with more networks, the own assignment and 40,319 drawn ones; its seed is fixed
@@ -29,15 +29,13 @@ _MOST_PERMUTED, _PERMUTATION_SEED = 8, 0
 class OwnNetworkVerdict(StrEnum):
     """Answers to "does the map explain its network?", adjusted for all rows that are judged together."""
 
-    EXPLAINS = "explains its network"  # significantly above 0
+    EXPLAINS = "explains its network"  # significantly above 0, and above a blind search with as many passes
+    SEARCHED = "no more than a search"  # significantly above 0, but not above the search
+    # above the longest search of the table, but the map took more passes than this search, or an unknown number
+    ABOVE_SHORTER = "above a shorter search"
     OPEN = "not shown"
     OPPOSES = "opposes it"  # significantly below 0
     BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
-
-    @classmethod
-    def from_verdict(cls, verdict: Verdict) -> "OwnNetworkVerdict":
-        """Return the answer for the verdict of the comparison of a gain with 0."""
-        return {Verdict.BETTER: cls.EXPLAINS, Verdict.SAME: cls.OPEN, Verdict.WORSE: cls.OPPOSES}[verdict]
 
 
 class JudgedGain(NamedTuple):
@@ -47,12 +45,21 @@ class JudgedGain(NamedTuple):
     verdict: Verdict | OwnNetworkVerdict | None = None  # None for a row without a verdict
 
 
+class SearchComparison(NamedTuple):
+    """A row compared with a blind search."""
+
+    search: str  # name of the search's row
+    comparison: Comparison  # the row's gain minus the search's, adjusted over the rows of the column
+    long_enough: bool  # whether the search has at least as many passes as the row
+
+
 class OwnNetworkTest(NamedTuple):
     """The verdict on a row, with its permutation test."""
 
     verdict: OwnNetworkVerdict
     # p value of "every assignment of maps to networks is equally likely"; None for few networks, and for equal masks
     permutation: float | None = None
+    search: SearchComparison | None = None  # None for a search, and in a table without searches
 
 
 class KeptPredictions(NamedTuple):
@@ -60,17 +67,6 @@ class KeptPredictions(NamedTuple):
 
     kept: NDArray[np.bool_]  # (maps, networks, levels, images), see `compute_own_network_gains`
     same_masks: bool  # whether all networks' maps remove the same features of each of these images
-
-
-def judge_own_network_gains(gains: Mapping[str, Contrast | None]) -> dict[str, OwnNetworkVerdict]:
-    """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
-
-    Every other gain is tested against 0, with a false discovery rate of 5 % over these gains
-    (`verdicts.judge_comparisons`).
-    """
-    comparisons = judge_comparisons({name: gain for name, gain in gains.items() if gain is not None})
-    words = dict.fromkeys(gains, OwnNetworkVerdict.BY_CONSTRUCTION)
-    return words | {name: OwnNetworkVerdict.from_verdict(one.verdict) for name, one in comparisons.items()}
 
 
 class OwnNetworkGain(NamedTuple):

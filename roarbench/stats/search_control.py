@@ -1,24 +1,18 @@
 """Compare own-network gains with the gain of a blind search that asks the network at least as often.
 
-A map that depends on the network may have a gain although it explains nothing: a search keeps, of many masks, those that
-change this network's prediction (`roarbench.estimators.families.search`). A row explains its network if its gain is
-significantly above 0 and above the gain of the search with as many passes.
+A map that depends on the network may have a gain and explain nothing: a search keeps, of many masks, those that change
+this network's prediction (`roarbench.estimators.families.search`). A row explains its network if its gain is
+significantly above 0, and above the gain of the search with as many passes.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from roarbench.stats.contrasts import Contrast
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.verdicts import Comparison, Verdict, judge_comparisons
+from roarbench.stats.own_network_gain import OwnNetworkVerdict, SearchComparison
+from roarbench.stats.verdicts import Verdict, judge_comparisons
 
-
-class SearchComparison(NamedTuple):
-    """A row compared with a search."""
-
-    search: str  # name of the search's row
-    comparison: Comparison  # the row's gain minus the search's, adjusted over the rows of the column
-    long_enough: bool  # whether the search has at least as many passes as the row
+BESIDE_SEARCH = "Explains: also above the blind search with as many passes."
+NO_SEARCH = "Verdicts compare with 0 alone: no row is a blind search."
 
 
 def choose_search(passes: float | None, searches: Mapping[str, int]) -> tuple[str, bool]:
@@ -72,3 +66,30 @@ def judge_search(beside_zero: Verdict) -> OwnNetworkVerdict:
     """Return the verdict on a search itself, which explains nothing."""
     verdict = judge_beside_search(beside_zero, None)
     return OwnNetworkVerdict.SEARCHED if verdict is OwnNetworkVerdict.EXPLAINS else verdict
+
+
+def judge_own_network_gains(
+    gains: Mapping[str, Contrast | None],
+    passes: Mapping[str, float | None] | None = None,
+    searches: Mapping[str, int] | None = None,
+) -> dict[str, OwnNetworkVerdict]:
+    """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
+
+    The gains of rows and those of searches are tested against 0, and rows also against searches, each with a false
+    discovery rate of 5 % over the column (`verdicts.judge_comparisons`). Without searches, 0 alone decides.
+
+    Args:
+        gains: Gains by row.
+        passes: Forward and backward passes of a map by row; None, or no entry, if they are unknown.
+        searches: Passes by name of a row that is a blind search.
+    """
+    lengths, passes = searches or {}, passes or {}
+    tested = {name: gain for name, gain in gains.items() if gain is not None}
+    rows = {name: gain for name, gain in tested.items() if name not in lengths}
+    used = {name: count for name, count in lengths.items() if name in tested}
+    beside_zero = judge_comparisons(rows)
+    compared = compare_with_searches(tested, {name: passes.get(name) for name in rows}, used)
+    verdicts = {name: judge_beside_search(beside_zero[name].verdict, compared.get(name)) for name in rows}
+    of_searches = judge_comparisons({name: tested[name] for name in used})
+    verdicts |= {name: judge_search(one.verdict) for name, one in of_searches.items()}
+    return {name: verdicts.get(name, OwnNetworkVerdict.BY_CONSTRUCTION) for name in gains}

@@ -15,8 +15,9 @@ from roarbench.plan.protocols import ROAR
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.intervals import Estimate, estimate_all, estimate_shares
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains, judge_own_network_gains
+from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
 from roarbench.stats.rank_intervals import Pairs, compute_rank_intervals
+from roarbench.stats.search_control import judge_own_network_gains
 from roarbench.stats.variance_components import estimate_variance_components
 from studies.coverage.simulate import CONTROLS, Counts, Interval, Judged, count_right_own_network, simulate_all
 from studies.page import write_tables

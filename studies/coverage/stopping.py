@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains, judge_own_network_gains
+from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
+from roarbench.stats.search_control import judge_own_network_gains
 from studies.page import write_tables
 
 _KEPT = (0.8, 0.3)  # shares of predictions that removal leaves unchanged, by level

@@ -16,7 +16,8 @@ from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, judge_own_network_gains
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
+from roarbench.stats.search_control import judge_own_network_gains
 from studies.page import format_agreement
 from studies.paper.published import (
     HALF,

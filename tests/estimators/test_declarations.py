@@ -71,7 +71,11 @@ def test_maps_are_reproducible_and_take_declared_passes(row, model, batch):
     if row.cost and not row.traces_network:
         cost = count_passes([find_estimator(asked)], batch.images[0].numel())
         cost = (1 + 64, 0) if row.id == "score-cam" else cost  # of 64 channels
-        assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
+        declared = tuple(len(batch.ids) * count for count in cost)
+        if row.is_search:  # it stops at once where it has changed the prediction
+            assert 0 < counting.forwards <= declared[0] and counting.backwards == 0
+        else:
+            assert (counting.forwards, counting.backwards) == declared
     assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)
     assert found.isfinite().all() and not found.requires_grad
     assert found.std() > 0

@@ -37,6 +37,7 @@ TEXT = """\
  random                         0.0 control 0 by construction
 ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
 Own-network gain, MoRF: predictions changed by own map - others, t = 0.05, 0.5.
+Own-network gain: Verdicts compare with 0 alone: no row is a blind search.
 95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
 | estimator | ROAR gain [95%] | vs Random | own-network gain | own-network gain at 0.05 | own-network gain at 0.5 \
@@ -133,7 +134,7 @@ def test_plot_gains_draws_interval_of_measured_zero_gain():
 def test_combined_table_notes_state_interval_scope(both):
     once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
     assert once.summarize_notes()[-1].startswith("One training per cell: no intervals for ROAR;")
-    assert len(both.summarize_notes()) == 3 and max(map(len, both.summarize_notes())) <= 80
+    assert len(both.summarize_notes()) == 4 and max(map(len, both.summarize_notes())) <= 80
     unrun = replace(once, roar=replace(once.roar, board=replace(once.roar.board, rows=())))
     assert unrun.summarize_notes()[-1].startswith("95% intervals")
     assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]

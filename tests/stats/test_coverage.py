@@ -24,8 +24,8 @@ from roarbench.stats.intervals import FEWEST_IMAGES, estimate_all
 from roarbench.stats.own_network_gain import (
     OwnNetworkVerdict,
     compute_own_network_gains,
-    judge_own_network_gains,
 )
+from roarbench.stats.search_control import judge_own_network_gains
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict
 from studies.coverage.run import judge_own_network_table, judge_table

@@ -11,9 +11,9 @@ from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     compute_own_network_gains,
-    judge_own_network_gains,
     predict_replicated_gain,
 )
+from roarbench.stats.search_control import judge_own_network_gains
 
 
 def compute_own_network_gain(kept: np.ndarray, order: Order) -> OwnNetworkGain:

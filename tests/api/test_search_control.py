@@ -1,0 +1,77 @@
+"""Blind searches in `own_network_gain` and `check`: the simplest map that fakes an explanation is a search."""
+
+import pytest
+import torch
+from torch import nn
+
+import roarbench as rb
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.families.search import search_by_length
+from roarbench.estimators.map_input import Batch, MapInput
+
+CORNERS = (0, 5, 30, 35)  # pixels of 6 x 6, one per network
+LABELS = torch.arange(200) % 2
+
+
+def make_reader(pixel):
+    """A network of images with mean 0 that reads the class from one pixel; without this pixel it says class 1."""
+    network = nn.Sequential(nn.Flatten(), nn.Linear(36, 2)).eval()
+    weights = torch.linspace(0.001, 0.002, 36).index_fill(0, torch.tensor(20), 0.003)  # second in every map
+    weights[pixel] = 3.0
+    network.load_state_dict({"1.weight": torch.stack([-weights, weights]), "1.bias": torch.tensor([-0.2, 0.2])})
+    return network
+
+
+def draw_images():
+    drawn = torch.rand(200, 1, 6, 6, generator=torch.Generator().manual_seed(0)) + LABELS[:, None, None, None]
+    return drawn - drawn.mean()
+
+
+def disguise(length):
+    """A function that returns the map of a search, under another name."""
+
+    def explain(model, inputs, targets):
+        batch = Batch(inputs, targets, torch.arange(len(inputs)))
+        with torch.no_grad():
+            return search_by_length(MapInput(find_estimator("search"), batch, torch.zeros(1, 1, 1), model), [length])[0]
+
+    return explain
+
+
+def read_weights(model, inputs, targets):
+    """The truth, without any pass of the network."""
+    return model[1].weight[1].view(1, 1, 6, 6).expand_as(inputs)
+
+
+@pytest.mark.filterwarnings("ignore:an image's map by")
+def test_search_under_another_name_is_no_more_than_a_search():
+    networks, images = [make_reader(pixel) for pixel in CORNERS], draw_images()
+    rows = {
+        "mine": disguise(20),
+        "truth": read_weights,
+        "arrays": [read_weights(network, images, None) for network in networks],
+        "search": "search(passes=20)",
+        "centre": "centre",
+    }
+    found = rb.own_network_gain(networks, images, rows, levels=[0.05])
+    assert {name: str(verdict) for name, verdict in found.verdicts.items()} == {
+        "mine": "no more than a search",
+        "truth": "explains its network",
+        "arrays": "above a shorter search",  # nobody knows how many passes made them
+        "search": "no more than a search",
+        "centre": "0 by construction",
+    }
+    assert 0 < found.passes["mine"] <= 20 and (found.passes["truth"], found.passes["arrays"]) == (0, None)
+    assert "above the blind search" in found.caption
+    alone = rb.own_network_gain(networks, images, {"mine": disguise(20)}, levels=[0.05])
+    assert str(alone.verdicts["mine"]) == "explains its network"
+    assert "no row is a blind search" in alone.caption and not alone.passes
+
+
+def test_check_compares_with_search():
+    networks, images = [make_reader(pixel) for pixel in CORNERS], draw_images()
+    found = rb.check(
+        networks[0], images, LABELS, {"truth": read_weights, "search": "search"}, networks[1:], fills=["mean"]
+    )
+    assert str(found.own_network.verdicts["search"]) in ("no more than a search", "not shown")
+    assert found.own_network.passes["truth"] == 0 and found.own_network.passes["search"] == 32

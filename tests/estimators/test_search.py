@@ -1,0 +1,119 @@
+"""The blind search: lengths, what it finds, and what it cannot know."""
+
+import pytest
+import torch
+from torch import nn
+
+from roarbench.estimators.catalogue import count_passes, find_estimator, find_search_length
+from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.families.search import search_by_length
+from roarbench.estimators.map_input import Batch, MapInput
+from tests.helpers.networks import importance
+from tests.helpers.trainings import seeded
+
+LENGTHS = (2, 7, 40)
+
+
+def make_batch(model, images=30, side=8):
+    drawn = torch.randn(images, 2, side, side, generator=seeded(1), dtype=torch.float64) + 0.3
+    return Batch(drawn, model(drawn).argmax(1), torch.arange(images))
+
+
+class Brightness(nn.Module):
+    """Class 1 if the pixels of one corner are brighter than a threshold, on average."""
+
+    def __init__(self, corner=slice(0, 3)):
+        super().__init__()
+        self.corner = corner
+
+    def forward(self, images):
+        value = images[:, :, self.corner, self.corner].mean((1, 2, 3)) - 0.02
+        return torch.stack([-value, value], 1)
+
+
+class Deaf(nn.Module):
+    """A network that ignores its input."""
+
+    def forward(self, images):
+        return images.new_tensor([0.0, 1.0]).expand(len(images), 2)
+
+
+def remove_top(batch, maps, level):
+    count = round(level * maps[0].numel())
+    removed = torch.zeros_like(maps.flatten(1), dtype=torch.bool)
+    removed.scatter_(1, maps.flatten(1).argsort(1, descending=True)[:, :count], True)
+    return batch.images.masked_fill(removed.view_as(maps), 0)
+
+
+def test_shorter_search_is_beginning_of_longer_one():
+    model = Brightness().eval()
+    batch = make_batch(model)
+    names = [f"search(passes={length})" for length in LENGTHS]
+    together = compute_importance_maps([find_estimator(name) for name in names], model, batch, torch.zeros(2, 1, 1))
+    for name in names:
+        torch.testing.assert_close(together[name], importance(name, model, batch), rtol=0, atol=0)
+    assert not torch.equal(together[names[0]], together[names[1]])
+
+
+def test_searches_of_one_network_take_passes_of_longest():
+    rows = [find_estimator(f"search(passes={length})") for length in LENGTHS]
+    assert count_passes(rows) == (40, 0)
+    assert count_passes([*rows, find_estimator("search(passes=50,baseline=black)")]) == (90, 0)
+    assert {row.job_group for row in rows} == {"search"}
+    assert [find_search_length(name) for name in ("search", "search(passes=7)", "search~blurred", "grad")] == [
+        32,
+        7,
+        None,
+        None,
+    ]
+
+
+def test_longer_search_changes_more_predictions():
+    """Checked by removing the features; the searched network depends on a corner that no mask is told of."""
+    model = Brightness().eval()
+    batch = make_batch(model)
+    kept = []
+    for name in ("random", *(f"search(passes={length})" for length in LENGTHS), "search(passes=400)"):
+        maps = importance(name, model, batch)
+        kept.append([(model(remove_top(batch, maps, t)).argmax(1) == batch.targets).sum().item() for t in (0.05, 0.5)])
+    random, shortest, _, longer, longest = torch.tensor(kept)
+    assert (longest < random).all() and (longest < shortest).all()
+    assert longer.sum() < shortest.sum()
+
+
+def test_search_of_network_that_ignores_images_has_same_map_for_every_network():
+    """Nothing is learned, so the gain is 0 by construction; the map depends on the length, because it is untested."""
+    batch = make_batch(Deaf().eval(), images=3)
+    maps = {length: importance(f"search(passes={length})", Deaf().eval(), batch) for length in (2, 4)}
+    shifted = nn.Sequential(Deaf().eval(), nn.Softplus()).eval()  # other logits, same order
+    torch.testing.assert_close(importance("search(passes=4)", shifted, batch), maps[4], rtol=0, atol=0)
+    assert not torch.equal(maps[2], maps[4])
+
+
+def test_search_stops_at_changed_prediction():
+    """A network whose prediction any removal changes is asked once for each of the two masks."""
+
+    class Fragile(nn.Module):
+        asked = 0
+
+        def forward(self, images):
+            self.asked += len(images)
+            whole = (images != 0).flatten(1).all(1).double()
+            return torch.stack([1 - whole, whole], 1)
+
+    model = Fragile()
+    batch = make_batch(model, images=4)
+    model.asked = 0
+    search_by_length(MapInput(find_estimator("search"), batch, torch.zeros(2, 1, 1), model), [50])
+    assert model.asked == 2 * 4
+
+
+@pytest.mark.parametrize("shape", [(30, 1, 1), (1, 1, 1), (1, 8, 8), (3, 5, 40)])
+def test_search_takes_tables_and_small_images(shape):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 3)).double().eval()
+    images = torch.randn(5, *shape, generator=seeded(3), dtype=torch.float64)
+    batch = Batch(images, model(images).argmax(1), torch.arange(5))
+    maps = importance("search(passes=9)", model, batch)
+    assert maps.shape == images.shape and maps.isfinite().all()
+    alone = importance("search(passes=9)", model, batch.select_rows(slice(2, 3)))
+    torch.testing.assert_close(alone, maps[2:3])

@@ -1,0 +1,78 @@
+"""Verdicts beside blind searches: simulated rows whose true gains are known."""
+
+import numpy as np
+import pytest
+
+from roarbench.common.enums import Order
+from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.stats.search_control import choose_search, compare_with_searches, judge_own_network_gains
+
+LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
+
+
+def draw_kept(chance, own, images=400):
+    """Draw predictions of five networks, kept with probability `own` under the own map, and .9 under the others."""
+    share = np.where(np.eye(5, dtype=bool), own, 0.9)[:, :, None, None]
+    return chance.random((5, 5, 2, images)) < share
+
+
+@pytest.fixture(scope="module")
+def gains():
+    """True gains are about 90 - 100 own: good 40, as the searches 5 and 20, between 12, none 0, below -8."""
+    chance = np.random.default_rng(4)
+    own = {"search(passes=2)": 0.85, "search(passes=50)": 0.7, "good": 0.5, "between": 0.78, "none": 0.9, "below": 0.98}
+    rows = {name: draw_kept(chance, share) for name, share in own.items()}
+    rows["copy"] = rows["search(passes=50)"].copy()
+    return {name: gain.gain for name, gain in compute_own_network_gains(rows, Order.MORF).items()}
+
+
+@pytest.mark.parametrize(
+    ("passes", "expected"),
+    [
+        (0, ("search(passes=2)", True)),
+        (2, ("search(passes=2)", True)),
+        (2.1, ("search(passes=50)", True)),
+        (50, ("search(passes=50)", True)),
+        (51, ("search(passes=50)", False)),
+        (None, ("search(passes=50)", False)),
+    ],
+)
+def test_row_is_compared_with_shortest_search_that_is_long_enough(passes, expected):
+    assert choose_search(passes, LENGTHS) == choose_search(passes, dict(reversed(LENGTHS.items()))) == expected
+
+
+def test_verdict_depends_on_passes_of_row(gains):
+    """The same gain is above a search of 2 passes, and below one of 50."""
+    passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 50.0}
+    cheap = judge_own_network_gains(gains, passes, LENGTHS)
+    assert cheap == {
+        "search(passes=2)": "no more than a search",
+        "search(passes=50)": "no more than a search",
+        "good": "explains its network",
+        "between": "explains its network",
+        "none": "not shown",
+        "below": "opposes it",
+        "copy": "no more than a search",
+    }
+    dear = judge_own_network_gains(gains, passes | {"between": 3.0, "good": 51.0}, LENGTHS)
+    assert (dear["between"], dear["good"]) == ("no more than a search", "above a shorter search")
+    unknown = judge_own_network_gains(gains, dict.fromkeys(passes), LENGTHS)
+    assert (unknown["between"], unknown["good"]) == ("no more than a search", "above a shorter search")
+
+
+def test_searches_do_not_change_comparison_with_0(gains):
+    """Searches have small p values, beside which a larger p value of a row would be called significant."""
+    rows = {name: gain for name, gain in gains.items() if name not in LENGTHS}
+    alone, beside = judge_own_network_gains(rows), judge_own_network_gains(gains, {}, LENGTHS)
+    for name, verdict in alone.items():
+        assert (beside[name] in ("not shown", "opposes it")) == (verdict in ("not shown", "opposes it"))
+    assert alone["copy"] == "explains its network"  # without a search, 0 decides
+
+
+def test_gain_over_search_is_paired(gains):
+    """A copy of the search has a difference of exactly 0, with no spread."""
+    found = compare_with_searches(gains, {"copy": 50.0, "good": 50.0}, LENGTHS)
+    assert found["copy"].comparison.difference == (0.0, 0.0, 0.0)
+    expected = gains["good"].value - gains["search(passes=50)"].value
+    assert found["good"].comparison.difference.value == pytest.approx(expected)
+    assert compare_with_searches(gains, {"copy": 50.0}, {}) == {}
