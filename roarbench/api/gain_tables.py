@@ -183,6 +183,7 @@ class OwnNetworkTable(GainTable):
 
     @property
     def caption(self) -> str:
+        """Describe the measurement, its intervals, and what verdicts compare with."""
         levels = ", ".join(f"{t:g}" for t in self.levels)
         verb, past = ("lose", "lost") if self.order is Order.MORF else ("keep", "kept")
         zeros = _describe_zero_gains(self.gain(name) for name, own_gain in self.gains.items() if own_gain)
@@ -330,6 +331,7 @@ class CheckTable(GainTable):
 
     @property
     def caption(self) -> str:
+        """Describe the columns, their intervals, and significant disagreements."""
         levels = "; ".join(f"{column} at t = {', '.join(f'{t:g}' for t in ts)}" for column, ts in self.levels.items())
         computed = [(column, name) for column in self.gains for name in self._names if not self._is_fixed(column, name)]
         zeros = _describe_zero_gains(self.gain(*cell) for cell in computed if not self._has_few_images(cell[0]))
