@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +12,14 @@ from roarbench.api.row_difference import Difference
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.text import (
-    MISSING,
     format_count,
-    format_decimals,
     format_interval,
     format_percent_number,
     list_some,
 )
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.report.table_record import ROW_KEY, Table, format_signed_value, format_thousandths, make_column
+from roarbench.report.table_renderers import format_html, format_plain_text, make_data_frame
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
@@ -46,8 +45,8 @@ class GainTable(ABC):
         """Describe the measure and the scope of its intervals."""
 
     @abstractmethod
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table's cells as strings, headings first."""
+    def present(self) -> Table:
+        """Return the table with its columns and notes."""
 
     @abstractmethod
     def bars_by_panel(self) -> Mapping[str, Mapping[str, JudgedGain]]:
@@ -59,17 +58,10 @@ class GainTable(ABC):
         return ""
 
     def __repr__(self) -> str:
-        cells = self.cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
-        return "\n".join([*lines, self.caption])
+        return format_plain_text(self.present())
 
     def _repr_html_(self) -> str:
-        import pandas
-
-        headings, *rows = self.cells()
-        caption = escape(self.caption).replace("\n", "<br>")
-        return f"{pandas.DataFrame(rows, columns=headings).to_html(index=False)}<p>{caption}</p>"
+        return format_html(self.present())
 
     def plot(self, file: str | Path | None = None) -> "Figure":
         """Draw the gains with their intervals; `file` (PNG, SVG or PDF) also saves the figure."""
@@ -171,15 +163,8 @@ class OwnNetworkTable(GainTable):
         )
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row per estimator, largest gain first, with interval, verdict and permutation test."""
-        import pandas
-
-        rows = []
-        for name in self._sort_names():
-            own_gain, verdict = self.gains[name], self.verdicts[name]
-            row = {"estimator": name, **self.gain(name)._asdict(), "verdict": verdict and str(verdict)}
-            rows.append(row | {"p_permutation": own_gain.permutation if own_gain else None})
-        return pandas.DataFrame(rows).rename(columns={"value": "gain"})
+        """Return one row per estimator, largest gain first, with the keys of `result.to_dataframe()`."""
+        return make_data_frame(self.present())
 
     @property
     def caption(self) -> str:
@@ -197,16 +182,32 @@ class OwnNetworkTable(GainTable):
             f"{_FEW_IMAGES if self.images < FEWEST_IMAGES else intervals}"
         )
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table's cells as strings, headings first."""
-        rows = [
-            (name, format_interval(self.gain(name)), str(self.verdicts[name] or MISSING)) for name in self._sort_names()
+    def present(self) -> Table:
+        """Return the table, largest gain first, with its columns and notes."""
+        names = self._sort_names()
+        verdicts = [self.verdicts[name] for name in names]
+        permutations = [gain and gain.permutation for gain in map(self.gains.get, names)]
+        permutation = "permutation p" * (self.networks >= FEWEST_PERMUTED)
+        columns = [
+            make_column(ROW_KEY, names, "estimator", side="left"),
+            make_column("gain", map(self.gain, names), "gain [95 %]"),
+            *(
+                make_column(
+                    f"gains{{}}/{t}",
+                    (self._estimate_at_level(name, number) for name in names),
+                    f"at {t:g}",
+                    form=format_signed_value,
+                )  # fmt: skip
+                for number, t in enumerate(self.levels)
+            ),
+            make_column("verdict", (verdict and str(verdict) for verdict in verdicts), "verdict", has_words=True),
+            make_column("permutation_p", permutations, permutation, form=format_thousandths),
         ]
-        cells: list[tuple[str, ...]] = [("estimator", "gain [95 %]", "verdict"), *rows]
-        if self.networks < FEWEST_PERMUTED:
-            return cells
-        ps = (format_decimals(gain and gain.permutation, 3) for gain in map(self.gains.get, self._sort_names()))
-        return [(*row, p) for row, p in zip(cells, ("permutation p", *ps), strict=True)]
+        return Table("", tuple(columns), tuple(self.caption.split("\n")))
+
+    def _estimate_at_level(self, name: str, number: int) -> Estimate:
+        own_gain = self.gains[name]
+        return Estimate(0.0) if own_gain is None else _estimate_gain(own_gain.levels[number])
 
     def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
         """Return a single panel with the gains and verdicts by estimator, largest gain first."""
@@ -248,10 +249,7 @@ class CheckTable(GainTable):
 
         Frames of a network at chance have a column `note`, which says so.
         """
-        import pandas
-
-        gains = {column: [self.gain(column, name).value for name in self._names] for column in self.gains}
-        return pandas.DataFrame({"estimator": self._names, **gains, **self._chance_note_column})
+        return make_data_frame(self.present())
 
     def intervals_to_dataframe(self) -> "pandas.DataFrame":
         """Return one row per estimator and column: the gain and the ends of its 95 % interval."""
@@ -263,10 +261,15 @@ class CheckTable(GainTable):
             for column in self.gains
         ).rename(columns={"value": "gain"})
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """Return the table's cells as strings, headings first."""
-        rows = ((name, *(self._format_gain(column, name) for column in self.gains)) for name in self._names)
-        return [("estimator", *self.gains), *rows]
+    def present(self) -> Table:
+        """Return the table with its columns and notes."""
+        columns = [make_column(ROW_KEY, self._names, "estimator", side="left")]
+        for column in self.gains:
+            values = [self.gain(column, name).value for name in self._names]
+            texts = [self._format_gain(column, name) for name in self._names]
+            columns.append(make_column(column, values, column, texts))
+        columns += [make_column(key, [text] * len(self._names)) for key, text in self._chance_note_column.items()]
+        return Table("", tuple(columns), tuple(self.caption.split("\n")))
 
     def bars_by_panel(self) -> dict[str, dict[str, JudgedGain]]:
         """Return the gains and verdicts against Random by panel label and estimator; each column is a panel."""

@@ -3,7 +3,7 @@
 Accuracies are fractions as values and percentages as texts; gains are in points.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from roarbench.analysis.faithfulness_scores import ProbabilityDrop
@@ -17,12 +17,18 @@ from roarbench.common.text import (
     format_interval,
     format_percent_number,
     format_rank,
-    format_signed,
 )
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
-from roarbench.report.table_record import WORTH_WRAPPING, Column, Table, format_value
+from roarbench.report.table_record import (
+    WORTH_WRAPPING,
+    Column,
+    Table,
+    format_signed_value,
+    format_thousandths,
+    make_column,
+)
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, OwnNetworkTest, OwnNetworkVerdict
@@ -100,16 +106,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
     controls = max((len(row.beating.against) for row in rows if row.beating), default=0) if compared else 0
     has_sobel = compared and "sobel" in results.suite.controls  # tabular suites have neither Sobel nor blurred Random
 
-    def add(
-        key: str,
-        values: Iterable[Any],
-        heading: str = "",
-        texts: Iterable[str] = (),
-        form: Callable[[Any], str] = format_value,
-        **more: Any,
-    ) -> None:
-        listed = tuple(values)
-        columns.append(Column(key, listed, heading, tuple(texts) or tuple(map(form, listed)), **more))
+    def add(key: str, values: Iterable[Any], heading: str = "", texts: Iterable[str] = (), **more: Any) -> None:
+        columns.append(make_column(key, values, heading, texts, **more))
 
     def show(heading: str, texts: Iterable[str], **more: Any) -> Column:
         return Column("", (), heading, tuple(texts), **more)
@@ -120,7 +118,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
     def add_gains_by_level(name: str, worth: float) -> None:
         for i, t in enumerate(board.levels if zero or (gains and len(board.levels) > 1) else ()):
             by_level = [table.list_gains_by_level(row)[i] for row in rows]
-            texts = [_format_value_with_sign(gain) for gain in by_level]
+            texts = [format_signed_value(gain) for gain in by_level]
             other = (text * (not _is_zero_by_construction(row)) for text, row in zip(texts, rows, strict=True))
             beside = show(f"{name} at {t:g}", other, short=f"at\n{t:g}", worth=worth)
             add(f"gains{{}}/{t}", by_level, f"gain at {t:g}", texts, short=f"gain\nat {t:g}",
@@ -140,7 +138,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
             (_format_network_verdict(table, row) for row in rows), side="left", has_words=True,
             beside=answers)  # fmt: skip
         add("permutation_p", permutations, "permutation p" * (board.references >= FEWEST_PERMUTED),
-            form=_format_thousandths, short="perm. p", worth=4)  # fmt: skip
+            form=format_thousandths, short="perm. p", worth=4)  # fmt: skip
     else:
         # Random's own gain is 0 by definition, so it has no interval
         roar_gains = [Estimate(row.gain.value) if row.estimator == RANDOM else row.gain for row in rows]
@@ -207,7 +205,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
                 form=_format_value_in_thousandths, worth=1.2 + t / 10)  # fmt: skip
     for metric in table.metrics:  # these columns need scores from `run --with quantus`
         scores = [table.get_quantus_scores(row)[metric.id] for row in rows]
-        add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=_format_thousandths)
+        add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=format_thousandths)
     return columns
 
 
@@ -231,16 +229,8 @@ def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
     return table.row_warnings[row.estimator].grade if row.estimator in table.row_warnings else Grade.NONE
 
 
-def _format_thousandths(number: float | None) -> str:
-    return format_decimals(number, 3)
-
-
 def _format_value_in_thousandths(estimate: Estimate) -> str:
     return format_decimals(estimate.value, 3)
-
-
-def _format_value_with_sign(gain: Estimate) -> str:
-    return MISSING if gain.value is None else format_signed(gain.value)
 
 
 def _is_zero_by_construction(row: Row) -> bool:

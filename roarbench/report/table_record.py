@@ -3,12 +3,12 @@
 A column is one entry: JSON, CSV and data frames have its `values`, and terminal, Markdown and HTML its `texts`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from roarbench.common.text import MISSING, SAME, format_interval
+from roarbench.common.text import MISSING, SAME, format_decimals, format_interval, format_signed
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict
 
@@ -191,3 +191,26 @@ def format_value(value: Any) -> str:
     if isinstance(value, Estimate):
         return format_interval(value)
     return MISSING if value is None else str(value)
+
+
+def format_signed_value(estimate: Estimate) -> str:
+    """Format an estimate without its interval, with a sign and one decimal; a dash for a missing value."""
+    return MISSING if estimate.value is None else format_signed(estimate.value)
+
+
+def format_thousandths(number: float | None) -> str:
+    """Format a number with three decimals; a dash for a missing value."""
+    return format_decimals(number, 3)
+
+
+def make_column(
+    key: str,
+    values: Iterable[Any],
+    heading: str = "",
+    texts: Iterable[str] = (),
+    form: Callable[[Any], str] = format_value,
+    **more: Any,
+) -> Column:
+    """Make a column whose texts are the values in this form, unless texts are given."""
+    listed = tuple(values)
+    return Column(key, listed, heading, tuple(texts) or tuple(map(form, listed)), **more)

@@ -113,6 +113,14 @@ def format_html(table: Table) -> str:
     return f"<table>{body}</table><p>{'<br>'.join(map(escape, table.notes))}</p>"
 
 
+def format_plain_text(table: Table) -> str:
+    """Format a table as lines without a frame, whatever their width, with the short notes below."""
+    columns = [(column.heading, *column.texts) for column in table.texts]
+    widths = [max(map(len, column)) for column in columns]
+    lines = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*columns, strict=True))
+    return "\n".join([*lines, *table.notes])
+
+
 def format_json(table: Table) -> str:
     """Write an object with what the rows share and the list `rows`, one line per row; missing values are null."""
     write_compactly = partial(json.dumps, separators=(",", ":"))
@@ -127,11 +135,13 @@ def format_csv(*tables: Table) -> str:
     return format_records_as_csv([{name: row.get(name) for name in names} for row in rows]).rstrip("\n")
 
 
-def make_data_frame(table: Table, names: Mapping[str, str]) -> "pandas.DataFrame":
-    """Return the rows as a data frame, whose first column has the rows' `names` by id; `attrs` has what they share."""
+def make_data_frame(table: Table, names: Mapping[str, str] | None = None) -> "pandas.DataFrame":
+    """Return the rows as a data frame; if given, `names` by id are its first column. `attrs` has what rows share."""
     import pandas
 
-    frame = pandas.DataFrame([{"name": names.get(row[ROW_KEY], row[ROW_KEY]), **row} for row in table.flat_rows])
+    frame = pandas.DataFrame(table.flat_rows)
+    if names is not None and table.names:
+        frame.insert(0, "name", [names.get(name, name) for name in table.names])
     missing = [name for name in frame if frame[name].isna().all() and name not in table.word_keys]
     frame = frame.astype(dict.fromkeys(missing, float))
     frame.attrs.update(table.shared)

@@ -59,7 +59,8 @@ def test_check_own_network_column_matches_own_network_gain(networks, images, tab
     assert table.own_network.gain("mine") == alone.gain("mine")
     assert table.gain("own network", "mine").value == pytest.approx(alone.gain("mine").value)
     assert table.gain("own network", "sobel") == (0.0, None, None)
-    headings, random, sobel, mine = table.cells()
+    random, sobel, mine = table.present().lines
+    headings = tuple(column.heading for column in table.present().texts)
     assert headings[-1] == "own network" and random[-1] == sobel[-1] == "0 by construction" != mine[-1]
 
 
@@ -209,7 +210,7 @@ def test_check_names_no_leader_for_network_at_chance():
 def test_check_names_no_leader_of_few_images(networks, images):
     few = make_table(OPPOSED, images=9)
     assert few.leaders == {"x": None, "y": None} and few.reversed == []
-    assert few.gain("x", "a") == (18, None, None) and few.cells()[2] == ("a", "+18.0", "+9.0")
+    assert few.gain("x", "a") == (18, None, None) and few.present().lines[1] == ("a", "+18.0", "+9.0")
     assert few.caption.startswith("Fewer than 10 images: no intervals and no verdicts.\n9 images, ")
     assert "95 %" not in few.caption and "without an interval" not in few.caption
     assert "note" not in few.to_dataframe()

@@ -92,7 +92,7 @@ def test_own_network_gain_is_0_by_construction_for_equal_maps(networks, images):
     assert set(found.verdicts.values()) == {"0 by construction"}
     assert found.gain("maps") == (0.0, None, None)
     frame = found.to_dataframe()
-    assert frame["gain"].tolist() == [0, 0] and frame["low"].isna().all()
+    assert frame["gain"].tolist() == [0, 0] and frame["gain_low"].isna().all()
 
 
 def test_arrays_captum_classes_or_functions_give_equal_gains(networks, images):
@@ -121,6 +121,9 @@ def test_builtin_input_x_grad_uses_mean_image_as_baseline(networks, images):
 
     found = rb.own_network_gain(networks, images, {"mine": product, "ours": "input-x-grad"}, levels=LEVELS)
     assert found.gain("ours").value == pytest.approx(found.gain("mine").value, abs=1.0)
+    frame, by_level = found.to_dataframe(), [f"gains_{t}" for t in LEVELS]
+    assert frame[by_level].mean(axis=1).tolist() == pytest.approx(frame["gain"].tolist())
+    assert (frame["gains_low_0.4"] < frame["gains_0.4"]).all()
     lines = repr(found).splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["estimator", *found.to_dataframe()["estimator"]]
     assert "3 networks" in lines[3] and "<table" in found._repr_html_()
@@ -130,10 +133,10 @@ def test_builtin_input_x_grad_uses_mean_image_as_baseline(networks, images):
 def test_own_network_gain_adds_permutation_test_for_four_networks(networks, images):
     fourth = nn.Sequential(networks[0], nn.Linear(2, 2))
     found = rb.own_network_gain([*networks, fourth], images, ["grad", "random"], levels=LEVELS)
-    heads, *rows = found.cells()
-    p = found.to_dataframe().set_index("estimator")["p_permutation"]["grad"]
-    assert heads[-1] == "permutation p"
-    assert {row[0]: row[-1] for row in rows} == {"grad": f"{p:.3f}", "random": "–"}
+    shown = found.present()
+    p = found.to_dataframe().set_index("estimator")["permutation_p"]["grad"]
+    assert shown.texts[-1].heading == "permutation p"
+    assert {row[0]: row[-1] for row in shown.lines} == {"grad": f"{p:.3f}", "random": "–"}
     assert "permutation" not in repr(rb.own_network_gain(networks, images, ["random"], levels=LEVELS))
 
 
@@ -153,9 +156,10 @@ def test_fewer_than_ten_agreed_images_give_no_interval_and_no_verdict(networks, 
     assert found.gain("mine") == (found.gains["mine"].gain.value, None, None)
     assert found.compare("mine", "random")[:5] == (*found.gain("mine"), None, None)
     assert found.caption.endswith("\nFewer than 10 images: no intervals and no verdicts.")
-    assert ("mine", f"{found.gain('mine').value:+.1f}", "–") in found.cells()
+    row = next(row for row in found.present().lines if row[0] == "mine")
+    assert (row[1], row[-1]) == (f"{found.gain('mine').value:+.1f}", "–")
     frame = found.to_dataframe().set_index("estimator")
-    assert frame["verdict"].isna().to_dict() == {"mine": True, "random": False} and frame["low"].isna().all()
+    assert frame["verdict"].isna().to_dict() == {"mine": True, "random": False} and frame["gain_low"].isna().all()
     found.plot()
     more = rb.own_network_gain(networks, ten, {"mine": gradient}, levels=LEVELS)
     assert more.verdicts["mine"] and more.gain("mine").low is not None and "Fewer than" not in more.caption
