@@ -126,7 +126,7 @@ def measure_stage(folder: Path, images: int, size: int, stage: str) -> Peak:
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
     context = JobContext(workspace, open_decoded(decoded), suite)
     runs = [build_run(suite, point, context.images.fingerprint, None) for point in list_planned_runs(suite)]
-    jobs = [step.job for step in build_job_graph(context, runs) if find_stage(step) == stage]
+    jobs = [step.job for step in build_job_graph(context, runs).steps if find_stage(step) == stage]
     return measure_peak(partial(perform_jobs, jobs))
 
 

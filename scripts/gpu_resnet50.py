@@ -21,12 +21,13 @@ from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import RoarbenchError
 from roarbench.common.job_interface import Engine
 from roarbench.execution.forecast import CORE, GPU, Rates, assume_rates
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.rate_measurement import measure_or_assume_rates
 from roarbench.execution.run_suite import (
     check_and_count_missing_work,
     collect_stored_results,
     decode_images_and_check_weights,
-    do_runs_on_workers,
+    do_steps_on_workers,
     start_local_workers,
 )
 from roarbench.execution.workload import WorkCounts, count_work, find_existing_shared_inputs
@@ -106,14 +107,14 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
     request, workspace = loaded.make_request(loaded.plan, workers), Workspace(out / "store")
     suite = request.suite
     with loaded.open_store_for_writing(console) as store:
-        work = decode_images_and_check_weights(request, workspace, store, console)
+        work = decode_images_and_check_weights(request, store, console)
         results = collect_stored_results(suite, store, work.images)
         missing = [planned for planned in list_planned_runs(suite) if planned not in results.results]
         say(f"images decoded; {len(missing)} of {len(list_planned_runs(suite))} runs to do")
         if not missing:
             return 0
         todo = {planned: build_run(suite, planned, results.data, results.limit) for planned in missing}
-        counts = check_and_count_missing_work(results, work, list(todo.values()), store, console, workers)
+        _, counts = check_and_count_missing_work(results, work, list(todo.values()), store, console, workers)
         with start_local_workers(workers) as engine:
             all_rates = {
                 "plan": assume_rates(suite, GPU if list_gpu_ids() else CORE),
@@ -136,8 +137,9 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                 plans = {name: plan_stages(of_part, rates, workers) for name, rates in all_rates.items()}
                 measured, failures, before = dict[str, float](), list[str](), time.monotonic()
                 title = f"{part}, stopped"
-                steps = do_runs_on_workers(
-                    work, list(runs.values()), store, lambda _: all_rates["measured"], workers, console, start
+                graph = build_job_graph(work, list(runs.values()))
+                steps = do_steps_on_workers(
+                    work, graph, store, lambda _: all_rates["measured"], workers, console, start
                 )
                 try:
                     with closing(steps):

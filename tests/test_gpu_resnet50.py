@@ -103,20 +103,20 @@ def suite(tmp_path):
 
 
 def test_script_runs_all_parts_after_stop(suite, packed, tmp_path, monkeypatch, capsys):
-    real, out = gpu_resnet50.do_runs_on_workers, tmp_path / "out"
+    real, out = gpu_resnet50.do_steps_on_workers, tmp_path / "out"
 
-    def stop_in_second_part(work, runs, *rest):
-        for number, event in enumerate(real(work, runs, *rest)):
+    def stop_in_second_part(work, graph, *rest):
+        for number, event in enumerate(real(work, graph, *rest)):
             yield event
-            if number and any(run.cell.retrain.trains for run in runs):
+            if number and any(run.cell.retrain.trains for step in graph.steps for run in step.runs):
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(gpu_resnet50, "do_runs_on_workers", stop_in_second_part)
+    monkeypatch.setattr(gpu_resnet50, "do_steps_on_workers", stop_in_second_part)
     with pytest.raises(KeyboardInterrupt):
         run_parts(monkeypatch, capsys, suite, packed, out)
     first = pq.read_table(out / "rows.parquet")["key"].to_pylist()
     assert "s  roar-0.9, stopped: " in capsys.readouterr().out.splitlines()[-1]
-    monkeypatch.setattr(gpu_resnet50, "do_runs_on_workers", real)
+    monkeypatch.setattr(gpu_resnet50, "do_steps_on_workers", real)
     lines = run_parts(monkeypatch, capsys, suite, packed, out)
     rows = pq.read_table(out / "rows.parquet")["key"].to_pylist()
     assert 0 < len(first) < len(rows) and set(first) < set(rows)

@@ -261,8 +261,7 @@ class _Evaluation(NamedTuple):
         return apply_selection_options(plan, built_in, submitted, self.seeds, self.protocol)
 
     def _run_plan(self, part: SuiteSpec) -> None:
-        request, workspace = self.suite.make_request(part, self.workers), Workspace(self.suite.store)
-        finished = run_suite(request, workspace, self.results, self.console)
+        finished = run_suite(self.suite.make_request(part, self.workers), self.results, self.console)
         if finished.failed:
             failed = list_run_failures(finished.suite_results, self.results)
             reasons = dict.fromkeys(f"{failure['estimator']}: {failure['reason']}" for failure in failed)

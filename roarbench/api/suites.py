@@ -267,9 +267,7 @@ class Suite:
         from roarbench.execution.run_suite import Request
         from roarbench.execution.worker_counts import choose_worker_count
 
-        return Request(
-            plan, self.data, self.limit, self.weights, choose_worker_count(workers, plan.dataset_record.size)
-        )
+        return Request(plan, self.query, choose_worker_count(workers, plan.dataset_record.size))
 
     def result(self, estimators: list[str] | None = None) -> "EvaluatedRows":
         """Return stored rows, optionally of these estimators only; nothing is run.
@@ -340,9 +338,8 @@ class Suite:
     def make_context_with_images(self, plan: SuiteSpec, results: "ResultsStore", console: "Console") -> "JobContext":
         """Decode missing images, and return the plan's `JobContext`."""
         from roarbench.execution.run_suite import decode_images_and_check_weights
-        from roarbench.store.workspace import Workspace
 
-        return decode_images_and_check_weights(self.make_request(plan), Workspace(self.store), results, console)
+        return decode_images_and_check_weights(self.make_request(plan), results, console)
 
     def _load_images(self, split: Split) -> LabelledImages:
         console = make_console()

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.run_suite import FinishedSuite, Start
     from roarbench.store.results import ResultsStore
-    from roarbench.store.workspace import Workspace
     from roarbench.submissions.submission_file import Submission
 
 _MOST_REPLICATIONS = 1000
@@ -53,11 +52,9 @@ def run(
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_failure_advice, list_run_failures
-    from roarbench.store.workspace import Workspace
 
-    # workers on other machines of a cluster have other working directories
-    store = work.store.absolute() if engine.engine == "ray" else work.store
-    workspace = Workspace(store)
+    if engine.engine == "ray":  # workers on other machines of a cluster have other working directories
+        suite.store = suite.store.absolute()
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _warn_of_missing_compiler(engine, part)
@@ -65,10 +62,10 @@ def run(
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options)
     with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
+        part = _submit_and_select_part(suite, options, submitted, submissions, results)
         print_roar = partial(_print_interim_roar_table, suite, options, part)
         request = replace(suite.make_request(part), workers=count, start=start, on_roar_complete=print_roar)
-        finished = run_suite(replace(request, check_files=engine.check_files), workspace, results, err)
+        finished = run_suite(replace(request, check_files=engine.check_files), results, err)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, err)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
@@ -94,14 +91,14 @@ def _submit_and_select_part(
     submitted: SubmissionOptions,
     submissions: "Sequence[Submission]",
     results: "ResultsStore",
-    workspace: "Workspace",
 ) -> SuiteSpec:
     """Return the requested part of a suite with accepted submissions."""
     if not submissions:
         return options.select_part(suite)
     from roarbench.execution.submission_intake import check_and_store_submissions
+    from roarbench.store.workspace import Workspace
 
-    mode = submitted.make_mode(suite)
+    mode, workspace = submitted.make_mode(suite), Workspace(suite.store)
     return options.select_part(suite, check_and_store_submissions(submissions, mode, results, workspace, err))
 
 
@@ -264,15 +261,13 @@ def _run_suite_and_replication(
     suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
 ) -> SuiteSpec:
     from roarbench.execution.run_suite import run_suite
-    from roarbench.store.workspace import Workspace
 
-    workspace = Workspace(suite.store)
     submissions = _read_submissions(submitted)
     _explain_additional_seeds(suite, options)
     with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, options, submitted, submissions, results, workspace)
+        part = _submit_and_select_part(suite, options, submitted, submissions, results)
         requests = [suite.make_request(plan, work.workers) for plan in (part, replace(part, replication=number))]
-        finished_suites = [run_suite(request, workspace, results, err) for request in requests]
+        finished_suites = [run_suite(request, results, err) for request in requests]
     if any(finished.failed for finished in finished_suites):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")
     return part

@@ -158,17 +158,14 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
-    from roarbench.analysis.load_results import open_store_for_writing
+    from roarbench.analysis.load_results import ResultsQuery, open_store_for_writing
     from roarbench.execution import reproduction
     from roarbench.execution.worker_counts import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
-    from roarbench.store.workspace import Workspace
 
-    request = reproduction.RerunRequest(
-        key, data, tuple(reference or ()), choose_worker_count(workers), trust_network, trust
-    )
+    query, count = ResultsQuery(store, db, None, str(data or ""), tuple(reference or ())), choose_worker_count(workers)
     with open_store_for_writing(store, db) as results:
-        outcome = reproduction.reproduce(request, Workspace(store), results, err)
+        outcome = reproduction.reproduce(key, query, results, err, count, trust_network, trust)
     out.print(outcome.format_report(), soft_wrap=True)
     if outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from roarbench.common.enums import Split
 from roarbench.common.identity import hash_value
 from roarbench.datasets.open_decoded import refuse_altered_split
 from roarbench.execution.job_context import JobContext, ReferenceModel
-from roarbench.execution.job_graph import Step, list_common_network_steps, list_rankings_of_runs
+from roarbench.execution.job_graph import JobGraph, Step
 from roarbench.plan.cells_and_runs import Run, hash_fine_tuned_network
 from roarbench.store.artifact_checksums import Artifact, RecordedChecksum
 from roarbench.store.networks import compute_weights_checksum
@@ -18,25 +18,28 @@ from roarbench.store.ranking_files import RankingSpec
 from roarbench.store.run_result import RunResult, count_cores
 
 
-def list_needed_artifacts(work: JobContext, runs: list[Run]) -> Iterator[Artifact]:
+def list_needed_artifacts(work: JobContext, runs: list[Run], graph: JobGraph) -> Iterator[Artifact]:
     """Yield the artifacts that runs need; the checksum of an artifact that is not made yet is empty."""
     for number in sorted({work.find_explained_network(run).number for run in runs if run.reference}):
         yield from _list_reference_artifacts(work.explained[number])
-    for spec in list_rankings_of_runs(work, runs):
+    for spec in graph.rankings:
         yield _make_ranking_artifact(work, spec)
-    for step in list_common_network_steps(work, runs, ()):
-        yield from list_output_artifacts(step)
+    for step in graph.steps:
+        if step.kind in ("network", "tune"):
+            yield from list_output_artifacts(step)
 
 
-def verify_images_and_rankings(work: JobContext, runs: list[Run], hash_whole_files: bool = False) -> None:
-    """Compare images and existing rankings with the checksums of their manifests; raise StoreError for altered files.
+def verify_images_and_rankings(
+    work: JobContext, rankings: Iterable[RankingSpec], hash_whole_files: bool = False
+) -> None:
+    """Compare images and finished rankings with the checksums of their manifests; StoreError for altered files.
 
     A command calls this function once, before its workers read the files. Only a sample of a large file that was
     completely hashed before is compared, unless `hash_whole_files` is true.
     """
-    store, specs = work.rankings, list_rankings_of_runs(work, runs)
+    store = work.rankings
     checks = [partial(refuse_altered_split, work.images.folder, split, hash_whole_files) for split in Split]
-    checks += [partial(store.verify_files, spec, hash_whole_files) for spec in specs if store.has_finished(spec)]
+    checks += [partial(store.verify_files, spec, hash_whole_files) for spec in rankings if store.has_finished(spec)]
     with ThreadPoolExecutor(count_cores()) as pool:  # hashing releases the interpreter lock
         for future in [pool.submit(check) for check in checks]:
             future.result()

@@ -101,9 +101,19 @@ def count_work_of_step(work: JobContext, step: Step) -> WorkCounts:
     return count_computation(work.suite, [PlannedRun(run.cell, run.seed) for run in step.runs], missing, counts)
 
 
-def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
-    """Return the steps that these runs need and whose outputs are missing."""
-    specs = list_rankings_of_runs(work, runs)
+class JobGraph(NamedTuple):
+    """What a command's runs need; derived once, before the command checks files, estimates the time and starts."""
+
+    rankings: list[RankingSpec]  # all that the runs need, for each explained network; those by controls are listed once
+    steps: list[Step]  # the steps whose outputs are missing
+
+
+def build_job_graph(work: JobContext, runs: list[Run]) -> JobGraph:
+    """Return the rankings that these runs need, and the steps that make what is missing."""
+    needed = list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs]).rankings
+    estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
+    ordered = sorted(estimators.items())
+    specs = [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
     missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()
     references = {
         network.reference.key: () if network.has_weights_and_predictions else (network.step_name,)
@@ -111,40 +121,26 @@ def build_job_graph(work: JobContext, runs: list[Run]) -> list[Step]:
     }
     rank_steps = list(_make_rank_steps(work, missing, references))
     seal_steps = list(_make_seal_steps(work, missing, rank_steps))
-    network_steps = list_common_network_steps(work, runs, missing)
+    scored = [run for run in runs if run.cell.retrain is ScoredNetwork.COMMON]
+    network_steps = {step.job.name: step for run in scored for step in _make_network_steps(work, run, missing)}.values()
     # complete the curves of all estimators with one seed before the next seed
-    ordered = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
-    run_steps = list(_make_run_steps(work, ordered, missing, references))
-    needed = {name for step in (*rank_steps, *run_steps) for name in step.needs}
-    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in needed]
-    return [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps]
+    runs = sorted(runs, key=lambda run: (run.cell.retrain is ScoredNetwork.SIBLINGS, run.seed))
+    run_steps = list(_make_run_steps(work, runs, missing, references))
+    names = {name for step in (*rank_steps, *run_steps) for name in step.needs}
+    reference_steps = [_make_reference_step(network) for network in work.explained if network.step_name in names]
+    return JobGraph(specs, [*reference_steps, *rank_steps, *seal_steps, *network_steps, *run_steps])
 
 
 def _make_reference_step(explained: ReferenceModel) -> Step:
-    job, reference = Job(explained.step_name, train_or_read_reference, (explained,)), explained.reference
-    return Step("reference", job, (), (reference.key,), lambda: explained.has_weights_and_predictions)
+    job = Job(explained.step_name, train_or_read_reference, (explained,))
+    return Step("reference", job, (), (explained.reference.key,), lambda: explained.has_weights_and_predictions)
 
 
 # from the key of an explained network to the name of the step that makes it; no name if the network is stored
 ReferenceSteps = Mapping[str, tuple[str, ...]]
 
 
-def list_rankings_of_runs(work: JobContext, runs: list[Run]) -> list[RankingSpec]:
-    """Return the rankings that runs need for each explained network; rankings by controls are listed once."""
-    needed = list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs]).rankings
-    estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
-    ordered = sorted(estimators.items())
-    return [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
-
-
-def list_common_network_steps(work: JobContext, runs: list[Run], missing: Collection[RankingSpec]) -> list[Step]:
-    """Return the steps that train the common networks of these runs and tune a copy of each for each estimator."""
-    scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
-    steps = (step for run in scored for step in _make_common_network_steps(work, run, missing))
-    return list({step.job.name: step for step in steps}.values())
-
-
-def _make_common_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
+def _make_network_steps(work: JobContext, run: Run, missing: Collection[RankingSpec]) -> Iterator[Step]:
     """Yield the step that trains a run's common network, and the step that tunes a copy if the run removes features."""
     common, controls = work.make_common_network_spec(run), work.list_control_ranking_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
@@ -278,7 +274,7 @@ def _make_run_step(
         needs = tuple(sorted({name for network in networks for name in references[network.reference.key]}))
     needs += _list_seal_step_names(work, missing, *filter(None, [work.make_ranking_spec_of_run(first)]))
     if retrain is ScoredNetwork.COMMON:
-        *_, last = _make_common_network_steps(work, first, missing)
+        *_, last = _make_network_steps(work, first, missing)
         needs += (last.job.name,)
     score = score_networks_on_maps_of_one_network if retrain is ScoredNetwork.SIBLINGS else execute_runs
     keys = tuple(run.key for run in runs)

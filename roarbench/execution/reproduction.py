@@ -1,7 +1,7 @@
 """Repeat a stored run from its frozen record, and compare the new result with the stored result, image by image."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,16 +11,17 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import find_run_key
+from roarbench.analysis.load_results import ResultsQuery, find_run_key
 from roarbench.common.enums import ScoredNetwork, Unit
 from roarbench.common.errors import CallerError, DataError, Hint, RemovedName, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.execution.job_context import JobContext
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.progress import DecodingDisplay
 from roarbench.execution.published_networks import install_network_file, list_network_folders
 from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
-from roarbench.execution.run_suite import do_runs_on_workers
+from roarbench.execution.run_suite import do_steps_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import CLEAN, PUBLISHED_WEIGHTS, Cell, Run, make_weights_title
 from roarbench.plan.planned_runs import (
@@ -202,20 +203,25 @@ class Reproduction:
         return bool(near_images and near_means)
 
 
-@dataclass(frozen=True)
-class RerunRequest:
-    """Request to repeat a stored run."""
-
-    key: str  # key of the run, or its beginning
-    data: Path | None = None  # folder of the images
-    references: tuple[str, ...] = ()  # weights of the run's given networks, unless published
-    workers: int = 1
-    trusted_network: str = ""  # hash of the network's Python file, if the file came with imported results
-    trusts_submission: bool = False  # whether to repeat a run whose submission runs without the sandbox
-
-
-def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
+def reproduce(
+    key: str,
+    query: ResultsQuery,
+    store: ResultsStore,
+    console: Console,
+    workers: int = 1,
+    trusted_network: str = "",
+    trusts_submission: bool = False,
+) -> Reproduction:
     """Repeat a stored run, including its explained network, rankings and training, and store the outcome.
+
+    Args:
+        key: Key of the run, or its beginning.
+        query: Folder of the store, folder of the images, and weights of the run's given networks, unless published.
+        store: The results.
+        console: Receives messages.
+        workers: Number of processes.
+        trusted_network: Hash of the network's Python file, if the file came with imported results.
+        trusts_submission: Whether to repeat a run whose submission runs without the sandbox.
 
     Raises:
         CallerError: The store has no result of such a run, no suite of this version has the run, its weights are not
@@ -223,31 +229,36 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images differ from those of the stored run.
         RunError: The repetition fails.
     """
-    key = find_run_key(store, request.key)
+    key, workspace = find_run_key(store, key), Workspace(query.store)
     if not (results := store.read_results([key])):
         hint = Hint("; `{}` shows its state", "runs", (key,))
         raise CallerError(f"the run {key} has no result in this store", hint)
     stored, run = results[key], results[key].run
-    if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not request.trusts_submission:
+    if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not trusts_submission:
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
-    paths = {make_weights_title(path): path for path in request.references}
+    paths = {make_weights_title(path): path for path in query.references}
     suite, part = _find_suite_and_part_of_run(store, stored, paths)
     weights = _choose_weights_to_reproduce(suite, run, paths)
-    refuse_untrusted_network(suite, request.trusted_network, workspace.root)
+    refuse_untrusted_network(suite, trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
-        record = suite.dataset_record
-        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, display.show_progress)
+        record, read_from = suite.dataset_record, Path(query.data) if query.data else None
+        images = decode_dataset(record, workspace.data, read_from, run.limit, workers, display.show_progress)
     if images.fingerprint != run.data:
         seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
         raise DataError(f"{seen}; give the stored run's images with --data")
     console.print(f"repeating: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
-        _copy_submission_after_isolation_check(store, run, fresh)
+        estimator_id = EstimatorId.parse(run.cell.estimator)
+        if estimator_id.submitted:
+            if TRUSTED not in estimator_id.marks:
+                check_sandbox_isolation()
+            entry = read_submissions_by_id(store.database)[estimator_id.id_without_parameters]
+            fresh.save_submission(entry.id, entry.source)
         work = JobContext(fresh, images, part, weights)
         reused = tuple(_reuse_networks(work, stored, workspace, store))
-        again = _rerun(work, run, request.workers, console)
+        again = _rerun(work, run, workers, console)
     reproduction = Reproduction(stored, again, _estimate_run_deviation(store, suite, stored, again), reused)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
         store_reproduction(store.database, run.key, reproduction.verdict, again.correct)
@@ -272,11 +283,17 @@ def _find_suite_and_part_of_run(
         raise CallerError(f"{seen}; {advice}use the version of roarbench that stored it")
     same = store.read_results(store.list_keys_with_rankings(stored.rankings)) if stored.rankings else {}
     cells = {_drop_fill_and_unit(cell) for cell in (run.cell, *(result.run.cell for result in same.values()))}
-    planned = [_list_cells_of_row(suite, run.cell) for suite in found]
+    name = run.cell.estimator
+    row_runs = ([each for each in list_planned_runs(suite) if each.cell.estimator == name] for suite in found)
+    planned = [{_drop_fill_and_unit(each.cell) for each in runs} for runs in row_runs]
     # of suites that plan equally many of the stored runs, the one with the fewest others
     fits = [(len(cells & row), -len(row)) if _drop_fill_and_unit(run.cell) in row else (0, 0) for row in planned]
     best = found[fits.index(max(fits))]
-    return best, _keep_protocols_of_cells(best, cells) if stored.rankings and max(fits) > (0, 0) else best
+    if not stored.rankings or max(fits) == (0, 0):
+        return best, best
+    asked = {(cell.order, cell.retrain) for cell in cells}
+    blocks = (block for block in best.blocks if (block.protocol.order, block.protocol.retrain) in asked)
+    return best, replace(best, blocks=tuple(blocks))
 
 
 def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles: Iterable[str]) -> Iterator[SuiteSpec]:
@@ -298,21 +315,9 @@ def _list_suites_that_can_have_run(store: ResultsStore, run: Run, weight_titles:
             yield add_estimators_with_twins(repeated, row)
 
 
-def _list_cells_of_row(suite: SuiteSpec, cell: Cell) -> set[Cell]:
-    planned = (run.cell for run in list_planned_runs(suite) if run.cell.estimator == cell.estimator)
-    return set(map(_drop_fill_and_unit, planned))
-
-
 def _drop_fill_and_unit(cell: Cell) -> Cell:
     """Return the cell with the fill and unit of most suites; options change both."""
     return replace(cell, fill="mean", unit=Unit.SCALAR)
-
-
-def _keep_protocols_of_cells(suite: SuiteSpec, cells: Set[Cell]) -> SuiteSpec:
-    """Return the suite with only the protocols of these cells, so that it ranks the splits that a selection ranked."""
-    asked = {(cell.order, cell.retrain) for cell in cells}
-    blocks = [block for block in suite.blocks if (block.protocol.order, block.protocol.retrain) in asked]
-    return replace(suite, blocks=tuple(blocks))
 
 
 def _set_weights_of_run(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
@@ -356,15 +361,6 @@ def _choose_weights_to_reproduce(suite: SuiteSpec, run: Run, paths: Mapping[str,
     return tuple(known[title] if title in needed else "" for title in suite.given.split(","))
 
 
-def _copy_submission_after_isolation_check(store: ResultsStore, run: Run, workspace: Workspace) -> None:
-    estimator_id = EstimatorId.parse(run.cell.estimator)
-    if estimator_id.submitted:
-        if TRUSTED not in estimator_id.marks:
-            check_sandbox_isolation()
-        entry = read_submissions_by_id(store.database)[estimator_id.id_without_parameters]
-        workspace.save_submission(entry.id, entry.source)
-
-
 def _reuse_networks(work: JobContext, stored: RunResult, workspace: Workspace, store: ResultsStore) -> Iterator[str]:
     """Copy the networks of a run that the store or a publication has; yield the checksums of their weights.
 
@@ -392,7 +388,8 @@ def _rerun(work: JobContext, run: Run, workers: int, console: Console) -> RunRes
     lacking = count_work(work.suite, [PlannedRun(run.cell, run.seed)], run.limit)
     measure = partial(measure_or_assume_rates, suite=work.suite, work=lacking, say=console.print, codes=codes)
     with ResultsStore.open(make_default_url(work.workspace.root)) as store:
-        with closing(do_runs_on_workers(work, [run], store, measure, workers, console)) as events:
+        graph = build_job_graph(work, [run])
+        with closing(do_steps_on_workers(work, graph, store, measure, workers, console)) as events:
             for event in events:
                 if event.failure and event.step.runs:  # after a failure of a needed step, the run itself fails
                     raise RunError(event.failure)

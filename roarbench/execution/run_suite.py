@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.result_checks import NEAR_CHANCE, compute_largest_class_share
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
@@ -31,14 +32,14 @@ from roarbench.execution.artifacts import (
 )
 from roarbench.execution.forecast import Rates, make_plan, refuse_full_disk
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, build_job_graph, count_work_of_step
+from roarbench.execution.job_graph import JobGraph, Step, build_job_graph, count_work_of_step
 from roarbench.execution.network_trials import tune_peak_learning_rate
 from roarbench.execution.network_weights import refuse_unloadable_weights
 from roarbench.execution.progress import DecodingDisplay, StepDisplay
 from roarbench.execution.published_networks import install_published_networks
 from roarbench.execution.rate_measurement import measure_or_assume_rates, read_submitted_codes
 from roarbench.execution.run_inputs import compute_share_of_differing_matched_masks
-from roarbench.execution.scheduler import FinishedStep, run_missing
+from roarbench.execution.scheduler import FinishedStep, run_steps
 from roarbench.execution.worker_counts import MOST_PER_CORE
 from roarbench.execution.workload import WorkCounts, count_missing_work
 from roarbench.plan.cells_and_runs import CLEAN, Run
@@ -72,13 +73,15 @@ class Request:
     """Request of a user for the runs of a suite."""
 
     suite: SuiteSpec  # the suite; its field `given` identifies weights unless the suite trains the explained networks
-    data: Path | None = None  # folder of the images
-    limit: int | None = None  # images per split; None for all
-    references: tuple[str, ...] = ()  # file or name of each explained network's weights, unless the suite names them
+    query: ResultsQuery  # store, images, and file or name of each explained network's weights
     workers: int = 1
     start: Start = start_local_workers
     check_files: bool = False  # whether large files, too, are hashed completely
     on_roar_complete: Callable[[], None] | None = None  # called when ROAR is complete and another protocol continues
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.query.store)
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -86,7 +89,7 @@ class Request:
         if self.suite.networks:
             return tuple(network.weights for network in self.suite.networks)
         published = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
-        return self.references or tuple(published)
+        return self.query.references or tuple(published)
 
     @property
     def starting_weights(self) -> tuple[str, ...]:
@@ -103,7 +106,7 @@ class FinishedSuite(NamedTuple):
     work: JobContext  # images, explained networks and rankings
 
 
-def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> FinishedSuite:
+def run_suite(request: Request, store: ResultsStore, console: Console) -> FinishedSuite:
     """Do all missing runs of a suite, and return the outcome.
 
     This process decodes the images, lists the missing runs, and checks before hours of work what could stop them.
@@ -117,7 +120,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
        degraded test images, and store the correctness of each image (`training_and_scoring`, `store.results`)
     """
     suite = request.suite
-    work = decode_images_and_check_weights(request, workspace, store, console)
+    work = decode_images_and_check_weights(request, store, console)
     suite_results = collect_stored_results(suite, store, work.images)
     _print_reference_accuracy(suite_results, console)
     todo = _find_missing_runs(suite_results, work)
@@ -125,15 +128,12 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return FinishedSuite(suite_results, 0, work)
     _refuse_user_network_near_chance(suite_results, work, console)
-    missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
+    graph, missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
-    failed, measure = (
-        0,
-        partial(_measure_rates_and_print_plan, request, workspace, suite_results, missing_work, console),
-    )
+    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
     options = request.workers, console, request.start, request.check_files
-    with closing(do_runs_on_workers(work, todo, store, measure, *options)) as events:
+    with closing(do_steps_on_workers(work, graph, store, measure, *options)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
@@ -151,9 +151,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return FinishedSuite(stored, failed, work)
 
 
-def decode_images_and_check_weights(
-    request: Request, workspace: Workspace, store: ResultsStore, console: Console
-) -> JobContext:
+def decode_images_and_check_weights(request: Request, store: ResultsStore, console: Console) -> JobContext:
     """Decode a suite's images unless they are decoded, and check given weights before hours of work."""
     if request.suite.dataset_record.test_only and not request.weights:
         seen = f"{request.suite.title} has only test images, so the network to explain cannot be trained"
@@ -162,17 +160,18 @@ def decode_images_and_check_weights(
         refuse_unloadable_weights(request.suite, request.weights, request.starting_weights)
     store.refuse_sqlite_on_two_machines()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
-    images = _decode_images(request, workspace, console)
-    store_image_sources(store.database, read_sources_of_decoded_images(workspace.data, request.suite.dataset))
-    return JobContext(workspace, images, request.suite, request.weights)
+    images = _decode_images(request, console)
+    store_image_sources(store.database, read_sources_of_decoded_images(request.workspace.data, request.suite.dataset))
+    return JobContext(request.workspace, images, request.suite, request.weights)
 
 
-def _decode_images(request: Request, workspace: Workspace, console: Console) -> ImageData:
-    start, record = time.monotonic(), request.suite.dataset_record
+def _decode_images(request: Request, console: Console) -> ImageData:
+    start, record, query = time.monotonic(), request.suite.dataset_record, request.query
+    folder = Path(query.data) if query.data else None
     # the CPUs of this machine decode photographs, even if remote workers do the other jobs
     workers = count_cores() if list_gpu_ids() else min(request.workers, MOST_PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
-        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, display.show_progress)
+        images = decode_dataset(record, request.workspace.data, folder, query.limit, workers, display.show_progress)
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))
@@ -216,16 +215,20 @@ def _list_reference_runs(results: SuiteResults) -> list[Run]:
 
 def check_and_count_missing_work(
     suite_results: SuiteResults, work: JobContext, todo: list[Run], store: ResultsStore, console: Console, workers: int
-) -> WorkCounts:
-    """Check levels, disk and stored files before the runs `todo`, install published networks, and count the work."""
+) -> tuple[JobGraph, WorkCounts]:
+    """Return what the runs `todo` need and the counted work, after checks of levels, disk and stored files.
+
+    Published networks are installed.
+    """
     _refuse_measures_without_effect(suite_results.suite, work.images)
     install_published_networks(work, store, console)
     missing_work = count_missing_work(suite_results, work.workspace)
     refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    artifacts, recorded = list(list_needed_artifacts(work, todo)), list(read_recorded_checksums(work, results))
+    graph = build_job_graph(work, todo)
+    artifacts, recorded = list(list_needed_artifacts(work, todo, graph)), list(read_recorded_checksums(work, results))
     Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
-    return missing_work
+    return graph, missing_work
 
 
 def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:
@@ -238,17 +241,17 @@ def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None
 
 
 def _measure_rates_and_print_plan(
-    request: Request, workspace: Workspace, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
+    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
 ) -> Rates:
-    say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(request.suite, workspace)
+    say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(request.suite, request.workspace)
     plan = make_plan(results, work, request.workers, partial(measure_or_assume_rates, engine, say=say, codes=codes))
     console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
 
-def do_runs_on_workers(
+def do_steps_on_workers(
     work: JobContext,
-    runs: list[Run],
+    graph: JobGraph,
     store: ResultsStore,
     measure: Callable[[Engine], Rates],
     workers: int,
@@ -256,8 +259,8 @@ def do_runs_on_workers(
     start: Start = start_local_workers,
     check_files: bool = False,
 ) -> Generator[FinishedStep, None, None]:
-    """Start workers, measure their rates, do the runs, and show and yield an event for each finished step."""
-    verify_images_and_rankings(work, runs, check_files)
+    """Start workers, measure their rates, do the steps, and show and yield an event for each finished step."""
+    verify_images_and_rankings(work, graph.rankings, check_files)
     with start(workers) as engine:
         rates = measure(engine)
         rates = replace(rates, submission=rates.submission or rates.explain)  # each map takes at least a pass
@@ -265,8 +268,8 @@ def do_runs_on_workers(
         def estimate_seconds(step: Step) -> float:
             return sum(filter(None, rates.estimate_seconds(count_work_of_step(work, step)).values()))
 
-        display = StepDisplay(console, build_job_graph(work, runs), estimate_seconds, workers, rates.load)
-        with display, closing(run_missing(work, runs, store, engine)) as events:
+        display = StepDisplay(console, graph.steps, estimate_seconds, workers, rates.load)
+        with display, closing(run_steps(work, graph.steps, store, engine)) as events:
             for event in events:
                 display.show_event(event)
                 yield event
@@ -323,7 +326,8 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
     runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
     say = partial(console.print, soft_wrap=True)
     measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
-    events = do_runs_on_workers(work, runs, store, measure, request.workers, console, request.start)
+    graph = build_job_graph(work, runs)
+    events = do_steps_on_workers(work, graph, store, measure, request.workers, console, request.start)
     with closing(events):
         for event in events:
             if event.failure:

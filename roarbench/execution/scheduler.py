@@ -13,8 +13,7 @@ from roarbench.common.errors import CallerError, LostLease, MachineError, StoreE
 from roarbench.common.job_interface import Engine, JobOutcome
 from roarbench.execution.artifacts import list_output_artifacts
 from roarbench.execution.job_context import JobContext
-from roarbench.execution.job_graph import Step, build_job_graph, name_seal_step
-from roarbench.plan.cells_and_runs import Run
+from roarbench.execution.job_graph import Step, name_seal_step
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
@@ -157,20 +156,18 @@ class FinishedStep(NamedTuple):
     elsewhere: bool = False  # whether another command did the step
 
 
-def run_missing(
-    work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine
+def run_steps(
+    work: JobContext, steps: list[Step], store: ResultsStore, engine: Engine
 ) -> Generator[FinishedStep, None, None]:
-    """Do the missing steps of these runs, and yield an event for each finished step.
+    """Do the steps of a job graph, and yield an event for each finished step.
 
     Every step is leased before it starts. A step that another process has leased is left to that process, unless the
     process dies. A failure is stored with its reason, and no process tries the failed step again until a user requests
     a retry.
     """
-    done = store.find_done_keys([run.key for run in runs])
-    todo = [run for run in runs if run.key not in done]
     owner = Owner.of_this_process()
     with Heartbeat(store, owner) as heartbeat:
-        runner = _Runner(work, StepQueue(build_job_graph(work, todo)), engine, store, heartbeat)
+        runner = _Runner(work, StepQueue(steps), engine, store, heartbeat)
         try:
             for event in runner.run_steps():
                 for run in () if event.failure else event.step.runs:  # a stored run needs no checkpoint

@@ -62,7 +62,7 @@ def test_evaluate_names_trusted_rows_without_rerunning_them(suite, result, monke
     assert re.fullmatch("mine@.*~trusted", frame.loc["mine", "estimator"])
     assert re.fullmatch("own-ig@.*~trusted", frame.loc["ig", "estimator"])
     assert {frame.attrs[key] for key in ("suite", "version", "protocol", "limit")} == {"few", 1, "roar", 8}
-    monkeypatch.setattr("roarbench.execution.run_suite.do_runs_on_workers", None)
+    monkeypatch.setattr("roarbench.execution.run_suite.do_steps_on_workers", None)
     again = roarbench.evaluate(suite, MINE, quiet=True).to_dataframe().set_index("name")
     assert again.loc["mine", "gain"] == frame.loc["mine", "gain"]
     assert set(again.index) == {"random", "mine"}

@@ -13,6 +13,7 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.load_results import ResultsQuery
 from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
@@ -20,9 +21,8 @@ from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.execution.network_trials import check_network_and_drop_estimators
 from roarbench.execution.network_weights import load_given_weights
-from roarbench.execution.reproduction import RerunRequest, reproduce
+from roarbench.execution.reproduction import reproduce
 from roarbench.execution.run_suite import Request, run_suite
-from roarbench.execution.scheduler import run_missing
 from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
 from roarbench.plan.suite import Block
@@ -33,7 +33,7 @@ from roarbench.store.results import ReproductionOutcome
 from roarbench.store.user_files import record_trusted_network, store_or_replace_suite
 from roarbench.store.workspace import Workspace
 from tests.helpers.networks import randomise_weights
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings, removed, run_missing
 from tests.helpers.trainings import seeded
 
 FILE = """
@@ -118,13 +118,14 @@ def ran(tmp_path, store, monkeypatch):
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
 
     def run(suite, files=()):
-        assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
+        request = Request(suite, ResultsQuery(workspace.root, limit=8, references=files))
+        assert run_suite(request, store, console).failed == 0
         rows = store.read_results(store.list_result_keys("")).values()
         assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
         return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
     def again(row, *files):
-        return reproduce(RerunRequest(row.run.key, references=files), workspace, store, console).verdict
+        return reproduce(row.run.key, ResultsQuery(workspace.root, references=files), store, console).verdict
 
     return SimpleNamespace(run=run, again=again)
 

@@ -29,7 +29,7 @@ def test_build_job_graph_lists_each_step_once_with_its_dependencies(tmp_path, mo
     size_jobs(monkeypatch, 16, 16)
     work = make_work(tmp_path)
     runs = make_runs(work)
-    made = build_job_graph(work, runs)
+    made = build_job_graph(work, runs).steps
     by_name = {step.job.name: step for step in made}
     batches = -(-TRAIN // 16) + -(-TEST // 16)
     assert len(by_name) == len(made)
@@ -45,7 +45,7 @@ def test_build_job_graph_lists_each_step_once_with_its_dependencies(tmp_path, mo
         expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
         assert set(step.needs) == expected | ({"reference"} if cell.retrain is ScoredNetwork.NONE else set())
     suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn", "truth"), (0.9,), seeds=1),))
-    kinds = Counter(step.kind for step in build_job_graph(work, make_runs(work, suite)))
+    kinds = Counter(step.kind for step in build_job_graph(work, make_runs(work, suite)).steps)
     assert kinds == {"rank": batches, "seal": 1, "run": 3}, "no reference for controls, no ranking where it is redrawn"
 
 
@@ -65,7 +65,7 @@ def test_build_job_graph_groups_scorings_of_a_map_but_not_trainings(tmp_path, mo
 
 
 def list_run_steps(work, runs):
-    return [step for step in build_job_graph(work, runs) if step.first_run]
+    return [step for step in build_job_graph(work, runs).steps if step.first_run]
 
 
 def test_queue_orders_steps_and_blocks_only_dependents_of_failure():
@@ -133,7 +133,7 @@ def test_work_of_steps_adds_up_to_work_of_suite(tuned_on, tmp_path, monkeypatch)
     suite = replace(SUITE, blocks=blocks, references=2, tuned_on=tuned_on)
     work = make_work(tmp_path, suite)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    parts = [count_work_of_step(work, step) for step in build_job_graph(work, make_runs(work, suite))]
+    parts = [count_work_of_step(work, step) for step in build_job_graph(work, make_runs(work, suite)).steps]
     whole = count_work(suite, list_planned_runs(suite))
     assert whole.images_submitted == 2 * (TRAIN + TEST)
     measured = [name for name in WorkCounts._fields[: WorkCounts._fields.index("disk")] if name != "images_decoded"]
@@ -147,7 +147,7 @@ def estimate_step_seconds(work, step, rates):
 
 def test_work_of_step_matches_hand_computed_cases(tmp_path):
     work = make_work(tmp_path)
-    made = build_job_graph(work, make_runs(work))
+    made = build_job_graph(work, make_runs(work)).steps
     step = next(step for step in made if step.first_run and step.first_run.cell.retrain is ScoredNetwork.IMAGES)
     linear = step._replace(runs=(replace(step.first_run, cell=replace(step.first_run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)

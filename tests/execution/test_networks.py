@@ -49,7 +49,7 @@ def test_common_networks_are_trained_once_before_their_runs(done):
     made, tuned = sorted(shared[:2]), sorted(shared[2:])
     assert made == ["network morf scalar 0", "network morf scalar 1"]
     assert tuned == sorted(f"tune {row} morf scalar {seed}" for row in ROWS for seed in (0, 1))
-    steps = [step for step in build_job_graph(work, runs) if step.kind == "run"]
+    steps = [step for step in build_job_graph(work, runs).steps if step.kind == "run"]
     scored = [step.job.name for step in steps if step.runs[0].cell.retrain is ScoredNetwork.COMMON]
     assert jobs.index(shared[-1]) < min(map(jobs.index, scored))
 

@@ -15,7 +15,6 @@ from roarbench.common.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.compute.prediction import Normalisation, normalise
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
-from roarbench.execution.scheduler import run_missing
 from roarbench.execution.training_and_scoring import hash_masks
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_ranked_splits
@@ -28,7 +27,7 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness
 from tests.helpers import tiny_suite
-from tests.helpers.tiny_suite import InlineEngine, open_rankings, removed
+from tests.helpers.tiny_suite import InlineEngine, open_rankings, removed, run_missing
 
 CONTROLS = ("random", "sobel", "linear-classifier")
 ASKING = ("grad", make_twin_id("grad", "blurred"), make_twin_id("grad", "untrained"))

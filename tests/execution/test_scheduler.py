@@ -14,10 +14,19 @@ from roarbench.common.errors import CallerError, Diverged, MachineError, RunErro
 from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import ranking_jobs, training_and_scoring
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import run_missing
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.run_result import read_code_version
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
+from tests.helpers.tiny_suite import (
+    SUITE,
+    TEST,
+    TRAIN,
+    InlineEngine,
+    completed,
+    make_runs,
+    make_work,
+    run_missing,
+    size_jobs,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
 
@@ -40,7 +49,7 @@ def test_suites_without_retraining_rank_only_test_images(store, tmp_path):
     suite = replace(SUITE, blocks=blocks)
     work = make_work(tmp_path / "part", suite)
     runs = make_runs(work, suite)
-    found = Counter(step.kind for step in build_job_graph(work, runs))
+    found = Counter(step.kind for step in build_job_graph(work, runs).steps)
     assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
     assert list_failures(run_missing(work, runs, store, InlineEngine())) == []
     with completed(tmp_path / "whole", SUITE) as (whole, all_runs, _, results):

@@ -125,7 +125,7 @@ def test_jointly_ranked_references_equal_separately_ranked_ones(done, tmp_path, 
         rank_all(alone, *names, number=number)
     shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
     shards.rank_shard(together, specs[1], Split.TEST, 0, TEST)
-    graph_steps = build_job_graph(together, make_runs(together, suite))
+    graph_steps = build_job_graph(together, make_runs(together, suite)).steps
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
     counts = {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name}
     assert counts == {f"rank trained train {at}": n for at, n in ((0, 4), (8, 3), (16, 3), (24, 4), (32, 4))}

@@ -13,7 +13,6 @@ from roarbench.common.job_interface import JobOutcome
 from roarbench.execution import ranking_jobs, scheduler
 from roarbench.execution.artifacts import list_needed_artifacts, read_recorded_checksums
 from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.scheduler import run_missing
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.store.artifact_checksums import Checksums
@@ -22,7 +21,17 @@ from roarbench.store.results import ResultsStore, make_default_url
 from roarbench.store.schema import leases
 from tests.helpers.processes import PATIENCE, wait_until
 from tests.helpers.store_rows import lease
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
+from tests.helpers.tiny_suite import (
+    SUITE,
+    TEST,
+    TRAIN,
+    InlineEngine,
+    completed,
+    make_runs,
+    make_work,
+    run_missing,
+    size_jobs,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
 
@@ -31,7 +40,7 @@ def test_two_commands_share_every_kind_of_step(fresh, store, tmp_path, monkeypat
     """Of two equally fast commands, each does at least 45 % of the ranking jobs and never waits for the other."""
     size_jobs(monkeypatch, 8, 8)
     work, runs = fresh
-    kinds = {step.job.name: step.kind for step in build_job_graph(work, runs)}
+    kinds = {step.job.name: step.kind for step in build_job_graph(work, runs).steps}
     engines = InlineEngine(), InlineEngine()
     with ResultsStore.open(make_default_url(tmp_path)) as other:
         one, two = (run_missing(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
@@ -50,7 +59,7 @@ def test_run_missing_waits_for_live_leases_and_takes_dead_ones(fresh, store, sle
     work, runs = fresh
     other, engine, names = Owner.of_this_process(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
-    shard = next(step for step in build_job_graph(work, runs) if step.job.name == "rank controls train 0")
+    shard = next(step for step in build_job_graph(work, runs).steps if step.job.name == "rank controls train 0")
     assert store.claim_leases([shard.make_lease_request(work.images.fingerprint)], other, 1).granted
     assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
@@ -147,7 +156,7 @@ def do_steps(todo):
 def test_job_keeps_artifacts_made_meanwhile_by_another_machine(kind, tmp_path):
     suite = replace(SUITE, blocks=(Block(MATCHED, ("random", "grad"), (0.5, 0.9), seeds=1),))
     work = make_work(tmp_path, suite)
-    todo = build_job_graph(work, make_runs(work, suite))
+    todo = build_job_graph(work, make_runs(work, suite)).steps
     do_steps(todo[: [step.kind for step in todo].index(kind)])
     last = [step for step in todo if step.kind == kind]
     do_steps(last)  # on the other machine
@@ -165,7 +174,8 @@ def test_suites_with_other_splits_or_levels_share_one_store(tmp_path):
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.read_results([run.key for run in runs])
             Checksums(store.database, work.workspace).record_or_compare_checksums(
-                list(list_needed_artifacts(work, runs)), list(read_recorded_checksums(work, results.values()))
+                list(list_needed_artifacts(work, runs, build_job_graph(work, runs))),
+                list(read_recorded_checksums(work, results.values())),
             )
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]

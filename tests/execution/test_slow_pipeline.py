@@ -61,7 +61,7 @@ def fast(tmp_path_factory):
         work = make_work(tmp_path_factory.mktemp("slow"), CASES)
         made = SimpleNamespace(work=work, scored={}, training={}, tested={})
         make_ties(made.work)
-        for step in build_job_graph(made.work, make_runs(made.work, CASES)):
+        for step in build_job_graph(made.work, make_runs(made.work, CASES)).steps:
             given.clear()
             value = step.job.call(*step.job.arguments)
             if step.kind in ("reference", "run"):

@@ -15,7 +15,6 @@ from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.compute_maps import compute_maps_of_tasks
 from roarbench.estimators.estimator import VARIANTS
 from roarbench.execution import ranking_jobs, training_and_scoring
-from roarbench.execution.scheduler import run_missing
 from roarbench.execution.workload import WorkCounts, choose_cpu_explanation_batch_size, count_work
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs, list_shared_inputs
@@ -118,7 +117,7 @@ def test_count_work_equals_work_of_a_run(tuned_on, store, tmp_path, monkeypatch)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     inline = tiny_suite.InlineEngine()
-    events = run_missing(work, tiny_suite.make_runs(work, suite), store, inline)
+    events = tiny_suite.run_missing(work, tiny_suite.make_runs(work, suite), store, inline)
     assert [event.failure for event in events if event.failure] == []
     counted = count_work(suite, list_planned_runs(suite))
     assert len(inline.done) == counted.jobs

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Order, Split, Unit
-from roarbench.common.job_interface import Job, JobOutcome, perform_job
+from roarbench.common.job_interface import Engine, Job, JobOutcome, perform_job
 from roarbench.compute.ranking import find_removed_bits
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.decode_dataset import decode_dataset
@@ -19,7 +19,7 @@ from roarbench.execution import job_graph, ranking_jobs, training_and_scoring
 from roarbench.execution.forecast import CORE, assume_rates
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.rate_measurement import measure_worker_rates
-from roarbench.execution.scheduler import run_missing
+from roarbench.execution.scheduler import FinishedStep, run_steps
 from roarbench.plan.cells_and_runs import Run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
@@ -81,6 +81,13 @@ def rank_all(work: JobContext, *names: str, number: int = 0) -> None:
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             ranking_jobs.rank_shard(work, [spec], split, 0, count)
         ranking_jobs.join_ranked_ranges(work, spec)
+
+
+def run_missing(work: JobContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Iterator[FinishedStep]:
+    """Do the runs without a stored result, and yield the event of each step."""
+    done = store.find_done_keys([run.key for run in runs])
+    todo = [run for run in runs if run.key not in done]
+    return run_steps(work, job_graph.build_job_graph(work, todo).steps, store, engine)
 
 
 @contextmanager

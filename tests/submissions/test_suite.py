@@ -15,7 +15,6 @@ from roarbench.compute.map_ranking import rank_to_bit_planes
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.map_input import blur
 from roarbench.execution import ranking_jobs, submission_intake, training_and_scoring
-from roarbench.execution.scheduler import run_missing
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.suite import Block
@@ -28,7 +27,7 @@ from roarbench.submissions.limits_and_faults import Refusal
 from roarbench.submissions.submission_file import parse_submission
 from tests.helpers.older_suites import OLDER
 from tests.helpers.sandboxed import GRADIENT
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings_of_run
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, open_rankings_of_run, run_missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_sandbox")]
 
