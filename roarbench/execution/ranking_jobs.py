@@ -34,6 +34,7 @@ from roarbench.estimators.compute_maps import (
 )
 from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED
+from roarbench.estimators.image_gradient import speed_up_image_gradient
 from roarbench.estimators.map_input import Batch, blur, make_image_ids
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_other_targets
@@ -233,13 +234,15 @@ def _load_and_speed_up_network(
 ) -> nn.Module:
     """Load the network that a group of estimators explains to the device; a process loads it once per checksum.
 
-    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), and some
-    `numerics` also split the network after its first convolution (docs/decisions/0032).
+    Unless `numerics` is plain float32, batch norms are folded into convolutions (docs/decisions/0019), the gradient of
+    images is computed without strides, and some `numerics` also split the network after its first convolution
+    (docs/decisions/0032).
     """
     model = explained.load_variant(variant)
     if numerics is not MapNumerics.FLOAT32:
         folded = fold_batchnorm(model)
         model = split_after_first_convolution(folded) if numerics.passes_path_through_stem_at_once else folded
+        speed_up_image_gradient(model)
     return model.to(choose_device())
 
 
