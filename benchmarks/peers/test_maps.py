@@ -20,8 +20,14 @@ from roarbench.common.device_settings import can_use_bf16
 from roarbench.common.enums import Precision
 from roarbench.compute.networks import build_network, count_network_cost
 from roarbench.estimators.catalogue import PAPER_IDS, count_passes, find_estimator
-from roarbench.estimators.compute_maps import IMAGES_PER_PASS, compute_importance_maps
+from roarbench.estimators.compute_maps import (
+    IMAGES_PER_PASS,
+    MapTask,
+    compute_importance_maps,
+    compute_maps_of_tasks,
+)
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
+from roarbench.estimators.image_gradient import speed_up_image_gradient
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_normal_noise
@@ -174,6 +180,20 @@ def test_the_floor_of_the_18_maps(timer: PairedTimer) -> None:
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
     timer.add_figure(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
+
+
+def test_maps_of_the_papers_claim(timer: PairedTimer) -> None:
+    """Compare the maps that `make run` needs of training images, of three networks, with torch's image gradient."""
+    plain, fast = fold_batchnorm(build_small_network()), speed_up_image_gradient(fold_batchnorm(build_small_network()))
+    rows, batch = [find_estimator(name) for name in ("grad", "sgsq-grad", "var-grad")], make_batch(IMAGES_PER_PASS)
+
+    def compute(model: nn.Module) -> object:
+        return compute_maps_of_tasks([MapTask(rows, model, batch, BLACK)] * 3)
+
+    mine, torchs = timer.time_in_turns(lambda: compute(fast), lambda: compute(plain), rounds=3)
+    detail = f"{1000 * mine / 192:.1f} against {1000 * torchs / 192:.1f} core-ms per image and network"
+    name = "gradient, SmoothGrad-Squared, VarGrad, float32, folded"
+    timer.add_figure(Figure(name, "the same with torch's gradient of images", torchs / mine, 1.1, detail))
 
 
 def compute_ig_by_roarbench(model: nn.Module, batch: Batch, at_once: int) -> list[Tensor]:

@@ -111,7 +111,8 @@ def list_parents(node: Node) -> list[Node]:
 def _name_if_unguided_rectifier(node: Node) -> set[str]:
     if BackwardCFunction in type(node).__mro__:  # an autograd function of the user, or a compiled network
         name = node.name().removesuffix("Backward")
-        return set() if name in ("_Relu", "BackwardHookFunction") else {name}
+        # the last one is linear (`image_gradient`)
+        return set() if name in ("_Relu", "BackwardHookFunction", "_StridedConvolve") else {name}
     name = node.name().partition("Backward")[0]
     if name == "Relu" or "DifferentiableGraph" in name:
         return {_HIDDEN}

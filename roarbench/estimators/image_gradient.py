@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-MAX_CHANNELS = 8  # oneDNN pads fewer channels; with more, its own backward pass is as fast
+MAX_CHANNELS = 4  # oneDNN pads fewer channels; from 8 channels on, its own backward pass is as fast
 
 
 class StridedConvolution(nn.Conv2d):
@@ -29,14 +29,18 @@ class StridedConvolution(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
         """Map (n, c, h, w) as `nn.Conv2d` does."""
         is_plain = input.dtype is torch.float32 and input.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-        steps = zip(input.shape[2:], self.stride, self.kernel_size, self.padding, strict=True)
-        if not is_plain or not all(
-            side % step == 0 and (side + 2 * int(pad) - kernel) // step + 1 == side // step
-            for side, step, kernel, pad in steps
-        ):
+        if not is_plain or isinstance(self.padding, str) or not self._has_output_per_square(input.shape[2:]):
             return super().forward(input)
-        output: Tensor = _Convolve.apply(input, self.weight.detach(), self.bias, self.stride, self.padding)
+        weights = (self.weight.detach(), self.bias)
+        output: Tensor = _StridedConvolve.apply(input, *weights, self.stride, self.padding)  # type: ignore[no-untyped-call]
         return output
+
+    def _has_output_per_square(self, sides: torch.Size) -> bool:
+        settings = zip(sides, self.stride, self.kernel_size, map(int, self.padding), strict=True)
+        return all(
+            side % stride == 0 and (side + 2 * padding - kernel) // stride + 1 == side // stride
+            for side, stride, kernel, padding in settings
+        )
 
 
 def speed_up_image_gradient(network: nn.Module) -> nn.Module:
@@ -60,7 +64,7 @@ def _is_strided_with_few_channels(module: nn.Module) -> bool:
     )
 
 
-class _Convolve(torch.autograd.Function):
+class _StridedConvolve(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, images: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...], padding: tuple[int, ...]

@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from roarbench.common.enums import ScoredNetwork, Split
+from roarbench.common.enums import MapNumerics, ScoredNetwork, Split
+from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import predict_logits
 from roarbench.compute.ranking import find_removed_bits
+from roarbench.estimators.image_gradient import StridedConvolution
 from roarbench.execution import ranking_jobs as shards
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.run_inputs import remove_features
@@ -136,3 +139,15 @@ def test_jointly_ranked_references_equal_separately_ranked_ones(done, tmp_path, 
         found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.prediction_stability) == (expected.checksum, expected.prediction_stability)
         assert found.weights == expected.weights == alone.find_network_of_ranking(spec).store.read_checksum()
+
+
+@pytest.mark.parametrize("numerics", MapNumerics)
+def test_networks_of_maps_have_fast_image_gradients_unless_maps_are_plain_float32(numerics):
+    class Explained:
+        def load_variant(self, variant):
+            assert variant == "trained"
+            return build_network("resnet-quick", 10, 3, 64, torch.Generator()).eval()
+
+    model = shards._load_and_speed_up_network(Explained(), "trained", numerics, "")
+    is_fast = any(isinstance(module, StridedConvolution) for module in model.modules())
+    assert is_fast == (numerics is not MapNumerics.FLOAT32)
