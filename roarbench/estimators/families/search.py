@@ -34,7 +34,7 @@ def search_by_length(inputs: MapInput, lengths: Sequence[int]) -> list[Tensor]:
     the prediction is replaced by an untested change of it: the tested one has surely no effect.
 
     Args:
-        inputs: Images, targets and network. All random numbers come from the image's number and the pass.
+        inputs: Images, targets and network. All random numbers come from the image's number.
         lengths: Numbers of forward passes. A shorter search is the beginning of a longer one, so all take as many
             passes as the longest.
 
@@ -44,6 +44,8 @@ def search_by_length(inputs: MapInput, lengths: Sequence[int]) -> list[Tensor]:
     state = _Search(inputs)
     maps = {}
     for number in range(max(lengths) + 1):
+        if not state.finished.all():
+            state.draw_smooth_noise()
         if number in lengths:
             maps[number] = state.make_map(number)
         if number < max(lengths):
@@ -62,6 +64,21 @@ class _Search:
         self.lowest = images.new_full((2, len(images)), torch.inf)
         # a mask of no feature cannot change a prediction
         self.finished = torch.tensor(self.counts, device=images.device)[:, None].eq(0).repeat(1, len(images))
+        stream = random_draws.RngStream.SEARCH
+        self.generators = [random_draws.make_rng(SEED, stream, image) for image in inputs.batch.ids.tolist()]
+        self.noise = torch.zeros_like(images)  # of the pass, for images that are not finished
+
+    def draw_smooth_noise(self) -> None:
+        """Draw normal numbers on a grid of at most 6 x 6 cells per channel, and enlarge it to the image."""
+        images, rows = self.inputs.images, (~self.finished.all(0)).nonzero()[:, 0]
+        _, channels, *sides = images.shape
+        cells = np.empty((len(rows), channels, *(min(_CELLS, side) for side in sides)), np.float32)
+        for drawn, row in zip(cells, rows.tolist(), strict=True):
+            self.generators[row].standard_normal(dtype=np.float32, out=drawn)
+        self.noise = torch.zeros_like(images)
+        if len(rows):
+            enlarged = F.interpolate(torch.from_numpy(cells).to(images), tuple(sides), mode="bilinear")
+            self.noise[rows] = _standardise(enlarged)
 
     def try_changes(self, number: int) -> None:
         """Test a change of one unfinished mask of each image, in pass `number`."""
@@ -85,21 +102,10 @@ class _Search:
         self.finished[mask, rows] = finished
 
     def _change(self, mask: int, rows: Tensor, number: int) -> Tensor:
-        """Return the maps of a mask, of these rows, with the noise of pass `number`; their standard deviation is 1."""
+        """Return the maps of a mask, of these rows, after a change; their standard deviation is 1."""
         size = _FIRST_STEP / max(1, number // 2) ** _DECAY
-        changed = self.best[mask, rows] + size * self._draw_smooth_noise(rows, number)
+        changed = self.best[mask, rows] + size * self.noise[rows]
         return _standardise(changed)
-
-    def _draw_smooth_noise(self, rows: Tensor, number: int) -> Tensor:
-        """Draw normal numbers on a grid of at most 6 x 6 cells per channel, and enlarge it to the image."""
-        images, ids = self.inputs.images[rows], self.inputs.batch.ids[rows.cpu()]
-        _, channels, *sides = images.shape
-        cells = np.empty((len(images), channels, *(min(_CELLS, side) for side in sides)), np.float32)
-        for row, image in zip(cells, ids.tolist(), strict=True):
-            generator = random_draws.make_rng(SEED, random_draws.RngStream.SEARCH, image, number)
-            generator.standard_normal(dtype=np.float32, out=row)
-        noise = F.interpolate(torch.from_numpy(cells).to(images), tuple(sides), mode="bilinear")
-        return _standardise(noise)
 
     def _mark_removed(self, mask: int, rows: Tensor, importance: Tensor) -> Tensor:
         """Mark the features that a mask with these maps removes; the larger mask contains the smaller one."""

@@ -1,0 +1,121 @@
+"""Search the published networks of a benchmark's data set, and store which predictions the found masks leave unchanged.
+
+`python -m studies.search.run NAME --images 200` writes `NAME.npz` into this folder: `kept`, packed bits (lengths, maps,
+networks, levels, images), and the record of the run. With `--data FOLDER`, the images come from a local folder.
+"""
+
+import json
+import platform
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.common.enums import OWN_NETWORK_LEVELS, Split
+from roarbench.compute.networks import build_network
+from roarbench.compute.prediction import Normalisation, normalise
+from roarbench.compute.ranking import count_removed, draw_tie_order, rank
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.compute_maps import MapTask, compute_maps_of_tasks
+from roarbench.estimators.map_input import Batch, make_image_ids
+from roarbench.plan.planned_runs import make_reference_spec
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import find_builtin_suite
+from roarbench.store.published_networks import find_network_file, read_network_file
+from studies.page import make_parser
+
+LENGTHS = (2, 8, 32, 128, 512, 2048)
+NETWORKS = Path(__file__).parents[2] / "results" / "networks"
+FOLDER = Path(__file__).parent
+_AT_ONCE = 64  # images
+
+
+def load_networks(suite: SuiteSpec, fingerprint: str) -> list[nn.Module]:
+    """Load the published explained networks of a suite, in eval mode."""
+    networks = []
+    for number in range(suite.references):
+        path = find_network_file([NETWORKS], make_reference_spec(suite, fingerprint, number))
+        assert path, "the networks of these images are not published"
+        network = build_network(**suite.find_network()._asdict(), generator=torch.Generator().manual_seed(0))
+        network.load_state_dict({k: torch.from_numpy(v) for k, v in read_network_file(path).weights.items()})
+        networks.append(network.eval())
+    return networks
+
+
+def predict_classes(network: nn.Module, images: Tensor) -> Tensor:
+    """Return the predicted classes of normalised images."""
+    with torch.inference_mode():
+        return torch.cat([network(part).argmax(1) for part in torch.split(images, _AT_ONCE)])
+
+
+def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor) -> list[list[Tensor]]:
+    """Return the maps of each length and network, found by one search of the longest length."""
+    rows = [find_estimator(f"search(passes={length})") for length in LENGTHS]
+    maps: list[list[Tensor]] = [[] for _ in rows]
+    for network in networks:
+        parts = [slice(start, start + _AT_ONCE) for start in range(0, len(batch.ids), _AT_ONCE)]
+        made = [compute_maps_of_tasks([MapTask(rows, network, batch.select_rows(part), black)])[0] for part in parts]
+        for row, found in zip(rows, maps, strict=True):
+            found.append(torch.cat([part[row.id] for part in made]))
+    return maps
+
+
+def score(networks: list[nn.Module], batch: Batch, maps: list[Tensor]) -> NDArray[np.bool_]:
+    """Return which predictions stay the same, bool (maps, networks, levels, images)."""
+    kept = np.zeros((len(maps), len(networks), len(OWN_NETWORK_LEVELS), len(batch.ids)), np.bool_)
+    for i, importance in enumerate(maps):
+        flat = importance.flatten(1).numpy()
+        order = torch.from_numpy(rank(flat, draw_tie_order(batch.ids.numpy(), flat.shape[1])))
+        for number, t in enumerate(OWN_NETWORK_LEVELS):
+            removed = order[:, : count_removed(t, flat.shape[1])]
+            degraded = batch.images.flatten(1).scatter(1, removed, 0.0).view(batch.images.shape)
+            for j, network in enumerate(networks):
+                kept[i, j, number] = (predict_classes(network, degraded) == batch.targets).numpy()
+    return kept
+
+
+def main() -> None:
+    """Search, score and store."""
+    parser = make_parser(__doc__)
+    parser.add_argument("name", help="data set of a benchmark suite, such as imagenette64")
+    parser.add_argument("--images", type=int, default=200, help="number of test images, the first ones")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    suite = find_builtin_suite(f"benchmark-{options.name}")
+    data = decode_dataset(suite.dataset_record, options.decoded, options.data)
+    networks, norm = load_networks(suite, data.fingerprint), Normalisation.of(data)
+    count = min(options.images, len(data.test.labels))
+    images = normalise(torch.from_numpy(np.array(data.test.pixels[:count])).float(), norm).contiguous()
+    classes = torch.stack([predict_classes(network, images) for network in networks])
+    agreed = (classes == classes[0]).all(0)
+    ids = make_image_ids(Split.TEST, 0, count)
+    batch, started = Batch(images[agreed], classes[0, agreed], ids[agreed]), time.process_time()
+    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, norm.black)])
+    record = {
+        "suite": suite.versioned,
+        "data": data.fingerprint,
+        "images": count,
+        "agreed": int(agreed.sum()),
+        "lengths": LENGTHS,
+        "levels": OWN_NETWORK_LEVELS,
+        "search": find_estimator("search").fingerprint,
+        "seconds": round(time.process_time() - started, 1),
+        "torch": torch.__version__,
+        "processor": platform.processor() or platform.machine(),
+    }
+    rows = np.flatnonzero(agreed.numpy())
+    shape = np.array(kept.shape)
+    np.savez_compressed(
+        FOLDER / f"{options.name}.npz", kept=np.packbits(kept), shape=shape, rows=rows, record=json.dumps(record)
+    )
+    print(record)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
