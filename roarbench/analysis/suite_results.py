@@ -30,7 +30,7 @@ from roarbench.estimators.catalogue import (
 )
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import PlannedRun, list_planned_runs, list_run_keys
+from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.compute_board import select_variance_components
@@ -114,10 +114,14 @@ class SuiteResults:
             "reference": self.suite.given or None,
         }
 
-    @property
+    @cached_property
     def keys(self) -> Mapping[PlannedRun, str]:
         """Return the key of every run of the suite on these images, whether or not the run is done."""
-        return list_run_keys(self.suite, self.data, self.limit)
+        runs = ((point, self.results.get(point)) for point in list_planned_runs(self.suite))
+        return {
+            point: result.run.key if result else build_run(self.suite, point, self.data, self.limit).key
+            for point, result in runs
+        }
 
     @property
     def has_rows(self) -> bool:

@@ -10,8 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from filelock import FileLock
-
 from roarbench.common.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
@@ -77,6 +75,8 @@ def lock_file(path: Path, *folders: Path) -> Iterator[None]:
     After the process has acquired the lock, it lists the `folders`, which other processes may have changed, so that it
     sees new files (`refresh_folder_listings`).
     """
+    from filelock import FileLock  # tables need no lock, and the import takes a tenth of their time
+
     lock = FileLock(path)
     with convert_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)

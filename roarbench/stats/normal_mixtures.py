@@ -107,9 +107,10 @@ def compute_erfc(values: Floats) -> Floats:
     coefficients = _list_erfc_coefficients()
     near = np.minimum(values, _LAST_NODE * _NODE_DISTANCE)
     nodes = np.rint(near / _NODE_DISTANCE).astype(np.intp)
-    beyond, result = near - nodes * _NODE_DISTANCE, coefficients[-1][nodes]
+    beyond, result = near - nodes * _NODE_DISTANCE, coefficients[-1].take(nodes)
     for coefficient in coefficients[-2::-1]:
-        result = result * beyond + coefficient[nodes]
+        result *= beyond
+        result += coefficient.take(nodes)
     return np.asarray(result)
 
 

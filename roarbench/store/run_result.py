@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +40,21 @@ class Provenance:
     def known_values(self) -> dict[str, str]:
         """Return a dict from names to versions and hardware, without characters that markup may interpret."""
         values: dict[str, str | int] = {**self.versions, **self.hardware}
-        return {name: re.sub(r"[^\w .,@+()/-]", "", str(value))[:60] for name, value in values.items()}
+        return {name: _drop_markup(str(value)) for name, value in values.items()}
 
     @property
     def rounding_settings(self) -> dict[str, str]:
         """Return the known values that only change the rounding of a result; keys are the usual names."""
-        known = self.known_values
-        return {usual: known[name] for name, usual in _USUAL_NAMES.items() if name in known}
+        values: dict[str, str | int] = {**self.versions, **self.hardware}
+        return {usual: _drop_markup(str(values[name])) for name, usual in _USUAL_NAMES.items() if name in values}
 
 
 _USUAL_NAMES = {"device": "device", "precision": "precision", "cpu": "processor", "cuda": "CUDA", "cudnn": "cuDNN"}
+
+
+@lru_cache(1000)  # most results of a store have the same values
+def _drop_markup(text: str) -> str:
+    return re.sub(r"[^\w .,@+()/-]", "", text)[:60]
 
 
 def read_provenance(device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = {}) -> Provenance:
@@ -75,6 +79,8 @@ def read_code_version() -> str:
 @cache  # reading metadata takes milliseconds, and every run records versions
 def read_package_version(name: str) -> str:
     """Return the version of an installed package; empty if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # tables need neither versions nor this import
+
     try:
         return version(name)
     except PackageNotFoundError:
