@@ -164,5 +164,5 @@ def test_intervals(timer: PairedTimer) -> None:
     assert (ours.verdicts == theirs.verdicts).mean() > 0.9, "verdicts near the threshold may differ"
     assert np.abs(ours.ranks - theirs.ranks).max() <= 1, "pairs near the threshold may differ"
     mine, scipy = timer.time_in_turns(lambda: compute_board(scores, ROAR), lambda: judge_by_scipy(scores), rounds=3)
-    detail = f"{mine:.2f} against {scipy:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
+    detail = f"{mine:.3f} against {scipy:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
     timer.add_figure(Figure("intervals, verdicts and ranks", "scipy.stats.bootstrap", scipy / mine, 100, detail))

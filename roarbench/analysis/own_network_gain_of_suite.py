@@ -13,7 +13,6 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, SEEDS_PER_REPLICATION
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Bits, Correctness, Point
-from roarbench.stats.own_network_gain import KeptPredictions
 from roarbench.store.run_result import RunResult, unpack_correctness
 
 Grid = Sequence[Sequence[RunResult]]  # [map][network]
@@ -21,12 +20,16 @@ Grid = Sequence[Sequence[RunResult]]  # [map][network]
 
 def load_kept_predictions(
     results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness
-) -> dict[str, KeptPredictions]:
-    """Return each complete row's kept predictions at the levels of `scores`, on the images on which networks agree."""
+) -> tuple[dict[str, NDArray[np.bool_]], frozenset[str]]:
+    """Return each complete row's kept predictions at the levels of `scores`, on the images on which networks agree.
+
+    Returns:
+        Kept predictions by row (`compute_own_network_gains`), and the rows whose masks are equal for all networks.
+    """
     stored, shared = results.find_results(protocol, unit), _mark_images_predicted_alike(results, protocol, unit)
-    by_row: dict[str, KeptPredictions] = {}
+    kept, fixed = dict[str, NDArray[np.bool_]](), set[str]()
     if shared is None or not shared.any():
-        return by_row
+        return kept, frozenset()
     for name in scores.estimators:
         per_network = find_estimator(name).depends_on_network
         grids = [_arrange_by_map_and_network(results, stored.get((name, t), {}), per_network) for t in scores.levels]
@@ -34,10 +37,9 @@ def load_kept_predictions(
         if complete and len(complete) == len(grids) and name not in scores.inconsistent:
             results_in_order = [result for grid in complete for row in grid for result in row]
             shape = (len(complete), len(complete[0]), len(complete[0]), -1)
-            kept = unpack_correctness(results_in_order)[:, shared].reshape(shape)
-            same_masks = _has_same_masks_for_all_networks(complete, results.masks, shared)
-            by_row[name] = KeptPredictions(kept.transpose(1, 2, 0, 3), same_masks)
-    return by_row
+            kept[name] = unpack_correctness(results_in_order)[:, shared].reshape(shape).transpose(1, 2, 0, 3)
+            fixed |= {name} if _has_same_masks_for_all_networks(complete, results.masks, shared) else set()
+    return kept, frozenset(fixed)
 
 
 def list_points_with_every_map_and_network(results: SuiteResults, protocol: Protocol, unit: Unit) -> list[Point]:

@@ -116,10 +116,10 @@ class SuiteJudges:
         scores = read(protocol, unit, fill) or _NOTHING
         scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         if own_network:
-            kept = load_kept_predictions(self.suite_results, protocol, unit, scores) if scores.levels else {}
+            kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             lengths = {name: find_search_length(name) for name in scores.estimators}
             searches = {name: length for name, length in lengths.items() if length is not None}
-            return Judge.from_kept_predictions(scores, protocol, kept, self._sum_passes(scores.estimators), searches)
+            return Judge.from_kept(scores, protocol, *kept, self._sum_passes(scores.estimators), searches)
         variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
 

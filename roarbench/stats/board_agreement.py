@@ -1,26 +1,20 @@
-"""Agreement between two orders of the same estimators: under two protocols, or on two boards of one protocol.
-
-Two boards of one protocol have different explained networks and training runs.
-"""
+"""Agreement between two orders of the same estimators: under two protocols, or on two boards of one protocol."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.estimators.estimator import CONTROLS
-from roarbench.stats.board_records import Board, Row
+from roarbench.stats.board_records import Board
 from roarbench.stats.contrasts import Contrast
-from roarbench.stats.correctness_and_gain import Floats
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.verdicts import Verdict
 
 FEWEST_ROWS = 3  # two rows give no correlation
-_OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 
 
 class Agreement(NamedTuple):
@@ -44,29 +38,25 @@ def compute_agreement(first: Mapping[str, Contrast], second: Mapping[str, Contra
     Returns None for fewer than three common rows, or if all gains of one protocol are equal.
     """
     rows = [name for name in first if name in second]
-    samples = [[gains[name] for name in rows] for gains in (first, second)]
     tau = _compute_tau([(first[name].value, second[name].value) for name in rows])
     if tau is None:
         return None
-    (first_signs, sure_one), (second_signs, sure_other) = (
-        _find_pair_signs_and_significance(gains) for gains in samples
-    )
-    norm = np.sqrt(np.count_nonzero(first_signs) * np.count_nonzero(second_signs))
-    products, settled = first_signs * second_signs, sure_one & sure_other
+    signs, significant = [], []
+    for gains in (first, second):
+        pairs = Pairs.from_contrasts([gains[name] for name in rows])
+        values, halves = pairs.differences, pairs.half_widths
+        signs.append(np.sign(values))
+        # a pair whose gains cannot differ also counts as significant
+        significant.append((np.abs(values) > halves) | ((values == 0) & (halves == 0)))
+    norm = np.sqrt(np.count_nonzero(signs[0]) * np.count_nonzero(signs[1]))
+    products, settled = signs[0] * signs[1], significant[0] & significant[1]
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
     interval = Estimate(tau, float(max(-1.0, (sure - free) / norm)), float(min(1.0, (sure + free) / norm)))
     both = settled & (products != 0)
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-def _find_pair_signs_and_significance(contrasts: list[Contrast]) -> tuple[Floats, NDArray[np.bool_]]:
-    pairs = Pairs.from_contrasts(contrasts)
-    values, halves = pairs.differences, pairs.half_widths
-    # a pair whose gains cannot differ also counts as significant
-    return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
-
-
-def _compute_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+def _compute_tau(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
     """Compute Kendall's tau-b of pairs of gains; None for fewer than three, or if all gains on one side are equal."""
     if len(pairs) < FEWEST_ROWS:
         return None
@@ -128,41 +118,38 @@ def compare_boards(first: Board, second: Board) -> Replication:
             f"one board has (protocol, levels, images) {first_design}, the other {second_design}; they must be equal"
         )
     again = {row.estimator: row for row in second.rows if row.gain.value is not None}
-    rows = tuple(
-        _replicate_row(row, again[row.estimator])
-        for row in first.rows
-        if row.gain.value is not None and row.estimator in again
-    )
+    rows = []
+    for row in first.rows:
+        other = again.get(row.estimator)
+        if row.gain.value is None or other is None:
+            continue
+        pairs = [(control, row.against.get(control), other.against.get(control)) for control in CONTROLS]
+        pairs += [(OTHER_IMAGE, row.get_twin_comparison(OTHER_IMAGE), other.get_twin_comparison(OTHER_IMAGE))]
+        rows.append(
+            ReplicatedRow(
+                row.estimator,
+                row.gain,
+                other.gain,
+                row.predicted,
+                _is_in_predicted_interval(other.gain, row.predicted),
+                _is_in_predicted_interval(row.gain, other.predicted),
+                tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two),
+                (row.beating.beats_all, other.beating.beats_all) if row.beating and other.beating else (),
+            )
+        )
     words = [verdict for row in rows for verdict in row.verdicts]
     insides = [inside for row in rows for inside in (row.inside, row.inside_again) if inside is not None]
     beats = [row.beats_controls for row in rows if row.beats_controls]
-    gains = ((row.gain.value, row.again.value) for row in rows)
     return Replication(
-        rows,
-        len(words),
-        sum(verdict.first is verdict.again for verdict in words),
-        sum({verdict.first, verdict.again} == _OPPOSED for verdict in words),
-        len(beats),
-        sum(first == again for first, again in beats),
-        len(insides),
-        sum(insides),
-        _compute_tau([(one, other) for one, other in gains if one is not None and other is not None]),
-    )
-
-
-def _replicate_row(row: Row, second_row: Row) -> ReplicatedRow:
-    pairs = [(control, row.against.get(control), second_row.against.get(control)) for control in CONTROLS]
-    pairs += [(OTHER_IMAGE, row.get_twin_comparison(OTHER_IMAGE), second_row.get_twin_comparison(OTHER_IMAGE))]
-    verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
-    return ReplicatedRow(
-        row.estimator,
-        row.gain,
-        second_row.gain,
-        row.predicted,
-        _is_in_predicted_interval(second_row.gain, row.predicted),
-        _is_in_predicted_interval(row.gain, second_row.predicted),
-        verdicts,
-        (row.beating.beats_all, second_row.beating.beats_all) if row.beating and second_row.beating else (),
+        rows=tuple(rows),
+        verdicts=len(words),
+        equal=sum(verdict.first is verdict.again for verdict in words),
+        opposed=sum({verdict.first, verdict.again} == {Verdict.BETTER, Verdict.WORSE} for verdict in words),
+        beats_asked=len(beats),
+        beats_equal=sum(one == two for one, two in beats),
+        gains=len(insides),
+        inside=sum(insides),
+        tau=_compute_tau([(row.gain.value, row.again.value) for row in rows]),
     )
 
 

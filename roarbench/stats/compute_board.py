@@ -5,6 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNetwork
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
@@ -20,7 +23,6 @@ from roarbench.stats.correctness_and_gain import (
 )
 from roarbench.stats.intervals import Estimate, Key, estimate_all, estimate_shares
 from roarbench.stats.own_network_gain import (
-    KeptPredictions,
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
@@ -31,7 +33,14 @@ from roarbench.stats.own_network_gain import (
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
 from roarbench.stats.search_control import choose_search, judge_beside_search, judge_search
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict, decide_verdicts, judge_comparisons
+from roarbench.stats.verdicts import (
+    Comparison,
+    ControlComparison,
+    Verdict,
+    decide_verdicts,
+    judge_columns,
+    judge_comparisons,
+)
 
 _POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
@@ -145,17 +154,17 @@ class Judge:
         return cls(scores, protocol, compute_gains(paired, protocol, cells), covers, cells, variances)
 
     @classmethod
-    def from_kept_predictions(
+    def from_kept(
         cls,
         scores: Correctness,
         protocol: Protocol,
-        predictions: Mapping[str, KeptPredictions],
+        kept: Mapping[str, NDArray[np.bool_]],
+        fixed: frozenset[str],
         passes: Mapping[str, float | None],
         searches: Mapping[str, int],
     ) -> Self:
-        """Compute own-network gains; `scores` has rows and levels, and no cells."""
-        gains = compute_own_network_gains({name: row.kept for name, row in predictions.items()}, protocol.order)
-        fixed = frozenset(name for name, row in predictions.items() if row.same_masks)
+        """Compute own-network gains of kept predictions; `scores` has rows and levels, and no cells."""
+        gains = compute_own_network_gains(kept, protocol.order)
         areas = {name: own.gain for name, own in gains.items()}
         complete = {name: length for name, length in searches.items() if name in gains}
         cells = measure_cells(scores, None)
@@ -326,8 +335,7 @@ class Judge:
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
         asked = [(RANDOM, name, RANDOM) for name in self.tested_gains if name != RANDOM]  # without other columns
         columns = self._subtract_by_column(asked).values() if self.has_intervals else ()
-        decided = [decide_verdicts(column, self._list_added(column)) for column in columns]
-        return {name: verdict for column in decided for (name, _), verdict in column.items()}
+        return {name: verdict for (name, _), verdict in decide_verdicts(columns, self._list_added(columns)).items()}
 
     @property
     def tested_gains(self) -> list[str]:
@@ -355,10 +363,14 @@ class Judge:
         If Random's gain is 0 by construction, rows are compared with 0 instead of the noisy measurement of Random's
         gain.
         """
-        zero = next((area.quantities.combine({}) for area in self.areas.values()), None)
-        zeros = {ZERO, *self.fixed, *((RANDOM,) if self.protocol.random_is_zero else ())}
-        one, other = (zero if name in zeros else self.areas.get(name) for name in (first, second))
+        one, other = self._compared_gains.get(first), self._compared_gains.get(second)
         return one.subtract(other) if one and other else None
+
+    @cached_property
+    def _compared_gains(self) -> dict[str, Contrast]:
+        zeros = {ZERO, *self.fixed, *((RANDOM,) if self.protocol.random_is_zero else ())}
+        any_area = next(iter(self.areas.values()), None)
+        return {**self.areas, **dict.fromkeys(zeros, any_area.quantities.combine({}))} if any_area else {}
 
     @cached_property
     def controls(self) -> tuple[str, ...]:
@@ -396,13 +408,12 @@ class Judge:
     def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
         columns = self.columns.values() if self.has_intervals else ()
-        judged = [judge_comparisons(column, self._list_added(column)) for column in columns]
-        return {pair: one for column in judged for pair, one in column.items()}
+        return judge_columns(columns, self._list_added(columns))
 
-    def _list_added(self, column: Iterable[_Pair]) -> list[_Pair]:
+    def _list_added(self, columns: Iterable[Iterable[_Pair]]) -> list[_Pair]:
         """Return the pairs with a submission; comparisons with an added search are a column like others."""
-        added = self.scores.submitted
-        return [(row, other) for row, other in column if row in added or other in added and other not in self.searches]
+        added, pairs = self.scores.submitted, [pair for column in columns for pair in column]
+        return [(row, other) for row, other in pairs if row in added or other in added and other not in self.searches]
 
     @property
     def family(self) -> int:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
 from itertools import product
 from math import lcm
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,9 @@ from roarbench.stats.correctness_and_gain import (
     Point,
     add_weighted_sums,
     compute_second_moments,
-    sum_runs,
 )
 from roarbench.stats.normal_mixtures import Spread
 from roarbench.stats.variance_components import (
-    ReferenceVariance,
-    TrainingVariance,
     VarianceComponents,
     can_vary,
     estimate_prior_freedom,
@@ -34,13 +31,12 @@ from roarbench.stats.variance_components import (
 )
 
 
-@dataclass(frozen=True)
-class Pooling:
-    """Degrees of freedom of the variances that are pooled over rows and cells."""
+class Pooling(NamedTuple):
+    """Degrees of freedom of the variances that are pooled over rows and cells; infinite without such a variance."""
 
-    prior_freedom: float = 0.0  # degrees of freedom with which the pooled variance counts beside a number's own
-    shared_freedom: float = 1.0  # of the part of the pooled variance that all rows share
-    own_freedom: float = 1.0  # of the part that rows do not share
+    prior_freedom: float = np.inf  # with which the pooled variance counts beside a number's own; 0 if not at all
+    shared_freedom: float = np.inf  # of the part of the pooled variance that all rows share
+    own_freedom: float = np.inf  # of the part that rows do not share
     training_freedom: float = np.inf  # of the variance between training runs
 
 
@@ -65,7 +61,7 @@ class Quantities:
     rows: NDArray[np.intp]  # (k,): row of each number
     across: Floats
     within: Floats
-    trainings: Floats  # (2, k): variance from training runs, and the part of it from the finite number of images
+    trainings: Floats  # (k, 2): variance from training runs, and the part of it from the finite number of images
     pooling: Pooling = Pooling()
 
     @classmethod
@@ -74,43 +70,25 @@ class Quantities:
     ) -> Self:
         """Build numbers that vary with test images alone."""
         count, images = sums.shape
-        nothing = np.zeros((3, 0, 0))
-        return cls(
-            index=index,
-            exact=exact,
-            sums=sums,
-            units=units,
-            image_count=images,
-            networks=np.zeros((count, 0)),
-            network_names=(),
-            depends=np.zeros(count, np.bool_),
-            loads=np.zeros((count, 0)),
-            rows=np.arange(count),
-            across=nothing,
-            within=nothing,
-            trainings=np.zeros((2, count)),
-        )
+        no_networks, nothing = (np.zeros((count, 0)), (), np.zeros(count, np.bool_)), np.zeros((3, 0, 0))
+        loads, rows, trainings = np.zeros((count, 0)), np.arange(count), np.zeros((count, 2))
+        return cls(index, exact, sums, units, images, *no_networks, loads, rows, nothing, nothing, trainings)
 
     @cached_property
     def images(self) -> Floats:
         """Return the covariance from the choice of test images, (k, k)."""
-        return self.compute_image_covariance(self)
-
-    def compute_image_covariance(self, other: "Quantities") -> Floats:
-        """Compute the covariance with other numbers on the same images, (k, l), from the choice of images."""
         images = self.image_count
         if images < 2:
-            return np.zeros((len(self.units), len(other.units)))
-        moments = images * compute_second_moments(self.sums, other.sums)
-        products = np.outer(self.sums.sum(1, dtype=np.float64), other.sums.sum(1, dtype=np.float64))
-        return (moments - products) * np.outer(self.units, other.units) / images**2 / (images - 1)
+            return np.zeros((len(self.units), len(self.units)))
+        totals = self.sums.sum(1, dtype=np.float64)
+        moments = images * compute_second_moments(self.sums) - np.outer(totals, totals)
+        return moments * np.outer(self.units, self.units) / images**2 / (images - 1)
 
     def get(self, key: Hashable) -> "Contrast | None":
         """Return one number; None if it is missing."""
         return self[key] if key in self.index else None
 
     def __getitem__(self, key: Hashable) -> "Contrast":
-        """Return one number; raise KeyError if it is missing."""
         row = np.zeros(len(self.units))
         row[self.index[key]] = 1.0
         return Contrast(self, row, float(self.exact[self.index[key]]))
@@ -144,14 +122,9 @@ class Quantities:
         prior = estimate_prior_freedom(squares[used] / freedom, np.full(used.sum(), freedom))
         parts = (weights != 0) & varies[:, None]
         across, within = _split_pooled_covariance(np.array([[variance]]), share, int(used.sum()), 0.0)
-        return replace(
-            self,
-            loads=parts.any(0)[:, None].astype(np.float64),
-            rows=parts.argmax(0),
-            across=across,
-            within=within,
-            pooling=Pooling(prior, freedom, max(1, own_freedom)),
-        )
+        pooling = Pooling(prior, freedom, max(1, own_freedom))
+        loads = parts.any(0)[:, None].astype(np.float64)
+        return replace(self, loads=loads, rows=parts.argmax(0), across=across, within=within, pooling=pooling)
 
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.
@@ -165,9 +138,7 @@ class Quantities:
         # few weights of a row differ from 0; sums over these alone, in order, have the same bits beside any other row
         used = weights != 0
         order = np.argsort(~used, axis=1, kind="stable")[:, : max(1, int(used.sum(1).max(initial=0)))].T
-        factors = np.take_along_axis(weights, order.T, 1).T
-
-        terms = list(zip(factors, order, strict=True))
+        terms = list(zip(np.take_along_axis(weights, order.T, 1).T, order, strict=True))
 
         missing = (used & self.depends).astype(np.float64) @ np.isnan(self.networks) > 0
         known = np.nan_to_num(self.networks)
@@ -176,18 +147,23 @@ class Quantities:
         centred = np.where(missing, 0.0, values - (values.sum(1) / counts)[:, None])
         sums, own_freedom = (centred**2).sum(1), counts - 1
         shared, own, network_noise = self._pool_over_rows(terms)
-        trainings, training_noise = reduce(np.add, (factor**2 * self.trainings[:, at] for factor, at in terms))
-        pairs = product(terms, repeat=2)
-        covariance = reduce(np.add, (f * g * self.images[i, j] for (f, i), (g, j) in pairs))
-        prior = _weigh_pooled_variance(shared, own, self.pooling)
-        freedom = np.where(self.depends.any(), prior + own_freedom, np.inf)
+        # The pooled variance is itself an estimate, with Satterthwaite's (1946) degrees of freedom f; rows' true
+        # variances spread around it as with d degrees of freedom (Smyth 2004). Both uncertainties add.
+        prior_freedom, shared_freedom, freedom_of_own, training_freedom = self.pooling
         with np.errstate(invalid="ignore", divide="ignore"):
+            inverse = (shared**2 / shared_freedom + own**2 / freedom_of_own) / (shared + own) ** 2
+            pooled = (shared + own > 0) & (prior_freedom > 0)
+            prior = np.where(pooled, 1 / (np.divide(1, prior_freedom) + inverse), 0.0)
+            freedom = np.where(self.depends.any(), prior + own_freedom, np.inf)
             variance = np.where(freedom > 0, (prior * (shared + own) + sums) / freedom, 0.0)
         networks = variance / counts
+
+        trainings, training_noise = reduce(np.add, (factor**2 * self.trainings[at].T for factor, at in terms))
+        pairs = product(terms, repeat=2)
+        covariance = reduce(np.add, (f * g * self.images[i, j] for (f, i), (g, j) in pairs))
         images = np.maximum(0.0, covariance - network_noise / counts - training_noise)
         parts = (0 * images, 2 * networks, 2 * trainings) if repeated else (images, networks, trainings)
-        known_freedoms = (max(1, self.image_count - 1), self.pooling.training_freedom)
-        freedoms = (0 * images + known_freedoms[0], freedom, 0 * images + known_freedoms[1])
+        freedoms = (0 * images + max(1, self.image_count - 1), freedom, 0 * images + training_freedom)
         return Spread(np.stack(parts, 1), np.maximum(np.stack(freedoms, 1), 1e-9))
 
     def _pool_over_rows(self, terms: Sequence[tuple[Floats, NDArray[np.intp]]]) -> Floats:
@@ -197,6 +173,8 @@ class Quantities:
             products = part[:, None] * one[:, :, None] * other[:, None, :]
             return np.asarray(products.sum((2, 3)))  # no product of matrices, whose last bits depend on other rows
 
+        if not self.depends.any():
+            return np.zeros((3, len(terms[0][0])))
         loads = [factor[:, None] * self.loads[at] for factor, at in terms]
         total = reduce(np.add, loads)
         pooled = multiply(self.across, total, total)
@@ -205,17 +183,20 @@ class Quantities:
         return pooled
 
 
-def _weigh_pooled_variance(shared: Floats, own: Floats, pooling: Pooling) -> Floats:
-    """Return the degrees of freedom with which the pooled variance of each number counts beside the number's own.
+def _split_pooled_covariance(covariance: Floats, share: float, rows: int, noise: float) -> tuple[Floats, Floats]:
+    """Return `Quantities.across` and `Quantities.within` of rows with this covariance of levels.
 
-    The pooled variance is itself an estimate, with Satterthwaite's (1946) degrees of freedom f; rows' true variances
-    spread around it as with d degrees of freedom (Smyth 2004). Both uncertainties add: 1 / (1 / d + 1 / f).
+    The shared part is estimated by the mean square between networks, which contains the own parts of the K rows that it
+    averages.
+
+    Args:
+        covariance: Pooled covariance of a row's levels between networks, (levels, levels).
+        share: Part of it that rows share, in [0, 1].
+        rows: Number of rows, K.
+        noise: Part of it that comes from the finite number of images, in [0, 1].
     """
-    if not pooling.prior_freedom:
-        return np.zeros_like(shared)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        inverse = (shared**2 / pooling.shared_freedom + own**2 / pooling.own_freedom) / (shared + own) ** 2
-        return np.where(shared + own > 0, 1 / (1 / pooling.prior_freedom + inverse), 0.0)
+    shared, own = share * covariance, (1 - share) * covariance
+    return np.stack([shared + own / rows, -own / rows, noise * shared]), np.stack([0 * own, own, noise * own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +215,6 @@ class Contrast:
         return Contrast(joined, np.concatenate([self.weights, -other.weights]), self.value - other.value)
 
     def scale(self, factor: float) -> "Contrast":
-        """Return the number multiplied by a constant."""
         return Contrast(self.quantities, factor * self.weights, factor * self.value)
 
     def shift(self, constant: float) -> "Contrast":
@@ -266,74 +246,50 @@ def measure_spreads(contrasts: Sequence[Contrast], repeated: bool = False) -> Sp
 def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> Quantities:
     """Measure the accuracies of all cells, by point; without `variances` they vary with images alone."""
     points = list(scores.correct)
-    sums = np.array([sum_runs(bits) for bits in scores.correct.values()]).reshape(len(points), scores.images)
-    runs = [len(bits) for bits in scores.correct.values()]
-    units, totals = 1 / np.array(runs, np.float64), sums.sum(1, dtype=np.int64).tolist()
+    sums = np.array([scores.sums[point] for point in points]).reshape(len(points), scores.images)
+    runs, totals = [len(bits) for bits in scores.correct.values()], sums.sum(1, dtype=np.int64).tolist()
     exact = [Fraction(total, count * scores.images) for total, count in zip(totals, runs, strict=True)]
+    units = 1 / np.array(runs, np.float64)
     cells = Quantities.from_images({point: number for number, point in enumerate(points)}, exact, sums, units)
-    if variances and variances.references:
-        cells = _add_networks(cells, scores, variances.references)
-    return _add_trainings(cells, scores, variances.trainings) if variances and variances.trainings else cells
-
-
-def _add_networks(cells: Quantities, scores: Correctness, estimate: ReferenceVariance) -> Quantities:
-    names, accuracies = sorted(scores.explained_networks), scores.accuracies_by_network
-    networks, depends = np.zeros((len(cells.units), len(names))), np.zeros(len(cells.units), np.bool_)
-    for row, point in enumerate(cells.index):
-        if point in accuracies:
-            networks[row] = [accuracies[point].get(name, np.nan) for name in names]
-            depends[row] = can_vary(scores.correct[point])
-    column = [estimate.find_nearest_level(t) for _, t in cells.index]
-    across, within = _split_pooled_covariance(estimate.covariance, estimate.shared, estimate.rows, estimate.noise_share)
-    # the pooled variance of a single row is the row's own, which counts already
-    prior_freedom = estimate.prior_freedom if estimate.rows > 1 else 0.0
-    places = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in cells.index))}
-    return replace(
-        cells,
-        networks=networks,
-        network_names=tuple(names),
-        depends=depends,
-        loads=np.eye(len(estimate.levels))[column] * depends[:, None],
-        rows=np.array([places[name] for name, _ in cells.index], np.intp),
-        across=across,
-        within=within,
-        pooling=Pooling(prior_freedom, max(1, estimate.networks - 1), max(1, estimate.own_freedom)),
-    )
-
-
-def _split_pooled_covariance(covariance: Floats, share: float, rows: int, noise: float) -> tuple[Floats, Floats]:
-    """Return `Quantities.across` and `Quantities.within` of rows with this covariance of levels.
-
-    The shared part is estimated by the mean square between networks, which contains the own parts of the K rows that it
-    averages.
-
-    Args:
-        covariance: Pooled covariance of a row's levels between networks, (levels, levels).
-        share: Part of it that rows share, in [0, 1].
-        rows: Number of rows, K.
-        noise: Part of it that comes from the finite number of images, in [0, 1].
-    """
-    shared, own = share * covariance, (1 - share) * covariance
-    return np.stack([shared + own / rows, -own / rows, noise * shared]), np.stack([0 * own, own, noise * own])
-
-
-def _add_trainings(cells: Quantities, scores: Correctness, estimate: TrainingVariance) -> Quantities:
-    varies = ~cells.depends & np.array([can_vary(bits) for bits in scores.correct.values()], np.bool_)
-    trainings = np.outer((estimate.variance, estimate.noise), varies * cells.units)
-    return replace(cells, trainings=trainings, pooling=replace(cells.pooling, training_freedom=estimate.freedom))
+    pooling, can = cells.pooling, np.array([can_vary(bits) for bits in scores.correct.values()], np.bool_)
+    if variances and (pooled := variances.references):
+        names, by_network = sorted(scores.explained_networks), scores.accuracies_by_network
+        depends = can & np.array([point in by_network for point in points], np.bool_)
+        accuracies = [[by_network.get(point, {}).get(name, np.nan) for name in names] for point in points]
+        networks = np.array(accuracies).reshape(len(points), len(names))
+        column = [pooled.find_nearest_level(t) for _, t in points]
+        places = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in points))}
+        across, within = _split_pooled_covariance(pooled.covariance, pooled.shared, pooled.rows, pooled.noise_share)
+        # the pooled variance of a single row is the row's own, which counts already
+        prior_freedom = pooled.prior_freedom if pooled.rows > 1 else 0.0
+        pooling = Pooling(prior_freedom, max(1, pooled.networks - 1), max(1, pooled.own_freedom))
+        cells = replace(
+            cells,
+            networks=np.where(np.array([point in by_network for point in points])[:, None], networks, 0.0),
+            network_names=tuple(names),
+            depends=depends,
+            loads=np.eye(len(pooled.levels))[column] * depends[:, None],
+            rows=np.array([places[name] for name, _ in points], np.intp),
+            across=across,
+            within=within,
+        )
+    if variances and (trained := variances.trainings):
+        varies = ~cells.depends & can
+        cells = replace(cells, trainings=np.outer(varies * units, (trained.variance, trained.noise)))
+        pooling = pooling._replace(training_freedom=trained.freedom)
+    return replace(cells, pooling=pooling)
 
 
 def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weights: Sequence[Fraction]) -> Quantities:
     """Measure a weighted sum of cells for each row, by name; `curves` has the rows' cells in the order of `weights`."""
     at = np.array([[cells.index[point] for point in points] for points in curves.values()], np.intp)
-    columns, factors = at.reshape(len(curves), len(weights)).T, [float(weight) for weight in weights]
+    columns = at.reshape(len(curves), len(weights)).T
+    terms = [(float(weight), column) for weight, column in zip(weights, columns, strict=True)]
     # the sums of an area are whole numbers, too
     runs, scale = np.rint(1 / cells.units).astype(np.int64), lcm(*(weight.denominator for weight in weights))
     common = lcm(*map(int, np.unique(runs[at])))
     by_level = zip((int(weight * scale) for weight in weights), columns, strict=True)
     whole = [[weight * (common // run) for run in runs[column].tolist()] for weight, column in by_level]
-    known, missing = np.nan_to_num(cells.networks), np.isnan(cells.networks)
-    terms = list(zip(factors, columns, strict=True))
     sums = add_weighted_sums([cells.sums[column] for column in columns], whole, int(sum(weights) * scale) * common)
     kind: type = np.float64 if sums.dtype.kind == "f" else np.int64
     images = scale * common * cells.image_count
@@ -343,15 +299,11 @@ def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weig
         exact=[Fraction(int(total), images) for total in sums.sum(1, dtype=kind).tolist()],
         sums=sums,
         units=np.full(len(curves), 1 / (scale * common)),
-        networks=np.where(
-            sum(missing[column] for column in columns) > 0,
-            np.nan,
-            reduce(np.add, (factor * known[column] for factor, column in terms)),
-        ),
+        networks=reduce(np.add, (factor * cells.networks[column] for factor, column in terms)),
         depends=np.asarray(cells.depends[columns].any(0)),
         loads=reduce(np.add, (factor * cells.loads[column] for factor, column in terms)),
         rows=cells.rows[columns[0]],
-        trainings=reduce(np.add, (factor**2 * cells.trainings[:, column] for factor, column in terms)),
+        trainings=reduce(np.add, (factor**2 * cells.trainings[column] for factor, column in terms)),
     )
 
 
@@ -375,29 +327,27 @@ def join_quantities(first: Quantities, second: Quantities) -> Quantities:
         raise ValueError(f"the protocols have {first.image_count} and {second.image_count} images; expected the same")
     parts = (first, second)
     names = tuple(sorted({*first.network_names, *second.network_names}))
+    arranged = []
+    for part in parts:  # NaN for a network that a number depends on and lacks
+        networks = np.where(part.depends[:, None], np.nan, np.zeros((len(part.units), len(names))))
+        networks[:, [names.index(name) for name in part.network_names]] = part.networks
+        arranged.append(networks)
     return Quantities(
         index={key: number for number, key in enumerate((part, key) for part in range(2) for key in parts[part].index)},
         exact=[*first.exact, *second.exact],
         sums=np.concatenate([part.sums for part in parts]),
         units=np.concatenate([part.units for part in parts]),
         image_count=first.image_count,
-        networks=np.concatenate([_arrange_networks(part, names) for part in parts]),
+        networks=np.concatenate(arranged),
         network_names=names,
         depends=np.concatenate([part.depends for part in parts]),
         loads=_join_blocks(first.loads, second.loads),
         rows=np.concatenate([first.rows, second.rows + first.rows.max(initial=0) + 1]),
         across=_join_blocks(first.across, second.across),
         within=_join_blocks(first.within, second.within),
-        trainings=np.concatenate([part.trainings for part in parts], 1),
-        pooling=_join_pooling([part.pooling for part in parts if part.depends.any()] or [Pooling()], parts),
+        trainings=np.concatenate([part.trainings for part in parts]),
+        pooling=Pooling(*map(min, first.pooling, second.pooling)),  # known at least as well as the variances of both
     )
-
-
-def _arrange_networks(part: Quantities, names: Sequence[str]) -> Floats:
-    """Return each number's values for these networks; NaN for a network that a number depends on and lacks."""
-    arranged = np.where(part.depends[:, None], np.nan, np.zeros((len(part.units), len(names))))
-    arranged[:, [names.index(name) for name in part.network_names]] = part.networks
-    return np.asarray(arranged)
 
 
 def _join_blocks(one: Floats, other: Floats) -> Floats:
@@ -406,13 +356,3 @@ def _join_blocks(one: Floats, other: Floats) -> Floats:
     joined = np.zeros((*one.shape[:-2], rows + other.shape[-2], columns + other.shape[-1]))
     joined[..., :rows, :columns], joined[..., rows:, columns:] = one, other
     return joined
-
-
-def _join_pooling(poolings: Sequence[Pooling], parts: Sequence[Quantities]) -> Pooling:
-    """Return what both protocols' variances are known with at least."""
-    return Pooling(
-        min(pooling.prior_freedom for pooling in poolings),
-        min(pooling.shared_freedom for pooling in poolings),
-        min(pooling.own_freedom for pooling in poolings),
-        min(part.pooling.training_freedom for part in parts),
-    )

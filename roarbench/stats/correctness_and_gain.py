@@ -67,6 +67,11 @@ class Correctness:
         """Return the number of test images; 0 without cells."""
         return next((bits.shape[1] for bits in self.correct.values()), 0)
 
+    @cached_property
+    def sums(self) -> dict[Point, NDArray[np.int16]]:
+        """Return each image's sum over a cell's runs, (images,)."""
+        return {point: sum_runs(bits) for point, bits in self.correct.items()}
+
     def list_curve_points(self, estimator: str) -> tuple[Point, ...]:
         """List the points of an estimator's curve, from t = 0."""
         return (UNTOUCHED, *((estimator, t) for t in self.levels))
@@ -104,19 +109,18 @@ def add_weighted_sums(parts: Sequence[NDArray[Any]], weights: Sequence[Sequence[
     return total
 
 
-def compute_second_moments(one: NDArray[Any], other: NDArray[Any]) -> Floats:
-    """Compute the sums of products over images of rows of shape (k, images) and (l, images), (k, l).
+def compute_second_moments(sums: NDArray[Any]) -> Floats:
+    """Compute the sums over images of the products of all rows, (k, k), of an array (k, images).
 
     Floats hold sums of whole numbers exactly, so every machine gets the same digits.
     """
-    images, moments = one.shape[1], np.zeros((len(one), len(other)))
-    whole = one.dtype.kind in "bi" and other.dtype.kind in "bi"
-    largest = float(np.abs(one).max(initial=0)) * float(np.abs(other).max(initial=0)) * images
-    kind: type[np.floating[Any]] = np.float32 if whole and largest < _EXACT_IN_FLOAT32 else np.float64
-    step = max(1, _AT_ONCE // max(1, len(one) + len(other)))
+    count, images = sums.shape
+    largest = float(np.abs(sums).max(initial=0)) ** 2 * images
+    exact = sums.dtype.kind in "bi" and largest < _EXACT_IN_FLOAT32
+    moments, step = np.zeros((count, count)), max(1, _AT_ONCE // max(1, 2 * count))
     for start, end in pairwise((*range(0, images, step), images)):
-        part = one[:, start:end].astype(kind)
-        moments += part @ (part if other is one else other[:, start:end].astype(kind)).T
+        part: NDArray[Any] = sums[:, start:end].astype(np.float32 if exact else np.float64)
+        moments += part @ part.T
     return moments
 
 

@@ -1,6 +1,7 @@
 """Estimate numbers and ratios with intervals that come from the same distribution as p values."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
@@ -65,7 +66,7 @@ def estimate_shares(contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
             ratio = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) ** 2 / max(1, contrast.quantities.image_count)
         else:
             ratio = half**2 / spread
-        middle, reach = (share + ratio / 2) / (1 + ratio), np.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
+        middle, reach = (share + ratio / 2) / (1 + ratio), sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
         low, high = (0.0 if share == 0 else middle - reach), (1.0 if share == 1 else middle + reach)
         estimates[key] = Estimate(contrast.value, float(max(0.0, low)), float(min(1.0, high)))
     return estimates

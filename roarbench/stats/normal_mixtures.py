@@ -32,10 +32,6 @@ class Spread(NamedTuple):
     variances: Floats  # (numbers, sources), at least 0
     freedoms: Floats  # (numbers, sources), above 0; infinite for known variances
 
-    def select(self, index: int) -> "Spread":
-        """Return the spread of a single number."""
-        return Spread(self.variances[index : index + 1], self.freedoms[index : index + 1])
-
     @property
     def totals(self) -> Floats:
         """Return the sum of each number's variances, (numbers,)."""
@@ -55,30 +51,23 @@ def compute_p_values(sizes: Floats, spread: Spread) -> Floats:
 
 
 def compute_half_widths(spread: Spread, confidence: float) -> Floats:
-    """Compute the distance from the value within which a deviation stays with this probability, (numbers,)."""
-    half = np.zeros(len(spread.variances))
-    for group, known, parts, freedoms in _group_by_freedom(spread):
-        half[group] = _invert_tails(1 - confidence, known, parts, freedoms)
-    return half
-
-
-def _invert_tails(alpha: float, known: Floats, parts: Floats, freedoms: tuple[float, ...]) -> Floats:
-    """Find the sizes with two-sided tail probability `alpha`.
+    """Compute the distance from the value within which a deviation stays with this probability, (numbers,).
 
     The tail is a convex function of the size, so Newton's method converges from any size; few nodes give the first.
     """
-    sizes = NormalDist().inv_cdf(1 - alpha / 2) * np.sqrt(known + parts.sum(1))  # exact if all variances are known
-    for roughness, precision in ((2.0, 1e-3), (1.0, 1e-7)) if freedoms else ():
-        moving = np.ones(len(sizes), np.bool_)
-        for _ in range(60):
-            tails, densities = _compute_tails(sizes[moving], known[moving], parts[moving], freedoms, roughness)
-            steps = (tails - alpha) / densities
-            sizes[moving] += steps
-            # the error of a step is about the square of the step before
-            moving[moving] = np.abs(steps) > precision * sizes[moving]
-            if not moving.any():
-                break
-    return np.asarray(sizes)
+    halves, alpha = np.zeros(len(spread.variances)), 1 - confidence
+    for group, known, parts, freedoms in _group_by_freedom(spread):
+        sizes = NormalDist().inv_cdf(1 - alpha / 2) * np.sqrt(known + parts.sum(1))  # exact if all variances are known
+        for roughness, precision in ((2.0, 1e-3), (1.0, 1e-7)) if freedoms else ():
+            moving = np.ones(len(sizes), np.bool_)
+            while moving.any():
+                tails, densities = _compute_tails(sizes[moving], known[moving], parts[moving], freedoms, roughness)
+                steps = (tails - alpha) / densities
+                sizes[moving] += steps
+                # the error of a step is about the square of the step before
+                moving[moving] = np.abs(steps) > precision * sizes[moving]
+        halves[group] = sizes
+    return halves
 
 
 def _compute_tails(
@@ -126,19 +115,15 @@ def _list_erfc_coefficients() -> list[Floats]:
     return coefficients
 
 
-class TwoEstimates(NamedTuple):
-    """Variances of several numbers, known in part, with at most two parts that were estimated."""
-
-    known: Floats  # (numbers,)
-    estimated: Floats  # (numbers, 2), 0 where nothing was estimated
-    freedoms: Floats  # (numbers, 2), ascending; infinite where nothing was estimated
-
-
-def reduce_to_two_estimates(spread: Spread) -> TwoEstimates:
+def reduce_to_two_estimates(spread: Spread) -> tuple[Floats, Floats, Floats]:
     """Separate known from estimated variances.
 
     Of more than two estimated variances, those with most degrees of freedom are added, with Satterthwaite's (1946)
     degrees of freedom: his approximation is closest where a distribution is almost normal.
+
+    Returns:
+        Known variances, (numbers,); estimated variances, (numbers, 2), 0 where nothing was estimated; and their degrees
+            of freedom, (numbers, 2), ascending, infinite where nothing was estimated.
     """
     unknown = (spread.freedoms < LARGE_FREEDOM) & (spread.variances > 0)
     variances, freedoms = np.where(unknown, spread.variances, 0.0), np.where(unknown, spread.freedoms, np.inf)
@@ -148,11 +133,8 @@ def reduce_to_two_estimates(spread: Spread) -> TwoEstimates:
     with np.errstate(divide="ignore", invalid="ignore"):
         merged = np.where(rest > 0, rest**2 / (variances[:, 1:] ** 2 / freedoms[:, 1:]).sum(1), np.inf)
     known = spread.totals - variances.sum(1)
-    return TwoEstimates(
-        np.where(unknown.all(1), 0.0, known),
-        np.stack([variances[:, 0], rest], 1),
-        np.stack([freedoms[:, 0], merged], 1),
-    )
+    two = np.stack([variances[:, 0], rest], 1), np.stack([freedoms[:, 0], merged], 1)
+    return np.where(unknown.all(1), 0.0, known), *two
 
 
 def _group_by_freedom(spread: Spread) -> list[tuple[NDArray[np.int64], Floats, Floats, tuple[float, ...]]]:

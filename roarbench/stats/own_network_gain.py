@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.contrasts import Contrast, Quantities
+from roarbench.stats.contrasts import Contrast, Pooling, Quantities
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
 
@@ -60,13 +60,6 @@ class OwnNetworkTest(NamedTuple):
     # p value of "every assignment of maps to networks is equally likely"; None for few networks, and for equal masks
     permutation: float | None = None
     search: SearchComparison | None = None  # None for a search, and in a table without searches
-
-
-class KeptPredictions(NamedTuple):
-    """Predictions of one estimator's row that stay the same after removal by each network's map."""
-
-    kept: NDArray[np.bool_]  # (maps, networks, levels, images), see `compute_own_network_gains`
-    same_masks: bool  # whether all networks' maps remove the same features of each of these images
 
 
 class OwnNetworkGain(NamedTuple):
@@ -119,19 +112,15 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
             raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {bits.shape}")
     if not unchanged:
         return {}
-    sums = {name: _sum_interactions(bits, order) for name, bits in unchanged.items()}
     _, networks, levels, _ = next(iter(unchanged.values())).shape
-    at_levels = {
-        (name, level): _Interactions(row.by_image[level], row.by_network[level])
-        for name, row in sums.items()
-        for level in range(levels)
-    }
-    each = _measure(at_levels, networks, 1)
-    whole = _measure(
-        {name: _Interactions(*(part.sum(0) for part in row)) for name, row in sums.items()}, networks, levels
-    )
+    at_levels, whole = dict[tuple[str, int], _Interactions](), dict[str, _Interactions]()
+    for name, bits in unchanged.items():
+        row = _sum_interactions(bits, order)
+        whole[name] = _Interactions(row.by_image.sum(0), row.by_network.sum(0))
+        at_levels |= {(name, level): _Interactions(*(part[level] for part in row)) for level in range(levels)}
+    gains, each = _measure(whole, networks, levels), _measure(at_levels, networks, 1)
     return {
-        name: OwnNetworkGain(whole[name], tuple(each[name, level] for level in range(levels)), bits)
+        name: OwnNetworkGain(gains[name], tuple(each[name, level] for level in range(levels)), bits)
         for name, bits in unchanged.items()
     }
 
@@ -179,6 +168,7 @@ def _measure(sums: Mapping[Any, _Interactions], networks: int, levels: int) -> Q
         networks=deviations,
         network_names=tuple(map(str, range(networks))),
         depends=np.ones(len(sums), np.bool_),
+        pooling=Pooling(prior_freedom=0.0),
     )
 
 

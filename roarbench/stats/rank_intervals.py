@@ -38,7 +38,7 @@ class Pairs:
             return cls(values, nothing, nothing)
         one, other = np.triu_indices(len(contrasts), 1)
         weights, numbers = np.array([contrast.weights for contrast in contrasts]), contrasts[0].quantities
-        pooled = numbers.pool_networks(weights, _mark_rows_not_added(len(contrasts), added))
+        pooled = numbers.pool_networks(weights, ~np.isin(np.arange(len(contrasts)), list(added)))
         differences = weights[one] - weights[other]
         spread = numbers.measure_spread(differences)
         return cls(values, spread, spread if pooled is numbers else pooled.measure_spread(differences))
@@ -73,7 +73,7 @@ class RankInterval(NamedTuple):
 
 def rank_by_gain(gains: Floats, added: Collection[int] = ()) -> list[RankInterval]:
     """Return each gain's rank, shape (estimators,), without intervals; for `added` see `compute_rank_intervals`."""
-    own = _mark_rows_not_added(len(gains), added)
+    own = ~np.isin(np.arange(len(gains)), list(added))
     above = [int((gains[own] > gain).sum()) for gain in gains]
     return [RankInterval(1 + count, added=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
@@ -86,10 +86,14 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
     Romano, Shaikh, Wilhelm 2024). `added` has the indices of added estimators: each gets the rank that it would
     have if it alone joined the others, and it changes no other rank.
     """
-    gains, apart = pairs.values, _find_different_pairs(pairs, added)
-    groups = find_maximal_tie_groups(gains, apart)
-    own = _mark_rows_not_added(len(gains), added)
-    differences = gains[:, None] - gains[None, :]
+    gains, own = pairs.values, ~np.isin(np.arange(len(pairs.values)), list(added))
+    apart = find_significant_pairs(pairs, own)
+    if added:
+        apart |= find_significant_pairs(pairs, ~own)
+    for index in added:
+        significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
+        apart[index, own] = apart[own, index] = significant[index, own]
+    groups, differences = find_maximal_tie_groups(gains, apart), gains[:, None] - gains[None, :]
     better, worse = ((own & apart & side).sum(1) for side in (differences < 0, differences > 0))
     ranks = own.sum() + ~own  # number of ranks: the suite's own rows and, if it was added, the row itself
     return [
@@ -100,22 +104,6 @@ def compute_rank_intervals(pairs: Pairs, added: Collection[int] = ()) -> list[Ra
         )
         for index, rank in enumerate(rank_by_gain(gains, added))
     ]
-
-
-def _find_different_pairs(pairs: Pairs, added: Collection[int]) -> NDArray[np.bool_]:
-    """Mark significantly different pairs among the suite's own estimators, and of each added estimator with these."""
-    own = _mark_rows_not_added(len(pairs.values), added)
-    apart = find_significant_pairs(pairs, own)
-    if added:
-        apart |= find_significant_pairs(pairs, ~own)
-    for index in added:
-        significant = find_significant_pairs(pairs, own | (np.arange(len(own)) == index))
-        apart[index, own] = apart[own, index] = significant[index, own]
-    return apart
-
-
-def _mark_rows_not_added(size: int, added: Collection[int]) -> NDArray[np.bool_]:
-    return ~np.isin(np.arange(size), list(added))
 
 
 def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
@@ -194,16 +182,10 @@ def find_rows_in_reversed_order(
     """Find rows that differ significantly from the row `name` on both boards, but in opposite directions."""
     if name not in first_board or name not in second_board:
         return ()
-    boards = (first_board, second_board)
-    return tuple(
-        other
-        for other in first_board
-        if other in second_board and {_compare_ranks(board[name], board[other]) for board in boards} == {-1, 1}
-    )
-
-
-def _compare_ranks(first: RankInterval, second: RankInterval) -> int:
-    """Return 1 if a row is significantly above another, -1 if below, 0 if they share a tie group."""
-    if not first.groups or not second.groups or not set(first.groups).isdisjoint(second.groups):
-        return 0
-    return 1 if first.place < second.place else -1
+    reversed_rows = []
+    for other in (other for other in first_board if other in second_board):
+        pairs = [(board[name], board[other]) for board in (first_board, second_board)]
+        apart = all(one.groups and two.groups and {*one.groups}.isdisjoint(two.groups) for one, two in pairs)
+        if apart and len({one.place < two.place for one, two in pairs}) == 2:
+            reversed_rows.append(other)
+    return tuple(reversed_rows)

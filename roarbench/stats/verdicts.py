@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Verdict(StrEnum):
-    """Verdicts of a comparison of two rows."""
+    """Verdict of a comparison of two rows."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -34,7 +34,6 @@ class Comparison(NamedTuple):
 
     @property
     def reversed(self) -> "Comparison":
-        """Return the comparison in the opposite direction."""
         verdict = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
         return Comparison(verdict, self.p, self.q, self.difference.negative)
 
@@ -57,35 +56,40 @@ def judge_comparisons(column: Mapping[Key, Contrast], added_rows: Iterable[Key] 
         added_rows: Keys of comparisons of rows that are not part of the suite. Each of them is judged as if it alone
             had joined the others, which are judged without any.
     """
-    spread = measure_spreads(list(column.values()))
-    p_of, q_of = _compute_and_adjust_p_values(column, spread, added_rows)
-    halves = compute_half_widths(spread, CONFIDENCE).tolist()
+    return judge_columns([column], added_rows)
+
+
+def judge_columns(columns: Iterable[Mapping[Key, Contrast]], added_rows: Iterable[Key] = ()) -> dict[Key, Comparison]:
+    """Judge each column as `judge_comparisons` does; the keys of all columns differ."""
+    contrasts, spread, p_of, q_of = _compute_and_adjust_p_values(list(columns), set(added_rows))
+    values = [contrast.value for contrast in contrasts.values()]
+    numbers = zip(contrasts, values, compute_half_widths(spread, CONFIDENCE).tolist(), strict=True)
     return {
         key: Comparison(
-            choose_verdict(contrast.value, q_of[key]),
-            p_of[key],
-            q_of[key],
-            Estimate(contrast.value, contrast.value - half, contrast.value + half),
+            choose_verdict(value, q_of[key]), p_of[key], q_of[key], Estimate(value, value - half, value + half)
         )
-        for (key, contrast), half in zip(column.items(), halves, strict=True)
+        for key, value, half in numbers
     }
 
 
-def decide_verdicts(column: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Verdict]:
-    """Return the verdicts of `judge_comparisons` without intervals, whose computation takes most of the time."""
-    q_of = _compute_and_adjust_p_values(column, measure_spreads(list(column.values())), added_rows)[1]
-    return {key: choose_verdict(contrast.value, q_of[key]) for key, contrast in column.items()}
+def decide_verdicts(columns: Iterable[Mapping[Key, Contrast]], added_rows: Iterable[Key] = ()) -> dict[Key, Verdict]:
+    """Return the verdicts of `judge_columns` without intervals, whose computation takes most of the time."""
+    contrasts, _, _, q_of = _compute_and_adjust_p_values(list(columns), set(added_rows))
+    return {key: choose_verdict(contrast.value, q_of[key]) for key, contrast in contrasts.items()}
 
 
 def _compute_and_adjust_p_values(
-    column: Mapping[Key, Contrast], spread: Spread, added_rows: Iterable[Key]
-) -> tuple[dict[Key, float], dict[Key, float]]:
-    added, values = set(added_rows), np.array([contrast.value for contrast in column.values()])
-    p_of = dict(zip(column, compute_p_values(values, spread).tolist(), strict=True))
-    own = [p for key, p in p_of.items() if key not in added]
-    q_of = dict(zip((key for key in p_of if key not in added), adjust_by_benjamini_hochberg(own), strict=True))
-    q_of |= {key: adjust_by_benjamini_hochberg([*own, p_of[key]])[-1] for key in p_of if key in added}
-    return p_of, q_of
+    columns: Sequence[Mapping[Key, Contrast]], added: set[Key]
+) -> tuple[dict[Key, Contrast], Spread, dict[Key, float], dict[Key, float]]:
+    contrasts = {key: contrast for column in columns for key, contrast in column.items()}
+    values, spread = np.array([one.value for one in contrasts.values()]), measure_spreads(list(contrasts.values()))
+    p_of, q_of = dict(zip(contrasts, compute_p_values(values, spread).tolist(), strict=True)), dict[Key, float]()
+    for column in columns:
+        own = [key for key in column if key not in added]
+        ps = [p_of[key] for key in own]
+        q_of |= dict(zip(own, adjust_by_benjamini_hochberg(ps), strict=True))
+        q_of |= {key: adjust_by_benjamini_hochberg([*ps, p_of[key]])[-1] for key in column if key in added}
+    return contrasts, spread, p_of, q_of
 
 
 def choose_verdict(difference: float, q: float) -> Verdict:
@@ -102,7 +106,6 @@ class ControlComparison(NamedTuple):
 
     @property
     def beats_all(self) -> bool:
-        """Return whether the row is better than every control."""
         return all(comparison.verdict is Verdict.BETTER for comparison in self.against.values())
 
     @property
@@ -118,12 +121,10 @@ class ControlComparison(NamedTuple):
 
     @property
     def margin_over_hardest(self) -> Estimate:
-        """Return the row's gain minus the gain of the control that is hardest to beat, in accuracy points."""
         return self.against[self.hardest_control].difference
 
     @property
     def loses_to_a_control(self) -> bool:
-        """Return whether a control is better than the row."""
         return self.against[self.hardest_control].verdict is Verdict.WORSE
 
     @property

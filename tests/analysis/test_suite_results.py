@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
-from roarbench.analysis.own_network_gain_of_suite import KeptPredictions
 from roarbench.analysis.result_checks import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.row_comparison import compare_rows
 from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
@@ -294,11 +293,11 @@ def test_caption_states_accuracy_of_explained_network():
 
 
 def test_compare_rows_uses_the_predictions_of_the_board(monkeypatch):
-    rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=KeptPredictions)
+    rows, unpack = ("random", "grad", "ig", "gb"), Mock(wraps=own_network_gain_of_suite.unpack_correctness)
     blocks = (Block(OWN_NETWORK, rows, (0.3, 0.9), seeds=1),)
     draws = judge_suite(make_suite_results(replace(SUITE, references=3, blocks=blocks)))
     gains = {row.estimator: row.gain.value for row in draws.make_board(OWN_NETWORK, Unit.SCALAR, rows).rows}
-    monkeypatch.setattr(own_network_gain_of_suite, "KeptPredictions", unpack)
+    monkeypatch.setattr(own_network_gain_of_suite, "unpack_correctness", unpack)
     pair = compare_rows(draws, OWN_NETWORK, Unit.SCALAR, "gb", "ig")
     assert abs(pair.gain.value - (gains["gb"] - gains["ig"])) < 1e-12 and len(pair.levels) == 2
     assert unpack.call_count == 0

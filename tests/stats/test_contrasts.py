@@ -9,15 +9,15 @@ import pytest
 from roarbench.stats import correctness_and_gain as module
 from roarbench.stats.contrasts import join_quantities, measure_areas, measure_cells, measure_means, measure_spreads
 from roarbench.stats.variance_components import (
+    PooledVariance,
     ReferenceVariance,
-    TrainingVariance,
     VarianceComponents,
     estimate_variance_components,
 )
 from tests.helpers.known_contrasts import LEVELS, make_explained_rows
 
 COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
-KNOWN = ReferenceVariance(LEVELS, COVARIANCE, 2e-4, 0.0, 0.5, 1e9, 10**9, prior_freedom=1e9, rows=2, networks=10**9)
+KNOWN = ReferenceVariance(2e-4, 0.0, 1e9, LEVELS, COVARIANCE, 0.5, 10**9, prior_freedom=1e9, rows=2, networks=10**9)
 
 
 def make_rows(rows=2, networks=2, trainings=1, images=400, seed=0):
@@ -67,7 +67,7 @@ def test_joined_protocols_are_paired_by_images_and_networks():
 def test_network_variance_adds_curve_covariance_to_rows_but_not_controls():
     """With a prior that outweighs the rows, variances are the known ones; controls have the variance of trainings."""
     scores = make_rows()
-    cells = measure_cells(scores, VarianceComponents(TrainingVariance(0.03**2, 0.0, 10**9), KNOWN))
+    cells = measure_cells(scores, VarianceComponents(PooledVariance(0.03**2, 0.0, 10**9), KNOWN))
     networks, trainings = measure_spreads([cells["e0", 0.5], cells["e0", 0.9], cells["random", 0.9]]).variances[:, 1:].T
     assert networks == pytest.approx([4e-4 / 2, 9e-4 / 2, 0])
     assert trainings == pytest.approx([0, 0, 0.03**2 / 2])
