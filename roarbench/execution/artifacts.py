@@ -81,7 +81,11 @@ def _list_reference_artifacts(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield an artifact for each ranked split: an explained network's weights and its predictions on the split."""
     reference, title = explained.reference.key, _make_network_title(explained)
     for split in explained.ranked_splits:
-        checksum = _hash_weights_and_predictions(explained, split)
+        checksum = ""  # if weights or predictions are missing
+        if explained.store.has_weights() and explained.store.has_predictions(split):
+            arrays = explained.store.load_predictions(split)._asdict()
+            predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
+            checksum = hash_value([explained.store.read_checksum(), predicted])
         yield Artifact(hash_value([reference, str(split)]), f"{title} ({split} images)", checksum, reference)
 
 
@@ -95,13 +99,3 @@ def _make_ranking_artifact(work: JobContext, spec: RankingSpec) -> Artifact:
 
 def _read_ranking_checksum(work: JobContext, spec: RankingSpec) -> str:
     return work.rankings.open(spec).checksum if work.rankings.has_finished(spec) else ""
-
-
-def _hash_weights_and_predictions(explained: ReferenceModel, split: Split) -> str:
-    """Return a checksum of a network's weights and predictions on a split; empty if either is missing."""
-    store = explained.store
-    if not (store.has_weights() and store.has_predictions(split)):
-        return ""
-    arrays = store.load_predictions(split)._asdict()
-    predicted = compute_weights_checksum({name: torch.from_numpy(array) for name, array in arrays.items()})
-    return hash_value([store.read_checksum(), predicted])

@@ -138,7 +138,9 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     recipe = suite.recipe_record
     batch = compute_micro_batch_size(recipe, record.train_images)
     computing = _estimate_computing_seconds_per_image(suite, machine)
-    step = machine.replayed_step if _has_replayed_steps(suite) else machine.step
+    # a GPU replays the training steps of known networks from CUDA graphs
+    is_replayed = (suite.model in MODELS or suite.model.startswith(TORCHVISION)) and not recipe.uses_micro_batches
+    step = machine.replayed_step if is_replayed else machine.step
     train = max(computing, step / batch)
     return Rates(
         device=machine.device,
@@ -153,12 +155,6 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         fill=_FILL * prod(record.shape),
         busy=estimate_gpu_busy_share(suite, train),
     )
-
-
-def _has_replayed_steps(suite: SuiteSpec) -> bool:
-    """Return whether a GPU replays the suite's training steps from CUDA graphs; False for unknown networks."""
-    recipe, known = suite.recipe_record, suite.model in MODELS or suite.model.startswith(TORCHVISION)
-    return known and not recipe.uses_micro_batches
 
 
 def estimate_gpu_busy_share(suite: SuiteSpec, seconds_per_image: float) -> float:
@@ -269,8 +265,6 @@ class Plan:
 
     def format_text(self) -> str:
         """Return the plan as text, with a line for each kind of work."""
-        if self.done == self.runs:
-            return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._format_report_lines())
 
     def format_brief(self) -> str:
@@ -293,15 +287,30 @@ class Plan:
         return f"about {format_duration(seconds)}{days} of wall time with {self._describe_workers(rates)}{note}"
 
     def _format_report_lines(self) -> Iterator[str]:
+        if self.done == self.runs:
+            yield f"{self.title}: all {self.runs:,} runs are done"
+            return
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.estimate_seconds(work) for rates in self.estimates]
         seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
+        amounts = {
+            "decode": f"{work.images_decoded:,} images",
+            "reference": f"{work.images_reference:,.0f} images",
+            "attribution": f"{work.images_explained:,} passes",
+            "noise": f"{work.copies_drawn:,} noisy copies",
+            "submission": f"{work.images_submitted:,} maps by submitted code",
+            "ranking": f"{work.images_ranked:,} rankings",
+            "filling": f"{work.images_filled:,} images",
+            "retraining": f"{work.trainings - work.references:,} trainings, {work.images_retrained:,.0f} images",
+            "scoring": f"{work.images_scored:,} images",
+            "overhead": format_count(work.jobs, "job"),
+        }
         rows = [["", "", *(rates.device for rates in self.estimates)]]
-        for kind in (kind for kind in seconds[0] if seldom.get(kind, True)):
+        for kind in (kind for kind in amounts if seldom.get(kind, True)):
             times = (estimate[kind] for estimate in seconds)
             cells = ("not measured" if time is None else format_duration(time) for time in times)
-            rows.append([kind, self._describe_amount_of_work(kind), *cells])
+            rows.append([kind, amounts[kind], *cells])
         yield from _align_columns(rows, left=2)
         for rates in self.estimates:
             yield f"  together {self._format_duration_with_rates(rates)}"
@@ -315,21 +324,6 @@ class Plan:
             yield "  steps from the full suite to this shorter version:"
             costs = [(f"  {step.change}", f"{step.trainings:,}", f"{step.days:,.1f}") for step in steps]
             yield from _align_columns([("  step, cumulative", "trainings", f"days of {device}"), *costs], left=1)
-
-    def _describe_amount_of_work(self, kind: str) -> str:
-        work = self.work
-        return {
-            "decode": f"{work.images_decoded:,} images",
-            "reference": f"{work.images_reference:,.0f} images",
-            "attribution": f"{work.images_explained:,} passes",
-            "noise": f"{work.copies_drawn:,} noisy copies",
-            "submission": f"{work.images_submitted:,} maps by submitted code",
-            "ranking": f"{work.images_ranked:,} rankings",
-            "filling": f"{work.images_filled:,} images",
-            "retraining": f"{work.trainings - work.references:,} trainings, {work.images_retrained:,.0f} images",
-            "scoring": f"{work.images_scored:,} images",
-            "overhead": format_count(work.jobs, "job"),
-        }[kind]
 
     def _describe_workers(self, rates: Rates) -> str:
         workers = format_count(self.workers, "worker")

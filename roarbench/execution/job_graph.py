@@ -29,7 +29,7 @@ from roarbench.execution.training_and_scoring import (
     train_or_read_reference,
 )
 from roarbench.execution.workload import SHARD, WorkCounts, count_computation, make_job_grouping_key
-from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, Run, hash_fine_tuned_network
+from roarbench.plan.cells_and_runs import CLEAN, Cell, Run, hash_fine_tuned_network
 from roarbench.plan.planned_runs import (
     PlannedCommonNetwork,
     PlannedRun,
@@ -153,11 +153,12 @@ def _make_network_steps(work: JobContext, run: Run, missing: Collection[RankingS
         tuning = Job(f"tune {spec.name}{twin} {title}", fine_tune_common_network, (work, common, spec))
         needs = (job.name, *_list_seal_step_names(work, missing, spec))
         key = _hash_strings("tune", common.key, spec.key)
-        yield Step("tune", tuning, needs, (key,), partial(_has_fine_tuned_network, work, common, spec))
 
+        def is_tuned() -> bool:
+            tuned = hash_fine_tuned_network(common.key, work.rankings.open(spec).checksum)
+            return work.get_stored_network(tuned).has_weights()
 
-def _has_fine_tuned_network(work: JobContext, common: CommonNetworkSpec, spec: RankingSpec) -> bool:
-    return work.get_stored_network(hash_fine_tuned_network(common.key, work.rankings.open(spec).checksum)).has_weights()
+        yield Step("tune", tuning, needs, (key,), is_tuned)
 
 
 def _hash_strings(*parts: object) -> str:

@@ -109,14 +109,10 @@ class StepDisplay(ProgressDisplay):
         if event.note:
             self.console.print(f"{text}: {event.note}", soft_wrap=True)
         if not event.failure:
-            self.show(self._fraction_done, self.seconds_left, text)
+            self.show(min(1.0, self._done / max(self._total, 1e-9)), self.seconds_left, text)
         elif event.failure not in self._reported:  # the failure of a step fails all runs that need the step
             self._reported.add(event.failure)
             self.console.print(f"failed: {text}: {event.failure}" if event.step.runs else event.failure, soft_wrap=True)
-
-    @property
-    def _fraction_done(self) -> float:
-        return min(1.0, self._done / max(self._total, 1e-9))
 
     @property
     def seconds_left(self) -> float:

@@ -151,7 +151,10 @@ def measure_worker_rates(
     explain = partial(compute_importance_maps, [find_estimator("grad")], model, explained_batch, black, precision)
     rank = partial(rank_to_bit_planes, importance, explained_batch.ids.numpy(), layout)
     wall_start, processor_start = time.perf_counter(), time.process_time()
-    train = _time_training(_set_images_per_pass(recipe, batch), model, record, flops) if work.images_trained else 0.0
+    # a step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass
+    several = recipe.uses_micro_batches
+    timed_recipe = replace(recipe, batch=(1 + several) * batch, micro_batch=several * batch)
+    train = _time_training(timed_recipe, model, record, flops) if work.images_trained else 0.0
     model.eval()
     rates = Rates(
         device="one core" if device.type == "cpu" else torch.cuda.get_device_name(),
@@ -189,15 +192,6 @@ def _time_submissions(rates: Rates, suite: SuiteSpec, codes: Mapping[str, bytes]
             return replace(rates, lack=f"the maps of {name} could not be timed ({error})")
     per_map, start = (fmean(values) for values in zip(*paces, strict=True))
     return replace(rates, submission=per_map, sandbox=start)
-
-
-def _set_images_per_pass(recipe: Recipe, images: int) -> Recipe:
-    """Return the recipe with `images` images per pass, and at most two passes per training step.
-
-    A step has two passes if the recipe's steps have several, because CUDA graphs only replay steps of one pass.
-    """
-    several = recipe.uses_micro_batches
-    return replace(recipe, batch=(1 + several) * images, micro_batch=several * images)
 
 
 def _make_fixed_normalisation(record: DatasetRecord) -> Normalisation:

@@ -67,7 +67,7 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
     cell = run.cell
     if cell.estimator == CLEAN:
         return make_untouched_inputs(images, split)
-    if rankings is None:
+    if cell.redraws_masks:
         if cell.fill != "mean":
             changing = f"{cell.estimator} changes its masks in every epoch"
             raise CallerError(f"fill '{cell.fill}' is computed once per image, but {changing}; use fill 'mean'")
@@ -75,6 +75,7 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
         pixels, mean = get_device_or_mapped_pixels(images, split), get_device_mean(images)
         redrawn = RandomlyDegradedImages(pixels, cell.t, mean, cell.unit, generator)
         return _stream_unless_on_device(redrawn, images, split)
+    assert rankings is not None, "rankings of other estimators are stored"
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
     return make_degraded_inputs(images, split, rankings, cell)

@@ -131,7 +131,10 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     graph, missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
     failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
-    left, left_of_roar = set(todo), {run for run in todo if _is_needed_for_roar(run)}
+    # ROAR's table needs the runs of its cells, and those of retrained networks at t = 0
+    retrained = (run for run in todo if run.cell.retrain is ROAR.retrain)
+    left_of_roar = {run for run in retrained if run.cell.order is ROAR.order or run.cell.estimator == CLEAN}
+    left, reference_runs = set(todo), _list_reference_runs(suite_results)
     options = request.workers, console, request.start, request.check_files
     with closing(do_steps_on_workers(work, graph, store, measure, *options)) as events:
         for event in events:
@@ -141,8 +144,10 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
                 left_of_roar.clear()
                 if left:
                     request.on_roar_complete()
-            if event.step.first_run in _list_reference_runs(suite_results):
-                stored = collect_stored_results(suite, store, work.images)
+            if event.step.first_run in reference_runs:
+                found = store.read_results([run.key for run in reference_runs])
+                scored = {number: found[run.key] for number, run in enumerate(reference_runs) if run.key in found}
+                stored = replace(suite_results, references=scored)
                 _print_reference_accuracy(stored, console)
                 if _is_user_network_near_chance(stored):
                     break
@@ -220,7 +225,11 @@ def check_and_count_missing_work(
 
     Published networks are installed.
     """
-    _refuse_measures_without_effect(suite_results.suite, work.images)
+    refuse_levels_without_effect(work.suite)
+    for block in work.suite.blocks:
+        if block.protocol.twin_kind == MATCHED_IMAGE:  # 0 for every map of images with few features
+            share = compute_share_of_differing_matched_masks(work.images, block.unit, block.fill, block.levels)
+            refuse_equal_matched_masks(work.suite, block.unit, share)
     install_published_networks(work, store, console)
     missing_work = count_missing_work(suite_results, work.workspace)
     refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
@@ -229,15 +238,6 @@ def check_and_count_missing_work(
     artifacts, recorded = list(list_needed_artifacts(work, todo, graph)), list(read_recorded_checksums(work, results))
     Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
     return graph, missing_work
-
-
-def _refuse_measures_without_effect(suite: SuiteSpec, images: ImageData) -> None:
-    """Raise CallerError if a level, or matched gain, is 0 for every map because the images have few features."""
-    refuse_levels_without_effect(suite)
-    for block in suite.blocks:
-        if block.protocol.twin_kind == MATCHED_IMAGE:
-            share = compute_share_of_differing_matched_masks(images, block.unit, block.fill, block.levels)
-            refuse_equal_matched_masks(suite, block.unit, share)
 
 
 def _measure_rates_and_print_plan(
@@ -273,11 +273,6 @@ def do_steps_on_workers(
             for event in events:
                 display.show_event(event)
                 yield event
-
-
-def _is_needed_for_roar(run: Run) -> bool:
-    """Return whether ROAR's table needs a run: a run of a ROAR cell, or of a retrained network at t = 0."""
-    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _print_reference_accuracy(suite_results: SuiteResults, console: Console) -> None:

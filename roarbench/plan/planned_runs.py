@@ -18,7 +18,7 @@ from roarbench.estimators.estimator import Estimator
 from roarbench.plan.cells_and_runs import CLEAN, Cell, CommonNetworkSpec, ReferenceSpec, Run
 from roarbench.plan.protocols import MORF, PROTOCOLS, find_network_scored_without_removal
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
-from roarbench.plan.suite import SEEDS_PER_REPLICATION, Block, SuiteSpec
+from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 
 
 @dataclass(frozen=True)
@@ -168,41 +168,34 @@ def list_stored_levels(suite: SuiteSpec) -> tuple[float, ...]:
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
-def list_ranked_splits(
-    suite: SuiteSpec, estimator: Estimator | None = None, network: int | None = None
-) -> tuple[Split, ...]:
-    """Return the splits whose images an estimator ranks: always the test split, and the training split if needed.
-
-    Training images need rankings if networks are trained on the estimator's masks. For None or an estimator outside of
-    the suite, return the splits that any estimator of the suite ranks. If `network` is the number of an explained
-    network, only seeds that use this network count.
-    """
-    ranks = {block: estimator in map(find_estimator_with_ranking, block.estimators) for block in suite.blocks}
-    estimator = estimator if any(ranks.values()) else None
-    blocks = [block for block in suite.blocks if estimator is None or ranks[block]]
-    trained = [block for block in blocks if not ranks_only_test_images(suite, block.protocol.retrain)]
-    if network is not None:
-        trained = [block for block in trained if network in set(_find_ranked_networks(suite, block, estimator))]
+def list_ranked_splits(suite: SuiteSpec) -> tuple[Split, ...]:
+    """Return the splits that a suite ranks: the test split, and the training split if networks train on its masks."""
+    trained = any(not ranks_only_test_images(suite, block.protocol.retrain) for block in suite.blocks)
     return tuple(Split) if trained else (Split.TEST,)
 
 
-def _find_ranked_networks(suite: SuiteSpec, block: Block, estimator: Estimator | None) -> Iterator[int]:
-    """Yield the numbers of the explained networks whose rankings by an estimator (None: by any) a block uses."""
-    for name in block.estimators:
-        if estimator in (find_estimator_with_ranking(name), None):
-            cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
-            yield from (suite.find_explained_number(cell, seed) for seed in range(block.seeds))
+def list_splits_ranked_by(suite: SuiteSpec, estimator: Estimator, number: int) -> tuple[Split, ...]:
+    """Return the splits that one estimator ranks for the explained network with this number.
+
+    Controls rank both splits for common networks, else what the suite ranks. Of the other estimators, only the blocks
+    and seeds that use this estimator and this network count; one outside of the suite ranks what any estimator ranks.
+    """
+    if estimator.id in suite.controls:
+        common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
+        return tuple(Split) if common else list_ranked_splits(suite)
+    rows = [(block, name) for block in suite.blocks for name in block.estimators]
+    for block, name in [row for row in rows if find_estimator_with_ranking(row[1]) == estimator] or rows:
+        retrain = block.protocol.retrain
+        cell = Cell(suite.dataset, suite.model, name, MORF.order, retrain, "mean", block.unit, 0.0)
+        explained = {suite.find_explained_number(cell, seed) for seed in range(block.seeds)}
+        if not ranks_only_test_images(suite, retrain) and (number in explained or not estimator.depends_on_network):
+            return tuple(Split)
+    return (Split.TEST,)
 
 
 def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
     """Return whether this kind of scored network needs rankings of test images only."""
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
-
-
-def list_splits_ranked_by_controls(suite: SuiteSpec) -> tuple[Split, ...]:
-    """Return the splits that controls rank: both if the suite has common networks, else those of all estimators."""
-    common = any(block.protocol.retrain is ScoredNetwork.COMMON for block in suite.blocks)
-    return tuple(Split) if common else list_ranked_splits(suite)
 
 
 class RankedSplit(NamedTuple):

@@ -21,12 +21,7 @@ from roarbench.common.identity import Keyed, hash_value, make_json_record
 from roarbench.compute.ranking import TIE_RULE, TIE_SEED, Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import Estimator
-from roarbench.plan.planned_runs import (
-    list_ranked_splits,
-    list_splits_ranked_by_controls,
-    list_stored_levels,
-    make_reference_spec,
-)
+from roarbench.plan.planned_runs import list_splits_ranked_by, list_stored_levels, make_reference_spec
 from roarbench.plan.suite import SuiteSpec
 
 
@@ -87,9 +82,7 @@ def make_ranking_spec(
         unit=unit,
         levels=list_stored_levels(suite),
         shape=shape,
-        splits=list_splits_ranked_by_controls(suite)
-        if estimator.id in suite.controls
-        else list_ranked_splits(suite, estimator, network_number if estimator.depends_on_network else None),
+        splits=list_splits_ranked_by(suite, estimator, network_number),
         maps=suite.maps if estimator.uses_shared_pass else MapNumerics.FLOAT32,
     )
 

@@ -17,7 +17,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import make_twin_id
 from roarbench.execution.training_and_scoring import hash_masks
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import list_ranked_splits
+from roarbench.plan.planned_runs import list_splits_ranked_by
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.combined_table import present
@@ -152,10 +152,10 @@ def test_run_missing_skips_runs_stored_meanwhile_by_another_command(store, done)
 def test_training_images_are_ranked_only_for_networks_of_retraining_runs():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "grad"), (0.3,), seeds=1)))
     grad, both = find_estimator("grad"), (Split.TRAIN, Split.TEST)
-    assert [list_ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
+    assert [list_splits_ranked_by(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
     twin = replace(suite.blocks[-1], estimators=("random", make_twin_id("grad", OTHER_REFERENCE)))
     lent = replace(suite, blocks=(*SUITE.blocks, twin))
-    assert [list_ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
+    assert [list_splits_ranked_by(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
 
 
 def test_estimator_without_network_has_the_same_rankings_for_networks_beyond_the_seeds_of_roar():
