@@ -14,7 +14,8 @@ from roarbench.analysis.faithfulness_scores import list_score_specs
 from roarbench.analysis.result_checks import compute_largest_class_share
 from roarbench.analysis.result_versions import Version, Versions, list_versions
 from roarbench.analysis.shown_rows_and_levels import drop_unstarted_submissions
-from roarbench.analysis.suite_results import OtherResults, SuiteResults
+from roarbench.analysis.stored_results import OtherResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS

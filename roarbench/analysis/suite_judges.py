@@ -10,8 +10,9 @@ from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
 from roarbench.stats.board_records import Board, GainAndVerdict, drop_ranks_and_verdicts
-from roarbench.stats.compute_board import Judge, compute_areas_between_lerf_and_morf
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
+from roarbench.stats.gains import compute_areas_between_lerf_and_morf
 from roarbench.stats.intervals import Estimate, estimate_all
 from roarbench.stats.verdicts import Comparison
 
@@ -154,7 +155,8 @@ class SuiteJudges:
             return replace(one, scores=_NOTHING, areas={}, covers=covers)
         mixed = one.scores.inconsistent | other.scores.inconsistent
         scores = replace(one.scores, levels=levels, inconsistent=mixed)
-        areas = compute_areas_between_lerf_and_morf(one, other, levels, mixed)
+        measured = ((one.scores, one.cells), (other.scores, other.cells))
+        areas = compute_areas_between_lerf_and_morf(*measured, levels, mixed)
         return replace(one, scores=scores, areas=areas, covers=covers)
 
 

@@ -1,100 +1,18 @@
-"""Hold the stored results of one suite, and collect the results of each of its boards, without importing torch."""
+"""Describe the stored results of one suite in words: title, chance, explained networks and levels."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import product
-from math import prod
-from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from roarbench.analysis.result_checks import describe_chance, describe_networks_at_chance, describe_reference_accuracy
+from roarbench.analysis.stored_results import StoredResults
+from roarbench.common.enums import Unit
+from roarbench.plan.protocols import Protocol
 
-from roarbench.analysis.result_checks import (
-    UnrankedRow,
-    describe_chance,
-    describe_networks_at_chance,
-    describe_reference_accuracy,
-    explain_inconsistency,
-    find_most_frequent_weights,
-    find_provenance_differences,
-    has_same_rankings_for_all_networks,
-)
-from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.estimators.catalogue import (
-    ESTIMATORS,
-    count_passes,
-    find_estimator,
-    find_estimator_or_placeholder,
-)
-from roarbench.estimators.estimator import CONTROLS
-from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
-from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
-from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.compute_board import select_variance_components
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
-from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.store.run_result import RunResult, unpack_correctness
-from roarbench.submissions.submission_file import Submission
-
-ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
 
 
-class OtherResults(NamedTuple):
-    """Results of another version of the suite in the same store; `options` select them on the command line."""
-
-    title: str
-    limit: int | None
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SuiteResults:
-    """Stored results of one suite on one version of its data."""
-
-    suite: SuiteSpec
-    data: str  # fingerprint of the images
-    limit: int | None  # images per split of a reduced data set; None for the whole
-    results: dict[PlannedRun, RunResult]  # by planned run; runs without a result are missing
-    # reason, by estimator, why the estimator's row, or a row that is compared with it, is not verified
-    doubts: dict[str, str] = field(default_factory=dict)
-    # submissions by estimator id; their texts are untrusted
-    submissions: dict[str, Submission] = field(default_factory=dict)
-    # Quantus scores by estimator and metric; they have separate columns and do not affect gain and rank
-    quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    # from an estimator and a metric to the number of images in the score's mean
-    quantus_counts: dict[tuple[str, str], int] = field(default_factory=dict)
-    # names of images and references in the title, if the store has several versions or these are not the suite's own
-    title_parts: tuple[str, ...] = ()
-    # values of `--data` and `--reference` that select these results; empty if neither is needed
-    options: tuple[str, ...] = ()
-    others: tuple[OtherResults, ...] = ()  # the suite's results on other images or with other explained networks
-    # results on the clean test images by reference number; references that were not scored are missing
-    references: dict[int, RunResult] = field(default_factory=dict)
-    # findings of `validate`, by submission
-    findings: dict[str, str] = field(default_factory=dict)
-    # imported prediction stability by checksum of the rankings, for rankings that this store lacks
-    shares: dict[str, float] = field(default_factory=dict)
-    # share of noisy copies with an unchanged prediction, in [0, 1], by estimator, mean over its rankings; estimators
-    # without recorded shares are missing
-    prediction_stability: dict[str, float] = field(default_factory=dict)
-    # counted forward and backward passes per image, by submission and twin, mean over its rankings; rows without a
-    # recorded count are missing
-    counted_passes: dict[str, tuple[float, float]] = field(default_factory=dict)
-    # share of features that have the map's most frequent value, in [0, 1], by estimator, mean over its rankings;
-    # estimators without recorded shares are missing
-    ties: dict[str, float] = field(default_factory=dict)
-    # hashes of removal masks as text, by key of a run whose network is scored under its own map
-    masks: dict[str, str] = field(default_factory=dict)
-    # share of the most frequent class among the test images, in [0, 1]; None if this store lacks the labels
-    largest_class_share: float | None = None
-    # levels of the boards that leave out other levels of the suite
-    included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
-    _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
-    _reasons: dict[tuple[Protocol, Unit, str], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
+class SuiteResults(StoredResults):
+    """Stored results of one suite on one version of its data, with texts about them."""
 
     @cached_property
     def title(self) -> str:
@@ -104,92 +22,10 @@ class SuiteResults:
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.title_parts, *void))])
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """Return the suite, its version, the images and the explained networks of these results as plain values."""
-        return {
-            "suite": self.suite.name,
-            "version": self.suite.version,
-            "limit": self.limit,
-            "data": self.data or None,
-            "reference": self.suite.given or None,
-        }
-
-    @cached_property
-    def keys(self) -> Mapping[PlannedRun, str]:
-        """Return the key of every run of the suite on these images, whether or not the run is done."""
-        runs = ((point, self.results.get(point)) for point in list_planned_runs(self.suite))
-        return {
-            point: result.run.key if result else build_run(self.suite, point, self.data, self.limit).key
-            for point, result in runs
-        }
-
-    @property
-    def has_rows(self) -> bool:
-        """Return whether there are results on degraded images."""
-        return any(point.cell.estimator != CLEAN for point in self.results)
-
-    @cached_property
-    def by_estimator(self) -> dict[str, list[tuple[PlannedRun, RunResult]]]:
-        """Return the results of each estimator with their points, in the suite's order."""
-        grouped: defaultdict[str, list[tuple[PlannedRun, RunResult]]] = defaultdict(list)
-        for point, result in self.results.items():
-            grouped[point.cell.estimator].append((point, result))
-        return dict(grouped)
-
-    def find_passes(self, name: str) -> tuple[float, float] | None:
-        """Return the forward and backward passes per image of a row's maps; None if unknown.
-
-        The passes of an estimator of the table are declared (tests compare them with a count), those of a submission
-        were counted in its sandbox. Those of Score-CAM depend on the network's channels and are unknown.
-        """
-        row = find_estimator_or_placeholder(name)
-        if row.submitted:
-            return self.counted_passes.get(name)
-        if row.base not in ESTIMATORS or ESTIMATORS[row.base].cost_is_assumed:
-            return None
-        forward, backward = count_passes([row], prod(self.suite.dataset_record.shape))
-        return float(forward), float(backward)
-
-    @property
-    def known_chance(self) -> float | None:
-        """Return the accuracy of always answering the most frequent class, in [0, 1]; None if labels are unknown.
-
-        It is 1 / classes if the images are a selection of the classes that a given network distinguishes.
-        """
-        return 1 / self.suite.dataset_record.classes if self.suite.dataset_record.numbered else self.largest_class_share
-
-    @property
-    def chance(self) -> float:
-        """Return chance, in [0, 1]; its smallest possible value, 1 / classes, if it is unknown."""
-        return 1 / self.suite.dataset_record.classes if self.known_chance is None else self.known_chance
-
-    @property
     def chance_text(self) -> str:
         """Return chance in percent, with a note if one class is more frequent than others or if labels are unknown."""
         text = describe_chance(self.chance, self.suite.dataset_record.classes)
         return f"at least {text} (labels unknown)" if self.known_chance is None else text
-
-    @cached_property
-    def headline_protocol(self) -> Protocol:
-        """Return the headline protocol: the suite's first protocol with results, or the first if no result exists."""
-        protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
-        return next((protocol for protocol in protocols if self.has_started(protocol)), self.suite.blocks[0].protocol)
-
-    def has_started(self, protocol: Protocol) -> bool:
-        """Return whether any row of a protocol has a result; if images have two masks, a result for the second mask."""
-        return (protocol.order, protocol.retrain, protocol.twin_kind) in self._started_kinds
-
-    @cached_property
-    def _started_kinds(self) -> set[tuple[Order, ScoredNetwork, str]]:
-        """Return order and scored network of all results, without and with their rows' kind of twin."""
-        cells = {(cell.order, cell.retrain, cell.estimator) for cell in (point.cell for point in self.results)}
-        kinds = {(order, retrain, "") for order, retrain, name in cells if name != CLEAN}
-        return kinds | {(order, retrain, name.rpartition("~")[2]) for order, retrain, name in cells if "~" in name}
-
-    def list_started_protocols(self) -> list[Protocol]:
-        """Return the protocols with results."""
-        begun = (shown for shown in SHOWN.values() if all(map(self.has_started, shown.computed_from or (shown,))))
-        return [protocol for protocol in begun if self.list_units(protocol)]
 
     @cached_property
     def at_chance_warning(self) -> str:
@@ -202,98 +38,11 @@ class SuiteResults:
         return describe_networks_at_chance(untouched, self.chance, self.chance_text)
 
     @property
-    def reference_accuracy(self) -> float | None:
-        """Return the explained networks' mean accuracy on untouched images; None unless all were scored."""
-        usual = self._usual_weights
-        usual_rows = [row for row in self.references.values() if usual.get(row.run.reference, "") in ("", row.weights)]
-        if not usual_rows or len(usual_rows) < self.suite.references:
-            return None
-        return sum(row.correct for row in usual_rows) / sum(row.total for row in usual_rows)
-
-    @property
     def reference_accuracy_text(self) -> str:
         """Describe the accuracies of the explained networks, and whether one is near chance; empty if unknown."""
         references = [self.references[number] for number in sorted(self.references)]
         known = self.reference_accuracy is not None
         return describe_reference_accuracy(references, self.chance, self.chance_text) if known else ""
-
-    @property
-    def _untouched_results_of_headline_protocol(self) -> list[RunResult]:
-        if self.headline_protocol.scores_all_network_pairs:  # results at t = 0 count agreement, not accuracy
-            return [*self.references.values()]
-        clean = (CLEAN, self.headline_protocol.retrain)
-        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == clean]
-
-    @cached_property
-    def complete(self) -> bool:
-        """Return whether all planned runs of the suite have results."""
-        return len(self.results) == len(list_planned_runs(self.suite))
-
-    def collect_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
-        """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
-
-        The default fill is the fill of the protocol's tables. For a protocol derived from two others, the result is the
-        correctness of the first protocol, for the rows, levels and seeds that both protocols have.
-        """
-        key = (protocol, unit, fill or self.suite.find_fill(protocol))
-        if key not in self._scores:
-            self._scores[key] = self._collect_correctness(*key)
-        return self._scores[key]
-
-    def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
-        parts = protocol.computed_from or (protocol,)
-        levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)[1]
-        if not levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
-            return None
-        empty = self.make_empty_correctness(protocol, unit, fill)
-        own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
-        if protocol.computed_from:
-            both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
-            own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
-        names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
-        used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
-        curves = self._list_curves(protocol, unit, fill)
-        differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(_list_distinct(curve))}
-        alike = {name for name, _ in curves} - differing
-        explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
-        references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
-        correct = {at: unpack_correctness([*results]) for at, results in used.items()}
-        scores = replace(empty, correct=correct, references=references)
-        if not protocol.random_is_zero:
-            return scores
-        return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
-
-    def make_empty_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
-        """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
-        rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
-        records = {name: find_estimator(name) for name in rows}
-        return Correctness(
-            rows,
-            levels,
-            {},
-            inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
-            checks=frozenset(name for name in rows if not records[name].has_own_row),
-            submitted=self.suite.added,
-            model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
-        )
-
-    def list_included_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
-        """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
-        return self.list_planned_rows_and_included_levels(protocol, unit)[1]
-
-    def list_planned_rows_and_included_levels(
-        self, protocol: Protocol, unit: Unit, fill: str = ""
-    ) -> tuple[tuple[str, ...], tuple[float, ...]]:
-        """Return `SuiteSpec.list_protocol_rows_and_levels` without the levels that are left out."""
-        rows, levels = self.suite.list_protocol_rows_and_levels(protocol, unit, fill)
-        for part in protocol.computed_from or (protocol,):
-            chosen = self.included_levels.get((part, unit), levels)
-            levels = tuple(t for t in levels if t in chosen)
-        return rows, levels
-
-    def list_suite_levels_not_in(self, protocol: Protocol, unit: Unit, levels: Collection[float]) -> list[float]:
-        """Return the levels of the suite that are not in `levels`."""
-        return [t for t in self.suite.list_protocol_rows_and_levels(protocol, unit)[1] if t not in levels]
 
     def describe_included_levels(self, protocol: Protocol, unit: Unit, levels: Sequence[float]) -> str:
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
@@ -301,138 +50,3 @@ class SuiteResults:
             return ""
         *first_levels, last = (f"{100 * t:g} %" for t in levels)
         return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"
-
-    def list_units(self, protocol: Protocol) -> tuple[Unit, ...]:
-        """Return the units of a protocol, starting with its tables' unit; empty if the suite lacks the protocol."""
-        measured = (protocol.computed_from or (protocol,))[0]
-        units = dict.fromkeys(block.unit for block in self.suite.blocks if block.protocol == measured)
-        return tuple(unit for unit in units if self.list_included_levels(protocol, unit))
-
-    def find_results(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
-        """Return the results of a protocol by point and seed; the default fill is the fill of its tables."""
-        fill = fill or self.suite.find_fill(protocol)
-        untouched = self._results_by_curve.get(find_network_scored_without_removal(protocol.retrain, fill), {})
-        return untouched | self._results_by_curve.get((protocol.retrain, protocol.order, unit, fill), {})
-
-    @cached_property
-    def _results_by_curve(self) -> dict[tuple[object, ...] | None, dict[Point, dict[int, RunResult]]]:
-        """Return results by point and seed: by scored network and fill if untouched, else also by order and unit."""
-        by_curve: defaultdict[tuple[object, ...], defaultdict[Point, dict[int, RunResult]]] = defaultdict(
-            lambda: defaultdict(dict)
-        )
-        for point, result in self.results.items():
-            cell = point.cell
-            clean = cell.estimator == CLEAN
-            curve = (cell.retrain, cell.fill) if clean else (cell.retrain, cell.order, cell.unit, cell.fill)
-            by_curve[curve][UNTOUCHED if clean else (cell.estimator, cell.t)][result.run.seed] = result
-        return {curve: dict(by_point) for curve, by_point in by_curve.items()}
-
-    def explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
-        """Return, by row, why a complete row's results are inconsistent, so that it has no gain and no rank.
-
-        The same training run on two machines gives slightly different networks and rankings. Rows without a recorded
-        checksum of their explained weights are consistent only if most results lack this checksum. The two curves of a
-        derived protocol may come from rankings of two machines if both explain the same networks.
-        """
-        key = (protocol, unit, fill or self.suite.find_fill(protocol))
-        if key not in self._reasons:
-            self._reasons[key] = self._explain_inconsistent_rows(*key)
-        return self._reasons[key]
-
-    def _explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, str]:
-        usual, reasons = self._usual_weights, dict[str, str]()
-        for name, curve in self._list_curves(protocol, unit, fill):
-            by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
-            for result in _list_distinct(curve):
-                by_network[result.run.reference].append(result)
-            for network, results in by_network.items():
-                if reason := explain_inconsistency(results, usual.get(network, "")):
-                    reasons.setdefault(name, reason)
-        return reasons
-
-    @cached_property
-    def _usual_weights(self) -> dict[str, str]:
-        """Return, by explained network, the weights' checksum that most results have; "" if not recorded."""
-        explained = [result for result in self.results.values() if result.run.reference]
-        return find_most_frequent_weights(explained, self.suite.added)
-
-    @property
-    def inconsistent_rows(self) -> list[UnrankedRow]:
-        """Return the rows that have no rank because their results are inconsistent."""
-        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
-        return [
-            UnrankedRow(protocol.name, unit, name, reason)
-            for protocol, unit, fill in boards
-            for name, reason in self.explain_inconsistent_rows(protocol, unit, fill).items()
-        ]
-
-    def find_machine_differences_by_row(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
-        """Return the settings that differ between the machines that computed one row, by estimator.
-
-        Such a row is valid, because results differ less between machines than between seeds. Results without recorded
-        settings are taken as equal.
-        """
-        rows: defaultdict[str, list[RunResult]] = defaultdict(list)
-        for name, curve in self._list_curves(protocol, unit, ""):
-            rows[name] += curve
-        return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
-
-    def _list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
-        """Return each estimator's name with the results of one curve, including the results on untouched images.
-
-        Under a derived protocol, an estimator has a curve for each of the two protocols.
-        """
-        curves: list[tuple[str, list[RunResult]]] = []
-        for part in protocol.computed_from or (protocol,):
-            rows: defaultdict[str, list[RunResult]] = defaultdict(list)
-            for (name, _), seeds in self.find_results(part, unit, fill or self.suite.find_fill(protocol)).items():
-                rows[name] += seeds.values()
-            clean = rows.pop(CLEAN, [])
-            curves += [(name, [*clean, *row]) for name, row in rows.items()]
-        return curves
-
-    def list_used_results(self, protocols: Iterable[Protocol]) -> list[RunResult]:
-        """Return the results from which the boards of these protocols and their networks' accuracies are computed."""
-        used = [*self._untouched_results_of_headline_protocol, *self.references.values()]
-        for protocol, unit in product(protocols, Unit):
-            for part in protocol.computed_from or (protocol,):
-                for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
-                    used += seeds.values()
-        return used
-
-    def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
-        """Estimate the variance between explained networks and training runs under a protocol, over all units.
-
-        Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
-        networks are trained on other images.
-        """
-        by_unit = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
-        return select_variance_components(
-            protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
-        )
-
-
-def _list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
-    """Return one result for each combination of explained network, weights and rankings, in the curve's order."""
-    return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
-
-
-def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
-
-    The counterpart is the result of the same network on the same images, but with masks from other images. For a
-    protocol derived from two others, the counterpart is the same row's result under the second protocol.
-    """
-    correct: dict[Point, NDArray[np.int8]] = {}
-    references: dict[Point, tuple[str, ...]] = {}
-    mixed = set(scores.inconsistent)
-    for name, t in scores.correct:
-        against = name if t == 0 or protocol.computed_from else protocol.make_paired_twin_id(name)
-        mixed |= {name} if against in scores.inconsistent else set()
-        own, other = by_own[name, t], by_other.get((against, t), {})
-        if seeds := [seed for seed in own if seed in other]:
-            one, two = (unpack_correctness([by_seed[seed] for seed in seeds]) for by_seed in (own, other))
-            correct[name, t] = one.view(np.int8) - two.view(np.int8)
-            explained = tuple(own[seed].run.reference for seed in seeds)
-            references |= {(name, t): explained} if (name, t) in scores.references else {}
-    return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))

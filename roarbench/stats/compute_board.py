@@ -1,6 +1,6 @@
 """Judge the rows of one protocol: their gains, verdicts and ranks, whatever the protocol measures."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -13,14 +13,9 @@ from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Board, GainAndVerdict, IntervalScope, Row
-from roarbench.stats.contrasts import Contrast, Quantities, join_quantities, measure_areas, measure_cells
-from roarbench.stats.correctness_and_gain import (
-    POINTS,
-    UNTOUCHED,
-    Correctness,
-    Point,
-    list_trapezoid_weights,
-)
+from roarbench.stats.contrasts import Contrast, Quantities, measure_cells
+from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, Point
+from roarbench.stats.gains import compute_gains, select_variance_components
 from roarbench.stats.intervals import Estimate, Key, estimate_all, estimate_shares
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
@@ -42,64 +37,10 @@ from roarbench.stats.verdicts import (
     judge_comparisons,
 )
 
-_POINTS = int(POINTS)
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 _MISSING = Estimate()
 _SEARCH = "search"  # title of the column of rows minus the blind searches with as many passes
 _Pair = tuple[str, str]  # a row, and the row that it is compared with
-
-
-def select_variance_components(protocol: Protocol, variances: VarianceComponents | None) -> VarianceComponents | None:
-    """Return the variance components that apply to a protocol; without training, the training variance is left out."""
-    if variances is None or protocol.trains:
-        return variances
-    return replace(variances, trainings=None) if variances.references else None
-
-
-def measure_row_areas(scores: Correctness, cells: Quantities, levels: Sequence[float]) -> Quantities:
-    """Measure the areas under the curves over these levels, in [0, 1], of rows and controls that are complete there.
-
-    The point at t = 0 is left out, because it is the same for two curves that are compared.
-    """
-    names = dict.fromkeys((*scores.estimators, *CONTROLS))
-    curves = {name: [(name, t) for t in levels] for name in names if name not in scores.inconsistent}
-    complete = {name: points for name, points in curves.items() if all(point in cells.index for point in points)}
-    return measure_areas(cells, complete, list_trapezoid_weights((0.0, *levels))[1:])
-
-
-def compute_gains(scores: Correctness, protocol: Protocol, cells: Quantities) -> dict[str, Contrast]:
-    """Compute gains, in accuracy points, of rows and controls with complete curves; empty without Random's curve.
-
-    If one network is scored under a row's masks and under other masks, `scores` and `cells` are of the differences, and
-    the gain is the area under them. Mask-only networks have no gains.
-    """
-    paired = protocol.random_is_zero
-    if not scores.levels or not paired and protocol.retrain is ScoredNetwork.MASKS or UNTOUCHED not in cells.index:
-        return {}
-    areas = measure_row_areas(scores, cells, scores.levels)
-    if not paired and RANDOM not in areas.index:
-        return {}
-    points = -_POINTS if protocol.order is Order.MORF else _POINTS
-    less = {} if paired else {RANDOM: -points}
-    return {name: areas.combine({name: points} | less if paired or name != RANDOM else {}) for name in areas.index}
-
-
-def compute_areas_between_lerf_and_morf(
-    morf: "Judge", lerf: "Judge", levels: Sequence[float], inconsistent: Collection[str]
-) -> dict[str, Contrast]:
-    """Compute the areas between LeRF and MoRF curves, in accuracy points, of rows that are complete and consistent.
-
-    Larger is better, and no control is needed. With retraining this is DiffROAR (Shah et al. 2021), without retraining
-    SRG (Bluecher et al. 2024). `inconsistent` lists the rows that are inconsistent in LeRF, MoRF or both; `morf` and
-    `lerf` have the same images and `levels`.
-    """
-    above, below = (measure_row_areas(judge.scores, judge.cells, levels) for judge in (lerf, morf))
-    joined = join_quantities(above, below)
-    return {
-        name: joined.combine({(0, name): _POINTS, (1, name): -_POINTS})
-        for name in morf.scores.estimators
-        if name in above.index and name in below.index and name not in inconsistent
-    }
 
 
 def compute_board(
@@ -172,7 +113,6 @@ class Judge:
 
     @cached_property
     def cells(self) -> Quantities:
-        """Return the accuracies of all cells."""
         if not self.scores.differences:
             return self.paired_cells
         accuracies = replace(self.scores, differences=None)
@@ -180,7 +120,6 @@ class Judge:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Return the levels above 0."""
         return self.scores.levels
 
     @property
@@ -253,6 +192,7 @@ class Judge:
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
         scores, references = self.scores, self.variances.references if self.variances else None
+        compared = self.columns.get(RANDOM, ()) if self.has_intervals else ()
         networks, images = next(((len(own.kept), own.kept.shape[3]) for own in self.own_network.values()), (0, 0))
         return Board(
             self.protocol,
@@ -260,7 +200,7 @@ class Judge:
             tuple(self._make_row(name) for name in scores.estimators if shown_rows is None or name in shown_rows),
             images or scores.images,
             self.covers,
-            self.family,
+            sum(scores.submitted.isdisjoint(pair) for pair in compared),
             networks or len(scores.explained_networks),
             POINTS * references.deviation_without_image_noise if references else None,
             references.rows if references else 0,
@@ -269,6 +209,11 @@ class Judge:
 
     def _make_row(self, name: str) -> Row:
         levels, own = self.levels, self.own_network.get(name)
+        twins = {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
+        over_twins = {
+            kind: difference for kind, difference in twins.items() if difference and name in self.ranked_gains
+        }
+        against = {other: comparison for (row, other), comparison in self.comparisons.items() if row == name}
         return Row(
             estimator=name,
             seeds=self.count_seeds(name),
@@ -279,11 +224,19 @@ class Judge:
             place=self.rank_intervals.get(name),
             check=name in self.scores.checks,
             predicted=self._replication_estimates.get(name, _MISSING),
-            against=self.comparisons_by_row[name],
-            beating=self.compare_with_controls(name),
-            delta_twins=self.estimate_gains_over_twins(name),
+            against=against,
+            beating=self._compare_with_controls(name, against),
+            delta_twins=self._estimate_all(over_twins),
             network=own and self._test_own_network(name, own),
         )
+
+    def _compare_with_controls(self, name: str, against: Mapping[str, Comparison]) -> ControlComparison | None:
+        """Compare a row with every model-free control; None for a control, and if a control has no gain."""
+        controls = self.scores.model_free_controls
+        own = controls - self.scores.submitted
+        if name in controls or not own or not own <= against.keys() & self.ranked_gains.keys() or self.own_network:
+            return None
+        return ControlComparison({control: against[control] for control in self.controls if control in own})
 
     def _test_own_network(self, name: str, own: OwnNetworkGain) -> OwnNetworkTest | None:
         verdict = self.find_verdict(name)
@@ -312,7 +265,6 @@ class Judge:
         return min(len(self.scores.correct.get(point, ())) for point in points)
 
     def list_gains(self) -> list[GainAndVerdict]:
-        """List the gains and verdicts of all rows, as on the board."""
         return [
             GainAndVerdict(name, self.estimate_area(name), self.find_verdict(name), self.count_seeds(name))
             for name in self.scores.estimators
@@ -325,11 +277,9 @@ class Judge:
         verdict = self._verdicts_on_gains.get(name)
         if verdict is None or not self.own_network:
             return verdict
-        return (
-            judge_search(verdict)
-            if name in self.searches
-            else judge_beside_search(verdict, self._compare_with_search(name))
-        )
+        if name in self.searches:
+            return judge_search(verdict)
+        return judge_beside_search(verdict, self._compare_with_search(name))
 
     @cached_property
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
@@ -415,11 +365,6 @@ class Judge:
         added, pairs = self.scores.submitted, [pair for column in columns for pair in column]
         return [(row, other) for row, other in pairs if row in added or other in added and other not in self.searches]
 
-    @property
-    def family(self) -> int:
-        """Return the number of the suite's own rows that are compared with Random together; 0 without intervals."""
-        return sum(self.scores.submitted.isdisjoint(pair) for pair in self.columns.get(RANDOM, ())) * self.has_intervals
-
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
 
@@ -435,29 +380,6 @@ class Judge:
         if difference is None or not self.has_intervals or first == second:
             return None
         return judge_comparisons({"": difference})[""]
-
-    @cached_property
-    def comparisons_by_row(self) -> dict[str, dict[str, Comparison]]:
-        """Return every row's comparisons with the controls and with its twins."""
-        comparisons: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
-        for (name, other), comparison in self.comparisons.items():
-            comparisons[name][other] = comparison
-        return comparisons
-
-    def estimate_gains_over_twins(self, name: str) -> dict[str, Estimate]:
-        """Return a row's gain minus the gain of each of its twins, by kind of twin."""
-        if name not in self.ranked_gains:
-            return {}
-        differences = {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
-        return {kind: self.estimate(difference) for kind, difference in differences.items() if difference}
-
-    def compare_with_controls(self, name: str) -> ControlComparison | None:
-        """Compare a row with every model-free control; None for a control, and if a control has no gain."""
-        own, against = self.scores.model_free_controls - self.scores.submitted, self.comparisons_by_row[name]
-        is_control = name in self.scores.model_free_controls
-        if is_control or not own or not own <= against.keys() & self.ranked_gains.keys() or self.own_network:
-            return None
-        return ControlComparison({control: against[control] for control in self.controls if control in own})
 
 
 def _name_column_of_controls(title: str) -> str:
