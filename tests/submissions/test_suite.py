@@ -126,7 +126,7 @@ def test_pace_of_submission_is_measured_on_the_network(monkeypatch):
         return SimpleNamespace(refusal=None, seconds=3.0, ended=SimpleNamespace(cpu=5.0))
 
     monkeypatch.setattr(submission_validation, "run_submission", explain)
-    for name, count in (("planted", 45), ("imagenet", 2)):  # 4.4e6 and 8.2e9 operations per image
+    for name, count in (("planted", 64), ("imagenet", 2)):  # 4.4e6 and 8.2e9 operations per image
         network = find_builtin_suite(name).find_network()
         pace = submission_validation.measure_submission_pace(b"", network, "cuda", True)
         assert pace == pytest.approx((3.0 / count, 2.0))

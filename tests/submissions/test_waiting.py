@@ -8,6 +8,7 @@ from roarbench.submissions import submission_validation
 from roarbench.submissions.limits_and_faults import CHECK_LIMITS, MAX_CHECK_WAITING, SubmissionFault
 from roarbench.submissions.run_in_sandbox import run_submission
 from roarbench.submissions.submission_file import parse_submission
+from roarbench.submissions.submission_validation import SubmissionPace
 from tests.helpers.sandboxed import GRADIENT, make_task
 
 NAMES = 'NAME = "waits"\nDESCRIPTION = "waits before each map"\n'
@@ -35,6 +36,7 @@ def test_later_sandboxes_of_validate_have_the_remaining_time(monkeypatch):
 
     stages = []
     monkeypatch.setattr(submission_validation, "run_submission", run)
+    monkeypatch.setattr(submission_validation, "measure_submission_pace", lambda *_: SubmissionPace(0.1, 2.0))
     monkeypatch.setattr(submission_validation, "check_sandbox_isolation", lambda: None)
     submission_validation.validate_submission(parse_submission((NAMES + GRADIENT).encode()), report_stage=stages.append)
     assert given == [MAX_CHECK_WAITING, MAX_CHECK_WAITING - 25]
