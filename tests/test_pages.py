@@ -142,7 +142,7 @@ def test_readme_has_table_of_make_run(tmp_path, call):
     assert call("import", ROOT / "results" / "quick" / "8" / "roarbench.parquet", "--store", tmp_path).code == 0
     printed = call("table", "--suite", "quick", "--format", "markdown", "--store", tmp_path).out
     (table,) = re.findall(r"(?m)(?:^\|.*\n)+", printed)
-    assert table.count("\n") == 15
+    assert table.count("\n") == 17
     assert table in (ROOT / "README.md").read_text("utf-8")
 
 

@@ -56,16 +56,19 @@ def new_suite(
     network: Annotated[
         str, declare_option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
     ] = "",
+    paper: Annotated[
+        bool, declare_option("The paper's experiment: 18 estimators, five levels, ROAR and KAR.", flags="--paper")
+    ] = False,
 ) -> None:
     """Write a commented TOML suite for your own images or table into this folder.
 
-    Three short training runs find a peak learning rate.
+    The suite asks the questions of `make run`. Three short training runs find a peak learning rate.
     """
     from roarbench.execution.network_trials import insert_tuned_learning_rate
     from roarbench.plan.suite_template import write_new_suite_file
 
     say = partial(err.print, soft_wrap=True)
-    path = write_new_suite_file(folder, say, network, partial(insert_tuned_learning_rate, say=say))
+    path = write_new_suite_file(folder, say, network, paper, partial(insert_tuned_learning_rate, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose_command(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)

@@ -4,22 +4,12 @@ A level that removes none or all of the features has the same effect for every m
 mask with a matched mask; with few features, both are usually the same mask.
 """
 
-from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
-from roarbench.common.enums import Split, Unit
+from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.text import list_some
-from roarbench.compute.masks import (
-    assign_strata,
-    compute_mean_differing_mask_share,
-    compute_removal_magnitudes_in_numpy,
-)
 from roarbench.compute.ranking import count_removed
-from roarbench.datasets.catalogue import DatasetRecord
-from roarbench.datasets.undecoded_splits import open_undecoded_splits
 from roarbench.plan.suite import SuiteSpec
 
 USUAL_LEVELS = (0.1, 0.5, 0.9)
@@ -60,13 +50,3 @@ def refuse_equal_matched_masks(suite: SuiteSpec, unit: Unit, share: float) -> No
     seen = f"matched gain cannot tell maps of {features} {noun} apart"
     remedy = 'write protocols = ["roar", "own-network"] in place of "matched", or add columns'
     raise CallerError(f"{suite.title}: {seen}: {100 * (1 - share):.0f} % of the matched masks are own masks; {remedy}")
-
-
-def can_matched_gain_differ(record: DatasetRecord, levels: Sequence[float]) -> bool:
-    """Return whether enough matched masks of a user's table differ from own masks for maps to have a matched gain."""
-    splits = open_undecoded_splits(record, None)
-    train, test = splits[Split.TRAIN].pixels, splits[Split.TEST].pixels
-    assert train is not None and test is not None, "the rows of a table are read at once"
-    fill = train.mean((0, 2, 3), dtype=np.float64).astype(np.float32)[:, None, None]
-    strata = assign_strata(compute_removal_magnitudes_in_numpy(test, fill, Unit.SCALAR))
-    return compute_mean_differing_mask_share(strata, levels) >= MIN_DIFFERING_SHARE

@@ -324,4 +324,4 @@ def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:
     if not present or not missing:
         return ""
     seen = f"only {format_count(len(present), 'control')} for {protocol.name}, and fewer controls are easier to beat"
-    return f"{seen}; add {', '.join(missing)} to `estimators`, as in a file that `new-suite` writes"
+    return f"{seen}; add {', '.join(missing)} to `estimators`, or the word controls for all"

@@ -5,9 +5,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from roarbench.common.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
-from roarbench.common.text import fit_on_one_line, format_count
+from roarbench.common.text import fit_on_one_line
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.catalogue import FOLDERS, WHOLE_PATH, DatasetRecord
 from roarbench.datasets.contact_sheet import write_contact_sheet
@@ -15,7 +16,7 @@ from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
 from roarbench.datasets.value_scale import format_window
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.resolution import can_matched_gain_differ, choose_levels
+from roarbench.plan.resolution import choose_levels
 from roarbench.plan.suites import SUITES, make_suite_name
 from roarbench.plan.toml_table import format_toml
 
@@ -24,6 +25,11 @@ _IMAGES_SEEN = 14_000  # epochs times training images of a small data set (docs/
 IMAGE_RECIPE, _TABLE_RECIPE = find_recipe("quick@2"), find_recipe("tabular@1")
 # tables with at most this many training rows get 20 explained networks, which take minutes; larger tables get 5
 _SMALL_TABLE = 5000
+_RETRAINED = ("grad", "sgsq-grad", "var-grad")  # the claim of Hooker et al. 2019, as in the suite quick
+_EXPLAINING = (
+    *("grad", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb-sq"),
+    *("occlusion", "ig", "ig(baseline=mean)", "gradcam"),
+)
 _ROWS_SEEN = 20 * _SMALL_TABLE  # epochs times training rows of a larger table
 
 
@@ -31,14 +37,16 @@ def write_new_suite_file(
     folder: Path,
     warn: Callable[[str], object] = lambda line: None,
     network: str = "",
+    paper: bool = False,
     tune_recipe: Callable[[str, Path], str] = lambda text, path: text,
 ) -> Path:
     """Write NAME.toml to the current folder, for the images or the table in `folder`; return its path.
 
     Beside it, NAME-classes.png shows some images of each class.
 
-    `network` is the value of `name` in section `[network]`; an empty string selects the default network. `tune_recipe`
-    takes the file's text and path and returns the text to write.
+    `network` is the value of `name` in section `[network]`; an empty string selects the default network. With `paper`,
+    the suite has the experiment of Hooker et al. 2019 in place of the two questions of README.md. `tune_recipe` takes
+    the file's text and path and returns the text to write.
     """
     record = infer_dataset(folder, warn)
     name = make_suite_name(record.name)
@@ -48,12 +56,7 @@ def write_new_suite_file(
     if not record.folder.isprintable():
         seen = f"the path {fit_on_one_line(record.folder)} has characters that cannot be printed"
         raise CallerError(f"{seen}; rename the folder")
-    matched = not record.tabular or can_matched_gain_differ(record, choose_levels(record.channels))
-    text = compose_suite_text(name, record, location, matched)
-    if not matched:
-        columns = format_count(record.channels, "column")
-        seen = f"with {columns}, matched masks are nearly always the own masks, so matched gain would be 0"
-        warn(f"{seen}: the suite has ROAR and own-network gain instead")
+    text = compose_suite_text(name, record, location, paper)
     if not record.tabular:
         warn(_describe_augmentation(record))
         if not path.exists():
@@ -69,22 +72,16 @@ def write_new_suite_file(
     return path
 
 
-def compose_suite_text(name: str, record: DatasetRecord, location: str, matched: bool = True) -> str:
-    """Return the text of a suite's file; `location` is the path of the images relative to that file.
-
-    `matched` is whether the suite of a table has matched gain.
-    """
-    if record.tabular:
-        text = _compose_table_suite(name, record, location, matched)
-    else:
-        text = _compose_image_suite(name, record, location)
+def compose_suite_text(name: str, record: DatasetRecord, location: str, paper: bool = False) -> str:
+    """Return the text of a suite's file; `location` is the path of the images relative to that file."""
+    compose = _compose_table_suite if record.tabular else _compose_image_suite
+    text = compose(name, record, location) + _compose_blocks(record, paper)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
     width = max(len(code) for code, _, _ in lines if len(code) < 60)  # aligns the comments of short lines in one column
     return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{comment}" for code, mark, comment in lines)
 
 
 def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str:
-    estimators = _join_toml_values("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     lines = compose_recipe_lines(record.train_images, _choose_augmentation(record))
     recipe = "\n".join(f"{line}  # {comment}" for line, comment in lines.items())
     comment = f"bits that the values use: white is 2^{record.depth} - 1"
@@ -95,10 +92,7 @@ def _compose_image_suite(name: str, record: DatasetRecord, location: str) -> str
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
-levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
-seeds = 3  # training runs per row and level; each uses the maps of another explained network
-references = 3  # explained networks; with only one, verdicts hold for this network only
-# tuned_on = "test"  # for a suite that has only matched gain, because training images then need no maps
+references = 5  # explained networks; with only one, verdicts hold for this network only
 
 [data]
 {_compose_location(record, location)}
@@ -110,18 +104,6 @@ channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
 
 {recipe}
-
-# Each block is an experiment, the most important one first (docs/protocols.md). `roarbench estimators` lists all
-# estimators; "controls" are rankings, made with at most the predicted class, that estimators should beat
-
-[[block]]  # is accuracy lower under a map's own mask than under a matched mask of another image?
-protocols = ["matched"]
-estimators = ["controls", {estimators}]
-
-[[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
-protocols = ["roar"]
-estimators = [{estimators}]  # random, sobel and random-blurred are always added
-levels = [0.9]  # fewer levels than above, as a network is trained for each row, level and seed
 """
 
 
@@ -204,12 +186,10 @@ def compose_recipe_lines(images: int, augmentation: Augmentation) -> dict[str, s
     }
 
 
-def _compose_table_suite(name: str, record: DatasetRecord, location: str, matched: bool) -> str:
+def _compose_table_suite(name: str, record: DatasetRecord, location: str) -> str:
     is_small = record.train_images <= _SMALL_TABLE
-    seeds, epochs = (20, _TABLE_RECIPE.epochs) if is_small else (5, max(2, round(_ROWS_SEEN / record.train_images)))
+    epochs = _TABLE_RECIPE.epochs if is_small else max(2, round(_ROWS_SEEN / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    estimators = _join_toml_values("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
-    protocols = _join_toml_values("matched" if matched else "own-network", "roar")
     features = "; every other column is a feature"
     if record.columns:
         comment = "the features; the columns that new-suite listed as left out are missing"
@@ -217,13 +197,7 @@ def _compose_table_suite(name: str, record: DatasetRecord, location: str, matche
     return f"""\
 name = {format_toml(name)}  # name of the suite; its version is a hash of all that it computes
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-protocols = [{protocols}]  # the experiments, the most important one first (docs/protocols.md)
-estimators = [{estimators}]
-# `roarbench estimators` lists all estimators; "controls" are rankings that estimators should beat; estimators that
-# need pixels are left out
-levels = {format_toml(choose_levels(record.channels))}  # fractions of a row's columns to remove
-seeds = {seeds}  # training runs per row and level; each uses the maps of another explained network
-references = {seeds}  # explained networks: many show how much networks differ
+references = {_count_seeds(record, False)}  # explained networks: many show how much networks differ
 
 [data]
 table = {format_toml(location)}  # a parquet or CSV file, relative to this file
@@ -239,4 +213,48 @@ like = "{_TABLE_RECIPE.title}"  # a recipe of roarbench; the lines below overrid
 epochs = {epochs:g}  # passes over the training rows
 batch = {_TABLE_RECIPE.batch}  # rows per step
 peak = {_TABLE_RECIPE.peak:g}  # learning rate after the warm-up, by AdamW
+"""
+
+
+def _count_seeds(record: DatasetRecord, paper: bool) -> int:
+    """Return the number of training runs of a row at a level; Hooker et al. 2019 have five."""
+    if not record.tabular:
+        return 5 if paper else 3
+    return 20 if record.train_images <= _SMALL_TABLE else 5
+
+
+def _compose_blocks(record: DatasetRecord, paper: bool) -> str:
+    """Return the suite's experiments: the two questions of README.md, or those of Hooker et al. 2019."""
+    introduction = """
+# Each block is an experiment, the most important one first (docs/protocols.md). `roarbench estimators` lists all
+# estimators; random, sobel and random-blurred, which see no network, are added to every block. Estimators that do not
+# suit the network or the data are left out
+"""
+    comment = "training runs per row and level; each uses the maps of another explained network"
+    seeds = f"seeds = {_count_seeds(record, paper)}  # {comment}"
+    usual = choose_levels(record.channels) if record.tabular else ()
+    if paper:
+        return f"""{introduction}
+[[block]]  # Hooker et al. 2019: networks are trained without the top-ranked features, and with these alone
+protocols = ["roar", "kar"]
+estimators = ["paper"]  # the paper's 18
+levels = {format_toml(usual or PAPER_LEVELS)}  # fractions of the features to remove
+{seeds}
+"""
+    retrained, explaining = (_join_toml_values(*names) for names in (_RETRAINED, _EXPLAINING))
+    return f"""{introduction}
+[[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
+protocols = ["roar"]
+estimators = [{retrained}]
+levels = {format_toml(usual or (0.9,))}  # fractions of the features to remove; each level takes further training runs
+{seeds}
+
+[[block]]  # does a map explain its network rather than another? Nothing is trained
+protocols = ["own-network"]
+estimators = [
+    {explaining},
+    "search(passes=2)", "search(passes=65)",  # controls: what as many passes earn without an explanation
+]
+levels = {format_toml(usual or OWN_NETWORK_LEVELS)}
+seeds = 1
 """

@@ -179,7 +179,7 @@ def _describe_nonzero_controls(table: SuiteTable) -> str:
 
 
 def _describe_missing_controls(table: SuiteTable) -> str:
-    """Report that a user's suite has fewer controls than `new-suite` writes, if rows are compared with controls."""
+    """Report that a user's suite lacks usual controls, if rows are compared with controls."""
     missing = describe_missing_controls(table.suite_results.suite, table.board.protocol)
     return f"{missing}." if missing and any(row.beating for row in table.board.rows) else ""
 

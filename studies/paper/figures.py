@@ -10,9 +10,10 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import PercentFormatter
 
 from roarbench.analysis.suite_judges import judge_suite
+from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import format_id_with_samples
-from roarbench.plan.protocols import ROAR
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.curve_panels import (
     COLOURS,
     FONT_POINTS,
@@ -31,6 +32,7 @@ HERE = Path(__file__).parent
 README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
 # rows of the picture in README.md, by falling own-network gain
 _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
+_SEARCHES = ("search(passes=65)", "search(passes=2)")  # further bars of own-network gain
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 2  # panels in a row
 _SIZE = 7  # font size of labels in points; a letter is about half as wide as high
@@ -48,7 +50,7 @@ def draw_questions(sets: list[DataSet]) -> None:
 
 
 def draw_readme_picture(dataset: DataSet) -> None:
-    """Draw the two panels of README.md's picture: ROAR curves, and own-network gains of the same rows."""
+    """Draw the two panels of README.md's picture: ROAR curves, and own-network gains in the suite quick."""
     figure = Figure(figsize=(9.4, 4.2), facecolor="white")
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.85, "left": 0.07, "right": 0.99})
     board = judge_suite(dataset.results).make_board(ROAR, Unit.SCALAR)
@@ -64,13 +66,15 @@ def draw_readme_picture(dataset: DataSet) -> None:
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     label_curve_ends(left, curves, (), styles)
-    bars = {name: JudgedGain(Estimate(0.0)) for name in _PICTURED} | {
-        name: JudgedGain(row.gain, row.network.verdict if row.network else None)
-        for name, row in dataset.own.items()
-        if name in _PICTURED
+    quick = judge_suite(load_published_results("quick").stored).make_board(OWN_NETWORK, Unit.SCALAR)
+    assert quick, "own-network gain was not run"
+    bars = {name: JudgedGain(Estimate(0.0)) for name in (*_PICTURED, *_SEARCHES)} | {
+        row.estimator: JudgedGain(row.gain, row.network.verdict if row.network else None)
+        for row in quick.rows
+        if row.estimator in (*_PICTURED, *_SEARCHES)
     }
     draw_gain_bars(right, bars, "points, with 95 % intervals; grey: the map is not shown to explain its network")
-    right.set(ylim=(len(_PICTURED) - 0.4, -0.6), title="own-network gain")
+    right.set(ylim=(len(bars) - 0.4, -0.6), title="own-network gain")
     for axes in (left, right):
         axes.title.set_fontsize(FONT_POINTS + 1)
         axes.tick_params(labelsize=FONT_POINTS)

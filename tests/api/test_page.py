@@ -78,7 +78,7 @@ def test_python_page_code_runs(suite, use_small_suite, capsys):
     assert len(calls) == 25 and Path("check.png").exists() and Path("my_function.py").exists()
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
-    assert held["own"].name == "mine" and len(held["published"]) == 13  # of quick 7
+    assert held["own"].name == "mine" and len(held["published"]) == 15  # of quick 8
     assert "– mine (added)" in capsys.readouterr().out  # at chance, so without a rank
 
 

@@ -37,7 +37,8 @@ from tests.helpers.made_up_results import make_table_of_both_gains
 IMAGES = 60
 SUITE = SUITES["quick"]
 BOTH = (ROAR, OWN_NETWORK)
-NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "input-x-grad", "gb-sq"}
+SEARCHES = {"search(passes=2)", "search(passes=65)"}
+NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "input-x-grad", "gb-sq", *SEARCHES}
 
 
 def make_suite(name, protocols, rows, levels, seeds=2):
@@ -93,13 +94,14 @@ def test_suite_with_both_gains_comes_first_and_lists_every_row(views):
     assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
     roar, own = paired.questions
     ids = [row.id for row in paired.rows]
-    assert sorted(ids) == sorted(views["quick-v8"].results.suite.estimators_with_own_row) and len(ids) == 13
+    assert sorted(ids) == sorted(views["quick-v8"].results.suite.estimators_with_own_row) and len(ids) == 15
     assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
     for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
         gains = {row.estimator: row.gain for row in views["quick-v8"].table(protocol).rows}
         shown = {name: answer.gain for name, answer in question.answers.items()}
         assert shown.pop("random").value == gains.pop("random").value == 0 and shown == gains
-    assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
+    by_roar = sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value)
+    assert [name for name in ids if name in CONTROLS] == by_roar and {*ids[-5:]} == {*CONTROLS, *SEARCHES}
 
 
 def test_board_page_marks_cells_not_run_and_0_by_construction(views):
@@ -108,7 +110,7 @@ def test_board_page_marks_cells_not_run_and_0_by_construction(views):
     assert table.count("not run") == len(NOT_RETRAINED)
     assert table.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert set(re.findall(r'data-sort="([^"]+)"', page)) == {"name", "roar", "own-network"}
-    assert len(re.findall(r'data-own-network="-?[0-9.e-]+"', table)) == 13
+    assert len(re.findall(r'data-own-network="-?[0-9.e-]+"', table)) == 15
     assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
     key = cut(page, 'class="find"', "</form>")
     assert "0 by construction" in key and "Random" in key and "every control" not in key

@@ -4,18 +4,38 @@ import numpy as np
 import pytest
 
 from roarbench.common.errors import CallerError, DataError
+from roarbench.estimators.catalogue import PAPER_IDS
 from roarbench.plan import suite_template
+from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suites import read_suite
+from roarbench.plan.suites import SUITES, read_suite
 from tests.helpers.image_files import TINY_LABELS, png, tiny_images, write_pictures, write_split, write_table
+
+RETRAINED = ("grad", "sgsq-grad", "var-grad")
+EXPLAINING = (
+    *("grad", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb-sq", "ig", "ig(baseline=mean)"),
+    *("search(passes=2)", "search(passes=65)"),
+)
+
+
+def make_questions(suite):
+    """Return protocol, applicable estimators, levels and seeds of each block."""
+    return [
+        (
+            block.protocol.name,
+            tuple(name for name in block.estimators if not suite.explain_inapplicable(name)),
+            block.levels,
+            block.seeds,
+        )
+        for block in suite.blocks
+    ]
 
 
 def test_write_new_suite_file_reads_class_folders(working_folder):
     path = suite_template.write_new_suite_file(write_pictures(working_folder / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
-    assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
-    assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
-    assert suite.blocks[1].estimators == ("random", "sobel", "random-blurred", *suite.blocks[0].estimators[-5:])
+    assert (suite.name, suite.references) == ("my-pictures", 5)
+    assert make_questions(suite) == make_questions(SUITES["quick"])  # those of README.md
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.share) == (3, 18, 6, 0.3)
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
@@ -37,18 +57,26 @@ def test_write_new_suite_file_reads_parquet_splits(working_folder):
 def test_write_new_suite_file_reads_table(working_folder):
     suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "My Rows.csv", 24)))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
-    assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
+    assert make_questions(suite) == [
+        ("roar", ("random", *RETRAINED), (0.1, 0.5, 0.9), 20),
+        ("own-network", ("random", *EXPLAINING), (0.1, 0.5, 0.9), 1),
+    ]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 
 
-def test_table_of_few_columns_gets_no_matched_gain(working_folder):
-    """The matched mask of four columns is the own mask; 0.1 and 0.9 would remove none and all of them."""
-    said = []
-    suite = read_suite(suite_template.write_new_suite_file(write_table(working_folder / "rows.csv"), said.append))
-    blocks = [(block.protocol.name, block.levels) for block in suite.blocks]
-    assert blocks == [("own-network", (0.25, 0.5, 0.75)), ("roar", (0.25, 0.5, 0.75))]
-    assert "with 4 columns, matched masks are nearly always the own masks, so matched gain would be 0: the" in said[-1]
+@pytest.mark.parametrize(
+    ("write", "seeds", "levels"),
+    [
+        (lambda at: write_pictures(at / "photos"), 5, (0.1, 0.3, 0.5, 0.7, 0.9)),
+        (lambda at: write_table(at / "rows.csv"), 20, (0.25, 0.5, 0.75)),  # 0.1 and 0.9 of four columns are 0 and 4
+    ],
+)
+def test_new_suite_for_paper_has_its_estimators_levels_and_protocols(working_folder, write, seeds, levels):
+    suite = read_suite(suite_template.write_new_suite_file(write(working_folder), paper=True))
+    assert [block.protocol for block in suite.blocks] == [ROAR, KAR]
+    for block in suite.blocks:
+        assert (block.levels, block.seeds) == (levels, seeds) and {*PAPER_IDS} < {*block.estimators}
 
 
 def write_broken_pictures(folder):

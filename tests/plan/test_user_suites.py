@@ -13,7 +13,6 @@ from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
 from roarbench.datasets.catalogue import TABLE
 from roarbench.execution.network_trials import check_network_and_drop_estimators
-from roarbench.plan import suite_template
 from roarbench.plan.data_section import read_published_preprocessing
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, MORF, PROTOCOLS, ROAR
@@ -26,7 +25,7 @@ from roarbench.plan.suites import (
     read_suite,
     read_user_suite_record,
 )
-from tests.helpers.image_files import CLASSES, TEXT, write_pictures, write_suite, write_table
+from tests.helpers.image_files import CLASSES, TEXT, write_suite, write_table
 
 ON_TABLE = """
 name = "mine"
@@ -56,8 +55,7 @@ def table_suite_path(tmp_path):
 NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
 CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # a row on photographs has to beat these
 MISSING_CONTROLS = (
-    "only {} for matched, and fewer controls are easier to beat; add {} to `estimators`, "
-    "as in a file that `new-suite` writes"
+    "only {} for matched, and fewer controls are easier to beat; add {} to `estimators`, or the word controls for all"
 )
 
 
@@ -90,14 +88,6 @@ def test_suite_file_accepts_every_run_protocol(table_suite_path):
 def test_describe_missing_controls_names_two_controls_of_table(table_suite_path):
     said = MISSING_CONTROLS.format("1 control", "deviation, linear-classifier")
     assert describe_missing_controls(read_suite(table_suite_path), MATCHED) == said
-
-
-@pytest.mark.parametrize(
-    "write", [lambda at: write_table(at / "rows.csv", 24), lambda at: write_pictures(at / "photos")]
-)
-def test_new_suite_file_has_all_controls(write, working_folder):
-    suite = read_suite(suite_template.write_new_suite_file(write(working_folder)))
-    assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
 def read_changed_suite(path, old, new):
