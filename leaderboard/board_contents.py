@@ -80,6 +80,7 @@ class BoardRow:
     # under ROAR, the verdict of the comparison with Random alone, which the board of all gains shows; else empty
     random_verdict_text: str = ""
     unfinished: bool = False  # whether missing runs can change the row's verdicts
+    more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
 
     @property
     def colour_class(self) -> str:

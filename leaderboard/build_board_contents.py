@@ -24,7 +24,9 @@ from roarbench.report.notes_and_doubts import (
     list_row_doubts,
     write_all_notes,
 )
+from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
@@ -46,6 +48,7 @@ def make_board_contents(
     points = _find_points_with_results(judges, table)
     doubts = {row.estimator: list_row_doubts(judges, board, row) for row in table.rows}
     shared = _find_shared_doubts_about_origin(table, doubts)
+    more = list_texts_beside_gain(list_columns(table))
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -69,6 +72,7 @@ def make_board_contents(
             started=row.estimator in table.estimators_with_results,
             random_verdict_text=RANDOM_TEXTS[row.vs_random.verdict] if protocol == ROAR and row.vs_random else "",
             unfinished=table.runs.is_unfinished(row.estimator),
+            more=more.get(row.estimator, ()),
         )
         for row in table.rows
     )

@@ -28,7 +28,9 @@ from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.combined_table import CombinedTable
+from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Verdict
@@ -50,6 +52,7 @@ class Answer(NamedTuple):
     colour_class: str
     verdict_text: str
     by_construction: bool = False  # whether the gain is exactly 0, because the maps are the same for every network
+    more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ def make_board_without_roar(
 def make_board_question(board: BoardContents) -> Question:
     """Return a board of one protocol as a question with the protocol's title."""
     answers = {
-        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction)
+        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction, row.more)
         for row in board.rows
         if row.started
     }
@@ -204,7 +207,11 @@ def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
 
 def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
-    roar_answers = {row.estimator: _make_roar_answer(roar, row) for row in _select_started_rows(roar)}
+    more = list_texts_beside_gain(list_columns(roar))
+    roar_answers = {
+        row.estimator: _make_roar_answer(roar, row)._replace(more=more[row.estimator])
+        for row in _select_started_rows(roar)
+    }
     own_answers = _make_own_network_answers(own)
     network, gain = "Does the map explain this network?", own.board.protocol.gain_name
     return [
@@ -224,7 +231,10 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
     texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the legend's descriptions
     answers = {
         row.id: Answer(
-            row.value, row.colour_class, mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished)
+            row.value,
+            row.colour_class,
+            mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished),
+            more=row.more,
         )
         for row in board.rows
         if row.started
@@ -253,7 +263,11 @@ def _make_roar_answer(table: SuiteTable, row: Row) -> Answer:
 def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
     if table is None:
         return {}
-    return {row.estimator: _make_own_network_answer(table, row) for row in _select_started_rows(table)}
+    more = list_texts_beside_gain(list_columns(table))
+    return {
+        row.estimator: _make_own_network_answer(table, row)._replace(more=more[row.estimator])
+        for row in _select_started_rows(table)
+    }
 
 
 def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:

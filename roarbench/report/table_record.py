@@ -186,6 +186,21 @@ def align_part(part: Table, names: Sequence[str]) -> Iterator[Column]:
         yield replace(column, texts=texts, narrow=narrow)
 
 
+def list_texts_beside_gain(columns: Sequence[Column]) -> dict[str, tuple[str, ...]]:
+    """Return, by row, what a page shows below gain and verdict, such as `+33.0 at .05`, without missing values."""
+    names = next(column.values for column in columns if column.key == ROW_KEY)
+    shown = [column.beside for column in columns if column.beside and column.key not in ("gain", "verdict")]
+    labels = [(column.short or column.heading).replace("\n", " ").replace(" 0.", " .") for column in shown]
+    return {
+        name: tuple(
+            f"{column.texts[number]} {label}"
+            for column, label in zip(shown, labels, strict=True)
+            if column.texts[number] not in ("", MISSING)
+        )
+        for number, name in enumerate(names)
+    }
+
+
 def format_value(value: Any) -> str:
     """Format a value for a terminal; a dash for a missing value."""
     if isinstance(value, Estimate):

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench.report import suite_table_columns
 from roarbench.report.combined_table import present
-from roarbench.report.table_record import ROW_KEY, Column, Table
+from roarbench.report.table_record import ROW_KEY, Column, Table, list_texts_beside_gain
 from roarbench.report.table_renderers import (
     format_csv,
     format_html,
@@ -83,3 +83,10 @@ def test_new_column_is_one_entry_and_appears_in_every_format(make, monkeypatch):
         name for name in next(csv.reader(StringIO(format_csv(table)))) if name.endswith("half")
     }
     assert any(name.endswith("half") for name in table.flat_rows[0])
+
+
+def test_pages_show_gain_at_each_level_below_gain():
+    """A missing value, and a gain of 0 by construction, has no text."""
+    columns = suite_table_columns.list_columns(make_table_of_both_gains().own_network)
+    found = list_texts_beside_gain(columns)
+    assert (found["grad"], found["gb"], found["random"]) == (("+8.6 at .05", "-2.4 at .5"), (), ())
