@@ -45,6 +45,7 @@ def render_report(view: SuiteView) -> str:
             to=lambda *page, **choices: "",
             boards=[(board, view.table(board.protocol)) for board in view.headline_boards],
             figure=make_estimator_curves,
+            networks=describe_accuracies_of_explained_networks(view.results),
             methods=describe_methods,
             doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
             provenance=list(list_provenance(view.results)),
@@ -87,26 +88,33 @@ def describe_methods(table: SuiteTable) -> str:
         f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "
         f"Fill of removed features: {find_displayed_fill_name(table.fill)}; "
         f"levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"{controls_text}{table.caption}. "
+        f"{controls_text}{table.describe_measurement()}. "
         f"{write_all_notes(table, signs=False)}"
     )
 
 
 def _describe_explained_networks(table: SuiteTable) -> str:
-    """Return a sentence on the networks that the table's results explain; empty if no result explains a network."""
+    """Return a sentence on the networks that the table explains, without accuracies; empty if there are none."""
     results, count = table.suite_results, table.board.references
     suite, data = results.suite, results.suite.dataset_record
     if not count:
         return ""
-    scored = [results.references[number] for number in sorted(results.references) if number < count]
-    shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
-    accuracy = f"; {shares} of {scored[0].total:,} test images are classified correctly" if scored else ""
     if suite.given:
         origin = f"with given weights ({', '.join(map(shorten_weights_checksum, suite.given.split(',')[:count]))})"
     else:
         origin = f"trained on {min(results.limit or data.train_images, data.train_images):,} images of {data.name}"
     networks = f"{format_count(count, 'network')} ({suite.architecture_names}) {origin}"
-    return f"{networks} {'was' if count == 1 else 'were'} explained{accuracy}. "
+    return f"{networks} {'was' if count == 1 else 'were'} explained. "
+
+
+def describe_accuracies_of_explained_networks(results: SuiteResults) -> str:
+    """Return a sentence on the accuracies of the networks that were scored; empty if there are none."""
+    scored = [results.references[number] for number in sorted(results.references)]
+    if not scored:
+        return ""
+    shares = ", ".join(f"{format_percent_number(network.correct / network.total)} %" for network in scored)
+    names = "Explained network" if len(scored) == 1 else f"{len(scored)} explained networks"
+    return f"{names}: {shares} of {scored[0].total:,} test images are classified correctly."
 
 
 def write_report(view: SuiteView, path: Path) -> None:

@@ -278,7 +278,11 @@ class SuiteTable:
 
     @property
     def caption(self) -> str:
-        """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
+        """Describe the measurement in one sentence: protocol, data, networks, levels, seeds, images, unit and chance."""
+        return self.describe_measurement(self.suite_results.reference_accuracy_text)
+
+    def describe_measurement(self, references: str = "") -> str:
+        """Return the caption with these words on the accuracies of the explained networks."""
         board, suite = self.board, self.suite_results.suite
         left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
@@ -290,7 +294,7 @@ class SuiteTable:
             self._images_text,
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
-            self.suite_results.reference_accuracy_text,
+            references,
         ]
         if self.has_gains_and_ranks and board.rows and not board.protocol.scores_all_network_pairs:
             networks = "scoring networks" if board.protocol.trains else "the same networks"

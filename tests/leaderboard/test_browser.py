@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
+from itertools import pairwise
 from unittest.mock import patch
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from leaderboard.suite_report import render_report
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
@@ -334,3 +336,25 @@ def test_app_does_not_execute_hostile_text(driver, tmp_path):
             assert not driver.find_elements(By.CSS_SELECTOR, harm), page
             assert all("pixel" not in (source or "") for source in read_texts(driver, "img", "src")), page
         driver.get("about:blank")  # an open page keeps sending requests to its server
+
+
+def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path):
+    """A sheet of A4 is 718 pixels wide without its margins."""
+    make_store(tmp_path, SUITES["quick"], images=20)
+    with open_views(tmp_path) as made:
+        (view,) = made.values()
+        (tmp_path / "report.html").write_text(render_report(view), "utf-8")
+    for width, media in ((1000, "screen"), (718, "print")):
+        set_screen(driver, width)
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        load_page(driver, (tmp_path / "report.html").as_uri())
+        axes = driver.execute_script(
+            "return [...document.querySelectorAll('.ax')].filter((axis) => axis.offsetWidth).map((axis) => "
+            "[...axis.children].map((tick) => tick.getBoundingClientRect()).filter((box) => box.width)"
+            ".map((box) => [box.left, box.right]))"
+        )
+        assert axes and all(len(axis) > 1 for axis in axes)
+        assert all(one[1] <= other[0] for axis in axes for one, other in pairwise(axis))
+        assert {*read_texts(driver, ".value small", "offsetHeight > 0")} == {True}
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

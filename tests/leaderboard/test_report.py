@@ -129,9 +129,10 @@ def test_report_commands_select_images_networks_fill_and_submissions_without_san
 def test_methods_count_rows_and_networks_with_results(report):
     """Three of the suite's rows and one of its networks have no results."""
     assert "2 estimators and 2 controls were compared by ROAR gain over Random" in report
-    (networks,) = re.findall(r"\d+ networks .* were explained; [^;]* are classified correctly", report)
-    assert networks.startswith("2 networks (resnet-quick) trained on 400 images of imagenette64-1000 were explained; ")
-    assert networks.count(" %") == 2
+    assert "2 networks (resnet-quick) trained on 400 images of imagenette64-1000 were explained. " in report
+    ((networks, of),) = re.findall(r"(\d+) explained networks: ([^;]*) are classified correctly", report)
+    assert int(networks) == of.count(" %") == 2 and of.endswith(" of 60 test images")
+    assert "references" not in report.partition("Methods")[2].partition("95% intervals")[0]
 
 
 def test_bibtex_has_each_paper_of_run_rows_once(report):
