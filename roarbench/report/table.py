@@ -278,7 +278,7 @@ class SuiteTable:
 
     @property
     def caption(self) -> str:
-        """Describe the measurement in one sentence: protocol, data, networks, levels, seeds, images, unit and chance."""
+        """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         return self.describe_measurement(self.suite_results.reference_accuracy_text)
 
     def describe_measurement(self, references: str = "") -> str:
