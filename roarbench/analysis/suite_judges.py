@@ -13,7 +13,7 @@ from roarbench.stats.board_records import Board, GainAndVerdict, drop_ranks_and_
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.gains import compute_areas_between_lerf_and_morf
-from roarbench.stats.intervals import Estimate, estimate_all
+from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
@@ -32,22 +32,18 @@ class SuiteJudges:
 
     @cached_property
     def main_protocol(self) -> Protocol:
-        """Return the main protocol, with which the other protocols are compared."""
         return find_roar_or_headline_protocol(self.suite_results)
 
     @property
     def main_gains(self) -> Judge:
-        """Return gains and accuracies under the main protocol."""
         return self.judge(self.main_protocol, self.unit)
 
     @property
     def roar(self) -> Judge:
-        """Return gains and accuracies under ROAR."""
         return self.judge(ROAR, self.unit)
 
     @property
     def mask_only(self) -> Judge:
-        """Return accuracies of networks trained on removal masks alone."""
         return self.judge(MASK_ONLY, self.unit)
 
     @property
@@ -66,20 +62,16 @@ class SuiteJudges:
     def _accuracies_above_masks(self) -> dict[Point, Estimate]:
         images, alone = self.roar.cells, self.mask_only.cells
         common = [point for point in self.mask_only.scores.correct if point in images.index and point != UNTOUCHED]
-        above = {point: images[point].subtract(alone[point]) for point in common}
-        if self.roar.has_intervals and self.mask_only.has_intervals:
-            return estimate_all(above)
-        return {point: Estimate(contrast.value) for point, contrast in above.items()}
+        judge = self.roar if self.mask_only.has_intervals else self.mask_only  # intervals need both
+        return judge.estimate_all({point: images[point].subtract(alone[point]) for point in common})
 
     @cached_property
     def judges_by_unit(self) -> dict[Unit, Judge]:
-        """Return the judges of the main protocol for each of its units in the suite."""
         units = self.suite_results.list_units(self.main_protocol)
         return {unit: self.judge(self.main_protocol, unit) for unit in units}
 
     @cached_property
     def judges_by_fill(self) -> dict[str, Judge]:
-        """Return the judges of the main protocol for each fill value in the suite."""
         main = (self.main_protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
         return {fill: self.judge(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}

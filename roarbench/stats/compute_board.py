@@ -33,7 +33,6 @@ from roarbench.stats.verdicts import (
     ControlComparison,
     Verdict,
     decide_verdicts,
-    judge_columns,
     judge_comparisons,
 )
 
@@ -129,7 +128,7 @@ class Judge:
 
     def estimate(self, contrast: Contrast | None) -> Estimate:
         """Return a number, with its interval if there are intervals."""
-        return self._estimate_all({"": contrast})[""] if contrast else _MISSING
+        return self.estimate_all({"": contrast})[""] if contrast else _MISSING
 
     def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
@@ -148,14 +147,15 @@ class Judge:
         """Return an accuracy minus Random's, or minus the accuracy under other masks or networks' maps; in [-1, 1]."""
         return self._differences_from_counterparts.get((estimator, t), _MISSING)
 
-    def _estimate_all(self, contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
+    def estimate_all(self, contrasts: Mapping[Key, Contrast]) -> dict[Key, Estimate]:
+        """Return numbers, with their intervals if there are intervals."""
         if self.has_intervals:
             return estimate_all(contrasts)
         return {key: Estimate(contrast.value) for key, contrast in contrasts.items()}
 
     @cached_property
     def _area_estimates(self) -> dict[str, Estimate]:
-        return self._estimate_all(self.areas) | dict.fromkeys(self.fixed, Estimate(0.0))
+        return self.estimate_all(self.areas) | dict.fromkeys(self.fixed, Estimate(0.0))
 
     @cached_property
     def _replication_estimates(self) -> dict[str, Estimate]:
@@ -172,7 +172,7 @@ class Judge:
             shares = {name: zip(self.levels, own.own_shares, strict=True) for name, own in self.own_network.items()}
             return {(name, t): Estimate(share) for name, levels in shares.items() for t, share in levels}
         accuracies = {point: cell for point in self.scores.correct if (cell := self.cells.get(point))}
-        return estimate_shares(accuracies) if self.has_intervals else self._estimate_all(accuracies)
+        return estimate_shares(accuracies) if self.has_intervals else self.estimate_all(accuracies)
 
     @cached_property
     def _differences_from_counterparts(self) -> dict[Point, Estimate]:
@@ -187,7 +187,7 @@ class Judge:
                 one = one.subtract(random) if one and random else None
             if one:
                 differences[name, t] = one
-        return self._estimate_all(differences) | fixed
+        return self.estimate_all(differences) | fixed
 
     def make_board(self, shown_rows: Collection[str] | None = None) -> Board:
         """Return the board with the rows in `shown_rows` (all by default); all rows count for verdicts and ranks."""
@@ -226,7 +226,7 @@ class Judge:
             predicted=self._replication_estimates.get(name, _MISSING),
             against=against,
             beating=self._compare_with_controls(name, against),
-            delta_twins=self._estimate_all(over_twins),
+            delta_twins=self.estimate_all(over_twins),
             network=own and self._test_own_network(name, own),
         )
 
@@ -285,7 +285,8 @@ class Judge:
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
         asked = [(RANDOM, name, RANDOM) for name in self.tested_gains if name != RANDOM]  # without other columns
         columns = self._subtract_by_column(asked).values() if self.has_intervals else ()
-        return {name: verdict for (name, _), verdict in decide_verdicts(columns, self._list_added(columns)).items()}
+        verdicts = decide_verdicts(*columns, added_rows=self._list_added(columns))
+        return {name: verdict for (name, _), verdict in verdicts.items()}
 
     @property
     def tested_gains(self) -> list[str]:
@@ -350,7 +351,7 @@ class Judge:
         controls = self.scores.model_free_controls | {*CONTROLS, *self.searches}
         for title, name, other in asked:
             if difference := self.subtract_gain(name, other):
-                group = _name_column_of_controls(title) if name in controls else title
+                group = f"{title} (controls)" if name in controls else title
                 columns.setdefault(group, {})[name, other] = difference
         return columns
 
@@ -358,7 +359,7 @@ class Judge:
     def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
         columns = self.columns.values() if self.has_intervals else ()
-        return judge_columns(columns, self._list_added(columns))
+        return judge_comparisons(*columns, added_rows=self._list_added(columns))
 
     def _list_added(self, columns: Iterable[Iterable[_Pair]]) -> list[_Pair]:
         """Return the pairs with a submission; comparisons with an added search are a column like others."""
@@ -380,7 +381,3 @@ class Judge:
         if difference is None or not self.has_intervals or first == second:
             return None
         return judge_comparisons({"": difference})[""]
-
-
-def _name_column_of_controls(title: str) -> str:
-    return f"{title} (controls)"

@@ -124,7 +124,9 @@ class Quantities:
         across, within = _split_pooled_covariance(np.array([[variance]]), share, int(used.sum()), 0.0)
         pooling = Pooling(prior, freedom, max(1, own_freedom))
         loads = parts.any(0)[:, None].astype(np.float64)
-        return replace(self, loads=loads, rows=parts.argmax(0), across=across, within=within, pooling=pooling)
+        pooled = replace(self, loads=loads, rows=parts.argmax(0), across=across, within=within, pooling=pooling)
+        vars(pooled)["images"] = self.images  # the same, so it is not computed again
+        return pooled
 
     def measure_spread(self, weights: Floats, repeated: bool = False) -> Spread:
         """Measure how far linear combinations, weights (m, k), may be from their true values.

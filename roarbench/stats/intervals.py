@@ -38,7 +38,6 @@ class Estimate(NamedTuple):
 
 
 def estimate(contrast: Contrast) -> Estimate:
-    """Return a number with its symmetric interval."""
     return estimate_all({"": contrast})[""]
 
 
@@ -85,7 +84,7 @@ def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
     problems in interval estimation, 1954). Its lower end therefore exceeds c exactly if `numerator` is significantly
     above c times `denominator`. The interval is bounded because the interval of `denominator` is above 0.
     """
-    contrasts = [numerator, denominator, numerator.subtract(denominator)]
+    contrasts = [numerator, denominator, denominator.subtract(numerator)]  # in the order of other differences
     (top, bottom, _), (one, other, both) = _compute_half_widths(contrasts), measure_spreads(contrasts).totals.tolist()
     if denominator.value <= bottom:
         return Estimate()

@@ -45,7 +45,7 @@ def compare_with_searches(
         return {}
     chosen = {name: choose_search(count, searches) for name, count in passes.items() if name not in searches}
     column = {name: gains[name].subtract(gains[search]) for name, (search, _) in chosen.items()}
-    compared = judge_comparisons(column, column.keys() & set(added_rows))
+    compared = judge_comparisons(column, added_rows=column.keys() & set(added_rows))
     return {name: SearchComparison(search, compared[name], enough) for name, (search, enough) in chosen.items()}
 
 

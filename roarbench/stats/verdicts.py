@@ -48,20 +48,15 @@ def adjust_by_benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     return [float(q) for q in adjusted]
 
 
-def judge_comparisons(column: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Comparison]:
-    """Judge all comparisons of a column together; a positive difference counts as better.
+def judge_comparisons(*columns: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Comparison]:
+    """Judge all comparisons of each column together; a positive difference counts as better.
 
     Args:
-        column: Differences by comparison.
+        columns: Differences by comparison; the keys of all columns differ.
         added_rows: Keys of comparisons of rows that are not part of the suite. Each of them is judged as if it alone
-            had joined the others, which are judged without any.
+            had joined the others of its column, which are judged without any.
     """
-    return judge_columns([column], added_rows)
-
-
-def judge_columns(columns: Iterable[Mapping[Key, Contrast]], added_rows: Iterable[Key] = ()) -> dict[Key, Comparison]:
-    """Judge each column as `judge_comparisons` does; the keys of all columns differ."""
-    contrasts, spread, p_of, q_of = _compute_and_adjust_p_values(list(columns), set(added_rows))
+    contrasts, spread, p_of, q_of = _compute_and_adjust_p_values(columns, set(added_rows))
     values = [contrast.value for contrast in contrasts.values()]
     numbers = zip(contrasts, values, compute_half_widths(spread, CONFIDENCE).tolist(), strict=True)
     return {
@@ -72,9 +67,9 @@ def judge_columns(columns: Iterable[Mapping[Key, Contrast]], added_rows: Iterabl
     }
 
 
-def decide_verdicts(columns: Iterable[Mapping[Key, Contrast]], added_rows: Iterable[Key] = ()) -> dict[Key, Verdict]:
-    """Return the verdicts of `judge_columns` without intervals, whose computation takes most of the time."""
-    contrasts, _, _, q_of = _compute_and_adjust_p_values(list(columns), set(added_rows))
+def decide_verdicts(*columns: Mapping[Key, Contrast], added_rows: Iterable[Key] = ()) -> dict[Key, Verdict]:
+    """Return the verdicts of `judge_comparisons` without intervals, whose computation takes most of the time."""
+    contrasts, _, _, q_of = _compute_and_adjust_p_values(columns, set(added_rows))
     return {key: choose_verdict(contrast.value, q_of[key]) for key, contrast in contrasts.items()}
 
 

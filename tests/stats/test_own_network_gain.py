@@ -2,17 +2,20 @@
 
 from itertools import combinations, permutations
 from math import isclose
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
+from roarbench.stats import contrasts
 from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     compute_own_network_gains,
     predict_replicated_gain,
 )
+from roarbench.stats.rank_intervals import Pairs
 from roarbench.stats.search_control import judge_own_network_gains
 
 
@@ -104,6 +107,17 @@ def test_differences_of_rows_are_paired_by_images_and_networks() -> None:
     jackknife = 3 / 4 * ((without[0] - without[1] - difference.value) ** 2).sum()
     images, networks, _ = difference.spread.variances[0]
     assert isclose(images, apart.var(ddof=1) / 60, rel_tol=1e-9) and isclose(networks, jackknife, rel_tol=1e-9)
+
+
+def test_covariance_of_images_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gains, ranks with pooled variances and differences of a table share one covariance."""
+    computed = Mock(wraps=contrasts.compute_second_moments)
+    monkeypatch.setattr(contrasts, "compute_second_moments", computed)
+    rows = {str(number): draw_answers(3, own=number / 5) for number in range(4)}
+    gains = [own.gain for own in compute_own_network_gains(rows, Order.MORF).values()]
+    pairs = Pairs.from_contrasts(gains)
+    assert pairs.pooled is not pairs.spread and estimate(gains[0]) != estimate(gains[0].subtract(gains[1]))
+    assert computed.call_count == 1
 
 
 def test_equal_sums_give_equal_gains_to_the_last_bit() -> None:

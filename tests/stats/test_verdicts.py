@@ -41,7 +41,7 @@ def test_verdict_among_200_rows_requires_adjusted_significance():
     alone, *others = make_contrasts([2.06, *[0.0] * 199])
     assert judge_comparisons({0: alone})[0].verdict is Verdict.BETTER
     many = dict(enumerate([alone, *others]))
-    assert judge_comparisons(many)[0].verdict is decide_verdicts([many])[0] is Verdict.SAME
+    assert judge_comparisons(many)[0].verdict is decide_verdicts(many)[0] is Verdict.SAME
 
 
 def test_added_rows_change_no_other_row_and_ignore_each_other():
@@ -49,7 +49,7 @@ def test_added_rows_change_no_other_row_and_ignore_each_other():
     own = {key: contrasts[key] for key in (0, 1, 2)}
     found = judge_comparisons(contrasts, added_rows=[3, 4])
     assert {key: found[key] for key in own} == judge_comparisons(own)
-    assert decide_verdicts([contrasts], added_rows=[3, 4]) == {key: one.verdict for key, one in found.items()}
+    assert decide_verdicts(contrasts, added_rows=[3, 4]) == {key: one.verdict for key, one in found.items()}
     for key in (3, 4):
         assert found[key] == judge_comparisons({**own, key: contrasts[key]})[key]
 
