@@ -178,7 +178,9 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
         for todo, split, start, stop in _list_unranked_shards(work, specs):
             job = Job(f"rank {group} {split} {start}", rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
-            keys = _list_lease_keys(todo, split, start, stop)
+            # one lease per batch of images, because machines group batches into jobs differently
+            batches, names = range(start, stop, IMAGES_PER_PASS), list_lock_names(todo)
+            keys = tuple(_hash_strings("rank", todo[0].data, name, split, first) for name in names for first in batches)
             is_made = partial(_is_range_ranked, work, todo, split, start, stop)
             own_group = group if todo[0].estimator_record.has_own_passes else ""
             yield Step("rank", job, needs, keys, is_made, group=own_group)
@@ -186,12 +188,6 @@ def _make_rank_steps(work: JobContext, missing: Collection[RankingSpec], referen
 
 def _is_range_ranked(work: JobContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
     return all(work.rankings.has_part_or_all(spec, split, start, stop) for spec in specs)
-
-
-def _list_lease_keys(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
-    """Return lease keys of a range, one per batch of images, because machines group batches into jobs differently."""
-    data, names, starts = specs[0].data, list_lock_names(specs), range(start, stop, IMAGES_PER_PASS)
-    return tuple(_hash_strings("rank", data, name, split, first) for name in names for first in starts)
 
 
 def _list_unranked_shards(

@@ -79,9 +79,16 @@ def check_network_and_drop_estimators(suite: SuiteSpec, trains_explained: bool =
     images = _draw_two_images(generator, *record.shape)
     warnings = list[str]()
     if trains_explained or any(block.protocol.trains for block in suite.blocks):
-        warnings = _check_training_start(images, suite)
+        warnings = check_training_start(
+            lambda seed: build_suite_network(suite, torch.Generator().manual_seed(seed)),
+            images,
+            suite.model,
+            loads=bool(find_recipe(suite.recipe).start),
+        )
         _try_training(model, images, suite)
-    _perturb_biases_and_norms(model, generator)
+    with torch.no_grad():  # a scale of 0 would hide a branch of the network that estimators fail on
+        for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
+            vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
     model.eval()
     warnings += check_network_outputs(model, images, suite.model)
     rebuilt = build_suite_network(suite, torch.Generator().manual_seed(1)).eval()
@@ -115,20 +122,6 @@ def _drop_inapplicable_to_any_network(suite: SuiteSpec, own: CustomSuite) -> App
 def _draw_two_images(generator: torch.Generator, *shape: int) -> Tensor:
     """Draw two images with channels last, the memory format of training, which some networks cannot take."""
     return torch.randn(2, *shape, generator=generator).contiguous(memory_format=torch.channels_last)
-
-
-def _perturb_biases_and_norms(model: nn.Module, generator: torch.Generator) -> None:
-    """Add noise to biases and scales of norms, in place; a scale of 0 would hide a branch that estimators fail on."""
-    with torch.no_grad():
-        for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
-            vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
-
-
-def _check_training_start(images: Tensor, suite: SuiteSpec) -> list[str]:
-    def build(seed: int) -> nn.Module:
-        return build_suite_network(suite, torch.Generator().manual_seed(seed))
-
-    return check_training_start(build, images, suite.model, loads=bool(find_recipe(suite.recipe).start))
 
 
 def _try_training(model: nn.Module, images: Tensor, suite: SuiteSpec) -> None:

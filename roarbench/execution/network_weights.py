@@ -86,7 +86,13 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
     """
     if weights.startswith(TIMM):
         return _load_timm_weights(weights.removeprefix(TIMM), model, channels)
-    path = _find_or_fetch_file(weights)
+    if weights in PUBLISHED_WEIGHTS:
+        path = _fetch_torchvision_file(PUBLISHED_WEIGHTS[weights].file)
+    elif weights.startswith(TORCHVISION):
+        name, _, version = weights.removeprefix(TORCHVISION).partition("@")
+        path = _fetch_torchvision_file(_find_torchvision_file_name(name, version))
+    else:
+        path = Path(weights)
     weight_file = read_weights(path)
     state = _strip_name_prefixes(weight_file.state, model.state_dict().keys())
     _check_weights_fit(state, model, path, network)
@@ -98,15 +104,6 @@ def load_given_weights(weights: str, model: nn.Module, channels: int, network: s
         return None
     mean, std, top = map(moments.get, _NORMALISATION_KEYS)
     return Normalisation(*parse_mean_and_std(mean, std, top, channels, str(path)))
-
-
-def _find_or_fetch_file(weights: str) -> Path:
-    if weights in PUBLISHED_WEIGHTS:
-        return _fetch_torchvision_file(PUBLISHED_WEIGHTS[weights].file)
-    if not weights.startswith(TORCHVISION):
-        return Path(weights)
-    name, _, version = weights.removeprefix(TORCHVISION).partition("@")
-    return _fetch_torchvision_file(_find_torchvision_file_name(name, version))
 
 
 def _load_timm_weights(name: str, model: nn.Module, channels: int) -> Normalisation:
@@ -271,7 +268,12 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
     if not states:
         raise CallerError(f"{path} contains no state dict; {_SAVE_ADVICE}")
     (key, state), *other_states = states.items()
-    if different := [other for other, value in other_states if not _have_equal_tensors(state, value)]:
+    different = [
+        other
+        for other, value in other_states
+        if state.keys() != value.keys() or not all(torch.equal(state[name], value[name]) for name in state)
+    ]
+    if different:
         seen = f"{path} contains different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; save one of them, such as torch.save(torch.load(FILE)[{different[-1]!r}], OTHER)")
     return WeightFile(state, _select_normalisation(loaded))
@@ -280,10 +282,6 @@ def _read_torch_checkpoint(path: Path) -> WeightFile:
 def _is_state_dict(value: Any) -> bool:
     is_filled_dict = isinstance(value, dict) and bool(value)
     return is_filled_dict and all(isinstance(key, str) and isinstance(item, Tensor) for key, item in value.items())
-
-
-def _have_equal_tensors(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def _select_normalisation(metadata: Mapping[str, Any]) -> dict[str, Any]:

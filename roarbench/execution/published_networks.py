@@ -5,7 +5,7 @@ explains those has no rank among the published rows (`store.published_networks`)
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -29,20 +29,17 @@ def install_published_networks(work: JobContext, store: ResultsStore, console: C
     """Copy the published weights of a suite's explained networks to the store, unless it has networks of its own."""
     if not needs_explained_network(work.suite):
         return
-    installed = [network for network in work.explained if _install_unless_stored(network, store)]
+    installed = 0
+    for explained in work.explained:
+        path = find_network_file(list_network_folders(work.workspace), explained.reference)
+        if path is None or explained.store.has_weights():
+            continue
+        # results for weights that were trained here need these weights again
+        if store.read_explained_weights(explained.reference.key) <= {read_network_file(path).checksum}:
+            installed += install_network_file(explained, path)
     if installed:
-        networks = format_count(len(installed), "published network")
+        networks = format_count(installed, "published network")
         console.print(f"{work.suite.title}: explains {networks}, not trained here", soft_wrap=True)
-
-
-def _install_unless_stored(explained: ReferenceModel, store: ResultsStore) -> bool:
-    path = find_network_file(list_network_folders(explained.work.workspace), explained.reference)
-    if path is None or explained.store.has_weights():
-        return False
-    recorded = store.read_explained_weights(explained.reference.key)
-    if not recorded <= {read_network_file(path).checksum}:
-        return False  # the store has results for weights that were trained here, and needs these again
-    return install_network_file(explained, path)
 
 
 def list_network_folders(workspace: Workspace) -> list[Path]:
@@ -80,14 +77,13 @@ def publish_networks(results: Iterable[RunResult], workspace: Workspace, folder:
     Networks with given weights, and large ones, are left out. A store that lacks a network's folder leaves it out, too.
     """
     by_key = {result.run.reference: result for result in results if result.run.reference and not result.run.given}
-    return [path for key, result in by_key.items() for path in _publish_network(key, result.weights, workspace, folder)]
-
-
-def _publish_network(key: str, checksum: str, workspace: Workspace, folder: Path) -> Iterator[Path]:
-    for path in workspace.references.glob(f"*-{key[:16]}"):
-        stored = StoredNetwork(workspace.references, key, path.name)
-        reference, weights = stored.read_reference(), stored.load_weights()
-        size = sum(tensor.nbytes for tensor in weights.values())
-        target = find_network_file([folder / FOLDER], reference)
-        if target is None and stored.read_checksum() == checksum and size < MAX_BYTES // 2:
-            yield write_network_file(folder / FOLDER, reference, weights)
+    written = []
+    for key, result in by_key.items():
+        for path in workspace.references.glob(f"*-{key[:16]}"):
+            stored = StoredNetwork(workspace.references, key, path.name)
+            reference, weights = stored.read_reference(), stored.load_weights()
+            is_small = sum(tensor.nbytes for tensor in weights.values()) < MAX_BYTES // 2
+            is_published = find_network_file([folder / FOLDER], reference) is not None
+            if not is_published and stored.read_checksum() == result.weights and is_small:
+                written.append(write_network_file(folder / FOLDER, reference, weights))
+    return written

@@ -80,8 +80,12 @@ def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
     shown = flat - flat.mean(axis=1, keepdims=True, dtype=np.float64)
     if metric == "pixel-flipping":
-        function = quantus.PixelFlipping(features_in_step=_choose_step(height * width), **common)
-        shown = _rank_ties_by_position(flat)
+        pixels = height * width
+        # the largest divisor of the pixels up to an eighth of them, because Quantus refuses other steps
+        step = next(step for step in range(max(1, pixels // STEPS), 0, -1) if pixels % step == 0)
+        function = quantus.PixelFlipping(features_in_step=step, **common)
+        shown = np.empty(flat.shape)  # ranks, larger = more important; of equal features, the first has the largest
+        np.put_along_axis(shown, np.argsort(-flat, axis=1, kind="stable"), np.arange(flat.shape[1])[None, ::-1], 1)
     elif metric == "region-perturbation":
         patch = max(1, height // PATCHES)
         function = quantus.RegionPerturbation(patch_size=patch, regions_evaluation=REGIONS, **common)
@@ -96,18 +100,6 @@ def score_maps(metric: str, inputs: QuantusInput) -> NDArray[np.float64]:
     scores = _call_metric(function, inputs._replace(maps=shown.reshape(inputs.images.shape)))
     means = scores.mean(axis=1) if scores.ndim == 2 else scores  # (n, steps) or (n,)
     return np.where(constant, np.nan, means)
-
-
-def _choose_step(pixels: int) -> int:
-    """Return the largest divisor of the number of pixels up to an eighth of it, because Quantus refuses other steps."""
-    return next(step for step in range(max(1, pixels // STEPS), 0, -1) if pixels % step == 0)
-
-
-def _rank_ties_by_position(flat: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a rank for each feature (n, d), larger = more important; the first of equal features has the largest."""
-    ranks = np.empty(flat.shape)
-    np.put_along_axis(ranks, np.argsort(-flat, axis=1, kind="stable"), np.arange(flat.shape[1])[None, ::-1], 1)
-    return ranks
 
 
 class _NetworkOfMasks(nn.Module):

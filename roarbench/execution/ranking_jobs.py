@@ -92,7 +92,16 @@ def make_maps_for_networks(
         groups[estimator.job_group][explained].append(estimator)
     maps: dict[MapKey, MapWithProvenance] = {}
     for group in groups.values():
-        parts = [_load_group_inputs(*subject, split, start, stop) for subject in group.items()]
+        parts = list[_GroupInputs]()
+        for explained, estimators in group.items():
+            batch = load_batch(explained, split, start, stop, _choose_normalisation(explained, estimators[0]))
+            images = explained.work.images
+            if estimators[0].explained_variant == "other-target":
+                targets = draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED)
+                batch = batch._replace(targets=targets)
+            if estimators[0].uses_prediction:
+                batch = batch._replace(class_images=fit_class_templates_and_classifier(images))
+            parts.append(_GroupInputs(explained, estimators, batch))
         is_submitted = parts[0].estimators[0].submitted
         made_maps = [_make_submitted_maps(part) for part in parts] if is_submitted else _make_builtin_maps(parts)
         for part, maps_by_estimator in zip(parts, made_maps, strict=True):
@@ -106,18 +115,6 @@ class _GroupInputs(NamedTuple):
     explained: ReferenceModel
     estimators: list[Estimator]
     batch: Batch
-
-
-def _load_group_inputs(
-    explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
-) -> _GroupInputs:
-    batch = load_batch(explained, split, start, stop, _choose_normalisation(explained, estimators[0]))
-    images = explained.work.images
-    if estimators[0].explained_variant == "other-target":
-        batch = batch._replace(targets=draw_other_targets(batch.targets, batch.ids, images.record.classes, SEED))
-    if estimators[0].uses_prediction:
-        batch = batch._replace(class_images=fit_class_templates_and_classifier(images))
-    return _GroupInputs(explained, estimators, batch)
 
 
 def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
@@ -274,7 +271,14 @@ def rank_shard(
             store.refuse_other_device(spec, find_map_device(spec.estimator_record))
         pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, FailureReason] = {}
-        size = _choose_batch_size(work, todo) if todo else 1
+        size = 1
+        if todo:  # a submission's batch is larger, as its sandbox takes seconds to start
+            is_submitted = todo[0].estimator_record.submitted
+            size = (
+                count_images_per_sandbox(todo[0].shape)
+                if is_submitted
+                else choose_map_batch_size(work.suite, len(todo))
+            )
         for first in range(start, stop, size):
             remaining = [spec for spec in todo if spec not in failed]
             ranked, reasons = rank_batch(work, remaining, split, first, min(first + size, stop))
@@ -303,13 +307,6 @@ def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvena
     if len(counted) == len(parts):
         passes = sum(forward for forward, _ in counted), sum(backward for _, backward in counted)
     return parts[0]._replace(seconds=seconds, weights=weights, stable_copies=stable_copies, ties=ties, passes=passes)
-
-
-def _choose_batch_size(work: JobContext, specs: Sequence[RankingSpec]) -> int:
-    """Return the number of images per batch; a submission's batch is larger, as its sandbox takes seconds to start."""
-    if not specs[0].estimator_record.submitted:
-        return choose_map_batch_size(work.suite, len(specs))
-    return count_images_per_sandbox(specs[0].shape)
 
 
 def rank_batch(

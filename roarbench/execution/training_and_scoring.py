@@ -65,9 +65,12 @@ def train_or_read_reference(explained: ReferenceModel) -> None:
     with store.lock():
         if not store.has_weights():
             _train_or_read_weights(explained)
-        for split in explained.ranked_splits:
-            if not store.has_predictions(split):
-                store.save_predictions(split, _compute_predictions(explained, split))
+        images = explained.work.images
+        for split in (split for split in explained.ranked_splits if not store.has_predictions(split)):
+            model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
+            logits = predict_logits(model, make_untouched_inputs(images, split), explained.norm, batch)
+            largest = logits.softmax(1).max(1)
+            store.save_predictions(split, Predictions(largest.indices.numpy(), largest.values.numpy()))
 
 
 def _train_or_read_weights(explained: ReferenceModel) -> None:
@@ -83,13 +86,6 @@ def _train_or_read_weights(explained: ReferenceModel) -> None:
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start + checkpoint.seconds_before, norm)
     checkpoint.remove()
-
-
-def _compute_predictions(explained: ReferenceModel, split: Split) -> Predictions:
-    images = explained.work.images
-    model, batch = explained.load_trained().to(choose_device()), choose_scoring_batch_size(images.record.size)
-    largest = predict_logits(model, make_untouched_inputs(images, split), explained.norm, batch).softmax(1).max(1)
-    return Predictions(largest.indices.numpy(), largest.values.numpy())
 
 
 def train_common_network(work: JobContext, common: CommonNetworkSpec) -> None:

@@ -265,8 +265,11 @@ def _count_memory_bytes(suite: SuiteSpec, train_images: int, rankings_per_pass: 
     explained = min(choose_cpu_explanation_batch_size(suite), train_images)
     maps = explained * (cost.activations + rankings_per_pass * features) + cost.parameters
     bits = 0 if _needs_mask_file(suite, train_images) else train_images * features // 8
-    training = step * _FLOAT_BYTES + bits + _count_prepared_image_bytes(recipe, train_images, features) if trains else 0
-    return max(training, maps * _FLOAT_BYTES)
+    numbers = train_images * features
+    moves = recipe.augmentation in training_batches.PIXEL_MOVING
+    is_prepared_once = moves and numbers * _FLOAT_BYTES <= training_batches.MAX_CACHE_BYTES  # for all epochs
+    prepared = round(numbers * _PREPARED_BYTES) if is_prepared_once else 0
+    return max(step * _FLOAT_BYTES + bits + prepared if trains else 0, maps * _FLOAT_BYTES)
 
 
 def _needs_mask_file(suite: SuiteSpec, train_images: int) -> bool:
@@ -279,15 +282,6 @@ def _count_mask_file_bytes(suite: SuiteSpec, points: Iterable[PlannedRun], train
     if not networks or not _needs_mask_file(suite, train_images):
         return 0
     return (train_images if ScoredNetwork.IMAGES in networks else test_images) * prod(suite.dataset_record.shape) // 8
-
-
-def _count_prepared_image_bytes(recipe: Recipe, train_images: int, features: int) -> int:
-    """Return the bytes of the training images that a CPU prepares once for all epochs; 0 if it prepares none."""
-    is_prepared_once = (
-        recipe.augmentation in training_batches.PIXEL_MOVING
-        and train_images * features * _FLOAT_BYTES <= training_batches.MAX_CACHE_BYTES
-    )
-    return round(train_images * features * _PREPARED_BYTES) if is_prepared_once else 0
 
 
 def _split_off_submissions_by_network(

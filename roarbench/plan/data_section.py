@@ -100,13 +100,7 @@ def _read_class_count_and_numbering(section: TomlTable, record: DatasetRecord) -
 
 
 def _read_images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
-    folder = _read_folder(section, "images", base)
-    record = _read_label_files(section, replace(record, own=FOLDERS, folder=folder))
-    return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
-
-
-def _read_label_files(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
-    """Read which folder or which label files name the classes of images in folders."""
+    record = replace(record, own=FOLDERS, folder=_read_folder(section, "images", base))
     if "class_depth" in section and not section.has_value("class_depth", "last"):
         record = replace(record, class_depth=section.read_integer("class_depth", 1, _MAX_DEPTH))
     elif "class_depth" in section:
@@ -118,14 +112,15 @@ def _read_label_files(section: TomlTable, record: DatasetRecord) -> DatasetRecor
         for key in columns:
             if key in section:
                 raise section.make_error(f'has {key}, but no labels; write labels = "FILE" too')
-        return record
+        return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
     files = section.read_text_or_texts("labels")
     for file in files:
         if Path(file).is_absolute() or ".." in Path(file).parts:
             seen = f"labels is '{file}', expected a path relative to the folder of images and inside it"
             raise section.make_error(f"{seen}; write in images the folder that holds images and label files")
     path, label, split = (section.read_text(key, "") for key in columns)
-    return replace(record, label_files=files, path_column=path, label_column=label, split_column=split)
+    record = replace(record, label_files=files, path_column=path, label_column=label, split_column=split)
+    return _read_class_count_and_numbering(section, _read_splits_or_share(section, record, "."))
 
 
 def _read_parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:

@@ -46,7 +46,11 @@ def apply_selection_options(
     if estimators is not None:
         kept = {*chosen, *suite.added}
         rows = [record.id for record in suite.estimator_records if record.is_control_to_beat or record.id in kept]
-    return select_part_of_suite(suite, rows, seeds, parse_protocol_option(suite, protocol) if protocol else None)
+    selected = find_protocol(protocol) if protocol else None
+    names = dict.fromkeys(block.protocol.name for block in suite.blocks)
+    if protocol and protocol not in names:
+        raise CallerError(f"suite '{suite.name}' has no {protocol}; it has: {', '.join(names)}")
+    return select_part_of_suite(suite, rows, seeds, selected)
 
 
 def select_part_of_suite(
@@ -109,8 +113,13 @@ def add_submissions_and_estimators(
     suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
-    added = filter(_names_addable_builtin_estimator, _split_names(estimators))
-    return add_estimators_with_twins(suite, [*submissions, *(find_estimator(name).id for name in added)])
+    added = []
+    for name in _split_names(estimators):  # only `--submission` adds submissions
+        parsed = EstimatorId.parse(name)
+        row = ESTIMATORS.get(parsed.name.strip())
+        if not parsed.submitted and row is not None and ("(" in name or row.addable):
+            added.append(find_estimator(name).id)
+    return add_estimators_with_twins(suite, [*submissions, *added])
 
 
 def add_estimators_with_twins(suite: SuiteSpec, ids: Iterable[str]) -> SuiteSpec:
@@ -150,13 +159,6 @@ def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSp
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
-def _names_addable_builtin_estimator(name: str) -> bool:
-    """Return whether this name in `--estimators` adds an estimator; only `--submission` adds submissions."""
-    estimator_id = EstimatorId.parse(name)
-    row = ESTIMATORS.get(estimator_id.name.strip())
-    return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
-
-
 def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
     """Return the ids in `--estimators`, or None if it selects all; raise CallerError if the suite lacks an id."""
     listed = _split_names(estimators)
@@ -173,15 +175,6 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
         if estimator not in suite.estimators:
             raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
     return chosen or None
-
-
-def parse_protocol_option(suite: SuiteSpec, name: str) -> Protocol:
-    """Return the protocol of `--protocol`; raise CallerError if the suite does not have it."""
-    protocol = find_protocol(name)
-    names = dict.fromkeys(block.protocol.name for block in suite.blocks)
-    if name not in names:
-        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(names)}")
-    return protocol
 
 
 def _split_names(estimators: list[str] | None) -> list[str]:
@@ -204,7 +197,12 @@ def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known_ti
         given = matching[0] if len(matching) == 1 else make_weights_title(reference)
         if given in names:
             raise CallerError(f"--reference {reference} has the weights of {names[given]}; name each network once")
-        _check_weights_fit_suite(suite, given)
+        name, record = given.partition("@")[0], suite.dataset_record
+        known, wanted = PUBLISHED_WEIGHTS.get(name), (suite.model, record.classes, record.channels)
+        if known and known[1:] != wanted:
+            seen = f"{name} is a {known.model} with {known.classes:,} classes"
+            needed = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"
+            raise CallerError(f"{seen}, {needed}; use weights of that network, or leave --reference out")
         names[given] = reference
     sibling_protocols = [block.protocol.name for block in suite.blocks if block.protocol.scores_all_network_pairs]
     if sibling_protocols and 0 < len(names) < FEWEST_NETWORKS:
@@ -228,12 +226,3 @@ def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
         for block in suite.blocks
     )
     return replace(suite, given=given, references=references, blocks=blocks)
-
-
-def _check_weights_fit_suite(suite: SuiteSpec, given: str) -> None:
-    name, record = given.partition("@")[0], suite.dataset_record
-    known, wanted = PUBLISHED_WEIGHTS.get(name), (suite.model, record.classes, record.channels)
-    if known and known[1:] != wanted:
-        seen = f"{name} is a {known.model} with {known.classes:,} classes"
-        needed = f"but suite '{suite.name}' has a {suite.model} with {record.classes:,}"
-        raise CallerError(f"{seen}, {needed}; use weights of that network, or leave --reference out")

@@ -173,7 +173,10 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
-    networks = tuple(replace(network, weights=_find_published_weights_name(network.given)) for network in given)
+    # published weights have their library's name; the path of a file on this machine is unknown
+    published = (network for network in given if "/" in network.given or network.given.startswith("timm:"))
+    names = {network: network.given.replace("/", "@") for network in published}
+    networks = tuple(replace(network, weights=names.get(network, "")) for network in given)
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)
@@ -199,11 +202,6 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     for item in (suite.own, *networks):
         check_field_values(item)
     return suite
-
-
-def _find_published_weights_name(given: str) -> str:
-    """Return the library's name of published weights; empty for a file, whose path on this machine is unknown."""
-    return given.replace("/", "@") if "/" in given or given.startswith("timm:") else ""
 
 
 def _check_values(
