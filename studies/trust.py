@@ -16,6 +16,7 @@ TRUST = ROOT / "leaderboard" / "trust.json"
 COMMIT = "fbd8b7b4"  # has the programs of settled studies
 KNOWN = "Does matched gain find the better map if it is known?"
 AGAIN = "Are the results the same in another run?"
+ELSEWHERE = "Are the results the same on another machine?"
 _LIMITS = re.compile(
     r"^\*\*(?:Left out|Where it falls short|What it cannot do)\.\*\* (.+)$|^(What it cannot tell: .+)$", re.M
 )
@@ -93,6 +94,23 @@ def count_repeated_matched_verdicts() -> Finding:
     return make_finding(AGAIN, page, "replication.matched --store DIR", f"{same} of {len(pairs)}", words)
 
 
+def count_equal_gains_on_other_machines(gain: str) -> Finding:
+    """Count the gains, ROAR or own-network gain, that differ by at most their error on two machines."""
+    page = "paper/README.md"
+    rows = [row for data in ("imagenette64 |", "cifar10 |", "fashion-mnist |") for row in find_rows(page, data)]
+    compared = [row for row in rows if len(row) == 9 and row[1].startswith(gain)]
+    inside, total = (sum(int(row[6].split(" of ")[part]) for row in compared) for part in (0, 1))
+    settled, opposed = (sum(int(row[5].split(", ")[part].split()[0]) for row in compared) for part in (0, 1))
+    names = " and ".join(dict.fromkeys(row[0] for row in compared))
+    machines = " or ".join(dict.fromkeys(row[2] for row in compared))
+    words = (
+        f"{'ROAR gains' if gain == 'ROAR' else 'own-network gains'} on {names} differ from those of another machine "
+        f"({machines}) by at most their error, and by {max(float(row[7]) for row in compared):.1f} points at most. Of "
+        f"{settled} pairs of rows that differ significantly on both machines, {opposed} are in opposite order."
+    )
+    return make_finding(ELSEWHERE, page, "paper", f"{inside} of {total}", words, commit="")
+
+
 def read_coverage() -> Finding:
     page = "coverage/README.md"
     equal, differ = find_rows(page, "3 networks |")
@@ -114,6 +132,8 @@ def make_trust_record() -> dict[str, Any]:
             count_corpus_winners(),
             count_repeated_roar_verdicts(),
             count_repeated_matched_verdicts(),
+            count_equal_gains_on_other_machines("ROAR"),
+            count_equal_gains_on_other_machines("own-network gain"),
             read_coverage(),
         ],
         "corrections": [
