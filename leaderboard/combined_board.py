@@ -53,6 +53,8 @@ class Answer(NamedTuple):
     verdict_text: str
     by_construction: bool = False  # whether the gain is exactly 0, because the maps are the same for every network
     more: tuple[str, ...] = ()  # texts of other columns, such as the gain at each level
+    sign: str = ""  # sign of doubts about this gain, `(!!)` or `(!)`
+    doubt: str = ""  # sentences on these doubts
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class NamedRow(NamedTuple):
     control: bool
     passes: float | None  # forward and backward passes per image; None if unknown, 0 for controls
     added: bool = False  # whether the row was added to the suite
+    signs: str = ""  # signs of doubts about the row under every protocol, such as †
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,9 @@ def make_combined_board(
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
-        rows=tuple(_make_named_row(results, name) for name in names),
+        rows=tuple(
+            _make_named_row(results, name)._replace(signs=" ".join(both.list_row_signs(name))) for name in names
+        ),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -209,7 +214,11 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     more = list_texts_beside_gain(list_columns(roar))
     roar_answers = {
-        row.estimator: _make_roar_answer(roar, row)._replace(more=more[row.estimator])
+        row.estimator: _make_roar_answer(roar, row)._replace(
+            more=more[row.estimator],
+            sign=roar.find_mark_sign(row.estimator),
+            doubt=roar.doubts.get(row.estimator, ""),
+        )
         for row in _select_started_rows(roar)
     }
     own_answers = _make_own_network_answers(own)

@@ -65,6 +65,11 @@ class RowWarning:
     reason: str
 
     @property
+    def mark_sign(self) -> str:
+        """Return the sign beside the gain that the marks doubt; empty without a mark of grade `some` or `strong`."""
+        return {Grade.STRONG: "(!!)", Grade.SOME: "(!)"}.get(self.grade, "")
+
+    @property
     def warning_sign(self) -> str:
         """Return the sign after the row's name: `(!!)` if a mark is strong, `(!)` for other reasons, otherwise ""."""
         return "(!!)" if self.grade is Grade.STRONG else "(!)" if self.reason else ""
@@ -75,8 +80,9 @@ def do_warnings_apply_to(protocol: Protocol) -> bool:
 
     Masks that reveal the class bring no gain if networks were never trained on an image's own mask. Smooth masks may
     still bring a gain (docs/protocols.md), but its size under ROAR says nothing about its size under this protocol.
+    Nor do marks say anything about own-network gain, which is 0 for every map that ignores the network.
     """
-    return protocol.retrain is not ScoredNetwork.COMMON
+    return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.SIBLINGS)
 
 
 def find_warnings_by_row(judges: SuiteJudges, protocol: Protocol = ROAR) -> dict[str, RowWarning]:

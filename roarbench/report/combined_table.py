@@ -12,7 +12,7 @@ from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.report.notes_and_doubts import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.suite_table_columns import present_suite_table
-from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_record import ROW_KEY, Column, Table, align_part
 from roarbench.stats.board_records import IntervalScope, Row
 from roarbench.stats.own_network_gain import JudgedGain
@@ -65,9 +65,11 @@ class CombinedTable:
         return roar, own
 
     def list_row_signs(self, name: str) -> tuple[str, ...]:
-        """Return the signs after a row's name in either table."""
-        signs = (sign for table in self.tables for sign in table.format_row_signs(name).split())
-        return tuple(dict.fromkeys(signs))
+        """Return the signs after a row's name; signs of marks, which doubt ROAR's gain, stand beside this gain."""
+        signs = self.own_network.format_row_signs(name).split()
+        unstable = UNSTABLE_SIGN * (name in self.roar.low_prediction_stabilities)
+        inconsistent = "(!)" * (name in self.roar.inconsistency_reasons)
+        return tuple(dict.fromkeys(filter(None, (unstable, *signs, inconsistent))))
 
     @property
     def unfinished_text(self) -> str:
@@ -99,7 +101,9 @@ class CombinedTable:
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
-        signs = dict.fromkeys(sign for name in self.names for sign in self.list_row_signs(name))
+        marks = (self.roar.find_mark_sign(name) for name in self.names)
+        signs = dict.fromkeys([sign for name in self.names for sign in self.list_row_signs(name)])
+        signs |= dict.fromkeys(filter(None, marks))
         more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
         notes = (*self._gain_definitions, *self._origins_and_doubts, more)
         return tuple(notes)

@@ -426,6 +426,8 @@ def _find_tie_and_stability_doubts(judges: SuiteJudges, name: str) -> Iterator[D
 
 
 def _find_other_cause_doubts(judges: SuiteJudges, protocol: Protocol, name: str) -> Iterator[Doubt]:
+    if protocol.scores_all_network_pairs:  # marks doubt ROAR's gain, beside which ROAR's board shows them
+        return
     applies = do_warnings_apply_to(protocol)
     remark = "" if applies else f" This mark was computed from results of ROAR, not of {protocol.name}."
     for mark in grade_shares_of_gain(judges, name):

@@ -158,8 +158,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
         "better than" * (compared and zero), (_format_strictest_passed_test(table, row) for row in rows),
         side="left", has_words=True, about=_ABOUT_CONTROLS)  # fmt: skip
     if not own:
-        beside = show("vs Random", (_compare_with_random_briefly(table, row) for row in rows), side="left",
-            short="vs\nRandom")  # fmt: skip
+        randoms = [_compare_with_random_briefly(table, row) for row in rows]
+        together = tuple(text.replace(" (", "\N{NO-BREAK SPACE}(") for text in randoms)
+        beside = show("vs Random", randoms, side="left", short="vs\nRandom", narrow=together)
         add("verdict", (_find_verdict(row.vs_random) for row in rows), "vs Random" * (compared and not zero),
             verdicts(row.vs_random for row in rows), short="vs\nRandom", side="left", has_words=True,
             beside=beside)  # fmt: skip
@@ -258,7 +259,7 @@ def _format_own_network_gain(row: Row) -> str:
 
 
 def _format_own_network_half_width(row: Row) -> str:
-    return str(OwnNetworkVerdict.BY_CONSTRUCTION) if _is_zero_by_construction(row) else format_half_width(row.gain)
+    return "0 by\nconstruction" if _is_zero_by_construction(row) else format_half_width(row.gain)
 
 
 def _answer_briefly(table: SuiteTable, row: Row) -> str:
@@ -270,9 +271,11 @@ def _answer_briefly(table: SuiteTable, row: Row) -> str:
 
 
 def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:
+    """Return the verdict of ROAR with the sign of the row's marks, which doubt ROAR's gain alone."""
     if row.estimator == RANDOM:
         return "control"
-    return _format_verdict(table, row, row.vs_random).replace(Verdict.SAME, SAME)
+    verdict = _format_verdict(table, row, row.vs_random).replace(Verdict.SAME, SAME)
+    return f"{verdict} {table.find_mark_sign(row.estimator)}".rstrip()
 
 
 def _format_beats_every_control(table: SuiteTable, row: Row) -> str:

@@ -201,6 +201,11 @@ class SuiteTable:
         shared = self.all_rows_self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
         return "" if warning is None or warning.reason == shared else warning.warning_sign
 
+    def find_mark_sign(self, estimator: str) -> str:
+        """Return `(!!)` or `(!)` for a row with a mark, which is beside the gain in a table of several gains."""
+        has_row = estimator in self.names
+        return self.row_warnings[estimator].mark_sign if has_row and estimator in self.row_warnings else ""
+
     def format_row_signs(self, estimator: str) -> str:
         """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
         warning = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)

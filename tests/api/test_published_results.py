@@ -45,7 +45,7 @@ def test_compare_uses_protocols_run_for_both_rows():
     """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of 0.0 and -4.1 points for the last two."""
     found = roarbench.load_published_results("quick@7")
     assert str(found).count("All rows are self-reported") == 1 and "(!)" not in str(found)
-    assert str(found).count("†") == 3 + 1 and str(found).count("sobel (!!) ") == 1  # with the notes' signs
+    assert str(found).count("†") == 3 + 1 and str(found).count(" better (!!) ") == 1  # with the notes' signs
     with pytest.raises(roarbench.CallerError, match="roar is not run for both ig"):
         found.compare("ig", "grad", "roar")
     assert found.compare("ig", "grad").roar is None

@@ -106,7 +106,8 @@ def _table(protocol, levels, *rows):
     rows = tuple(replace(row, accuracies=nothing, differences=row.differences or nothing) for row in rows)
     board = Board(protocol, levels, rows, 100, IntervalScope.REFERENCES)
     doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
-    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=doubted)
+    warnings = doubted if protocol == ROAR else {}
+    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=warnings)
 
 
 def _row(name, gain, **found):

@@ -166,6 +166,8 @@ def test_combined_board_answers_match_expected_verdicts(combined_board):
         "grad": (BELOW, "worse than Random"),
         "gb": (UNJUDGED, "no verdict"),
     }
+    assert (roar.answers["sobel"].sign, roar.answers["sobel"].doubt) == ("(!!)", "Its mask alone has it.")
+    assert {answer.sign for answer in own.answers.values()} == {""}, "the doubt is about ROAR's gain"
     colours = {name: answer.colour_class for name, answer in own.answers.items() if name not in CONTROLS}
     assert colours == {"gb": BELOW, "grad": OPEN, "ig": BEATS}
     assert all(own.answers[name].verdict_text == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)

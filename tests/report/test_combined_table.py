@@ -7,9 +7,10 @@ from io import StringIO
 
 import pytest
 
+from roarbench.analysis.row_warnings import do_warnings_apply_to
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
-from roarbench.plan.protocols import OWN_NETWORK
+from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.report.combined_table import make_combined_table
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
@@ -33,7 +34,7 @@ TEXT = """\
  ig                         not run         +1.0 [+0.5, +1.5] +0.5 +1.5 yes
  gb                               – –       -2.0 [-3.0, -1.0]    –    – opposes it
  random-blurred +10.7 [+9.3, +12.1] better  0 by construction
- sobel (!!)       +5.0 [+4.0, +6.0] ≈       0 by construction
+ sobel            +5.0 [+4.0, +6.0] ≈ (!!)  0 by construction
  random                         0.0 control 0 by construction
 ROAR gain: area between Random's accuracy curve and the row's, t = 0.9.
 Own-network gain, MoRF: predictions changed by own map - others, t = 0.05, 0.5.
@@ -47,7 +48,7 @@ MARKDOWN = """\
 | `ig` | not run |  | +1.0 [+0.5, +1.5] | +0.5 | +1.5 | yes |
 | `gb` | – | – | -2.0 [-3.0, -1.0] | – | – | opposes it |
 | `random-blurred` | +10.7 [+9.3, +12.1] | better | 0 by construction |  |  |  |
-| `sobel` (!!) | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |  |  |
+| `sobel` | +5.0 [+4.0, +6.0] | ≈ (!!) | 0 by construction |  |  |  |
 | `random` | 0.0 | control | 0 by construction |  |  |  |
 """
 
@@ -69,7 +70,7 @@ def test_combined_table_text_matches_handwritten_text(both):
     lines = [line.rstrip() for line in render_text(format_text(both, 90), 90).splitlines()]
     assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
     narrow = render_text(format_text(both, 30), 30)  # long cells continue on the next line
-    assert all(gain in narrow for gain in ("+10.7 ± 1.4", "0 by construction", "opposes")) and "+8.6" not in narrow
+    assert all(gain in narrow for gain in ("+10.7 ± 1.4", "0 by", "opposes")) and "+8.6" not in narrow
     grad = next(line.split() for line in render_text(format_text(both, 80), 80).splitlines() if " grad " in line)
     assert grad == ["grad", "-4.5", "±", "1.2", "worse", "+3.1", "±", "3.2", "+8.6", "-2.4", "not", "shown"]
 
@@ -91,6 +92,14 @@ def test_roar_with_several_levels_has_gain_at_each_level():
     gains = {row["estimator"]: row["gains"] for row in json.loads(render(table, "json"))["rows"]}
     assert gains["var-grad"] == pytest.approx({"0.3": 6, "0.9": 18}, abs=3) and gains["random"] == {"0.3": 0, "0.9": 0}
     assert "| gain [95%] | gain at 0.3 | gain at 0.9 | " in render(table, "markdown")
+
+
+def test_doubt_about_roar_stands_beside_roar_gain(both):
+    """Sobel's strong mark is about ROAR's gain, not about its own-network gain of 0."""
+    rows = {row["estimator"]: row for row in json.loads(render(both, "json"))["rows"]}
+    assert rows["sobel"]["roar"]["flag"] == "Its mask alone has it." and rows["sobel"]["own_network"]["flag"] is None
+    assert both.list_row_signs("sobel") == () and both.roar.find_mark_sign("sobel") == "(!!)"
+    assert not do_warnings_apply_to(OWN_NETWORK) and do_warnings_apply_to(ROAR)
 
 
 def test_combined_table_distinguishes_not_run_from_missing(both):
