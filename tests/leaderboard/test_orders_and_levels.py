@@ -49,7 +49,7 @@ def render(views, *at, **choices):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_board_headline_facts_and_caption_name_order(views, protocol):
-    board = views["many-v7"].get_board(protocol)
+    board = views["many-v8"].get_board(protocol)
     order = LEAST if protocol in (KAR, OWN_NETWORK_LERF) else MOST
     name = protocol.gain_name[0].upper() + protocol.gain_name[1:]
     assert board.facts[0] == f"{name}, 10, 50 and 90 % removed, {order}"
@@ -58,12 +58,12 @@ def test_board_headline_facts_and_caption_name_order(views, protocol):
         assert f"({order.removesuffix(' first')} features removed first)." in board.headline
     else:
         assert board.headline.startswith(f"Under {protocol.title}, ")
-    page = render(views, "board", "many-v7", protocol=protocol.name)
+    page = render(views, "board", "many-v8", protocol=protocol.name)
     assert board.facts[0] in page and f"|{board.headline}|" in page
 
 
 def test_text_table_names_order(views):
-    tables = [views["many-v7"].table(protocol) for protocol in (OWN_NETWORK, OWN_NETWORK_LERF)]
+    tables = [views["many-v8"].table(protocol) for protocol in (OWN_NETWORK, OWN_NETWORK_LERF)]
     assert [summarize_notes(table)[0] for table in tables] == [
         "Gain: predictions changed by own map minus by others, most important removed.",
         "Gain: predictions kept by own map minus by others, least important removed.",
@@ -71,7 +71,7 @@ def test_text_table_names_order(views):
 
 
 def test_columns_and_legends_name_levels_and_order(views):
-    page, overview = render(views, "board", "many-v7"), render(views, "suites")
+    page, overview = render(views, "board", "many-v8"), render(views, "suites")
     legends = "ROAR gain", "Own-network gain (MoRF)"
     assert all(f"|{legend}|" in text for text in (page, overview) for legend in legends)
     for asks in ("Do the pixels matter in the data?", "Does the map explain this network?"):
@@ -81,17 +81,17 @@ def test_columns_and_legends_name_levels_and_order(views):
 
 
 def test_estimator_page_names_levels_and_leads_with_larger_suite(views):
-    assert [view.slug for view in sort_for_display(views.values())] == ["many-v7", "few-v7"]
+    assert [view.slug for view in sort_for_display(views.values())] == ["many-v8", "few-v8"]
     page = render(views, "estimator", estimator="grad")
-    assert page.count(f"|ROAR gain (10, 50 and 90 % removed, {MOST}): ") == 1 and "(many v7).|" in page
+    assert page.count(f"|ROAR gain (10, 50 and 90 % removed, {MOST}): ") == 1 and "(many v8).|" in page
     for text in ("ROAR, 10, 50 and 90 % removed", "ROAR, 90 % removed", "Own-network gain, 90 % removed"):
         assert page.count(f"|{text}|") == 1, text
-    assert f"|many v7, ROAR, 10, 50 and 90 % removed, {MOST}: its gain minus each control’s, in points" in page
+    assert f"|many v8, ROAR, 10, 50 and 90 % removed, {MOST}: its gain minus each control’s, in points" in page
 
 
 def test_row_below_control_but_better_than_random_has_both_verdicts(views):
     """The board of ROAR compares rows with every control, and that of all gains compares them with Random alone."""
-    view = views["many-v7"]
+    view = views["many-v8"]
     board = view.get_board(ROAR)
     paired = {name: answer.verdict_text for name, answer in view.combined_board.questions[0].answers.items()}
     rows = {row.id: row for row in board.rows if not row.control}

@@ -111,7 +111,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
         publish(monkeypatch, suite := make_suite(name, dataset, protocols, rows))
         make_store(tmp_path, suite, images=40)
     with open_views(tmp_path) as views:
-        both, alone = views["both-orders-v7"], views["alone-v7"]
+        both, alone = views["both-orders-v8"], views["alone-v8"]
         assert both.combined_board.lerf_answers.keys() == {"random", "grad", "ig"}
         assert alone.combined_board is None and {"random", "gb"} <= alone.board_for_advice.questions[1].answers.keys()
         assert not alone.board_for_advice.answered_questions[1:], "no ROAR"
@@ -128,7 +128,7 @@ def test_overview_states_basis_of_advice_and_suites_without_advice(tmp_path, mon
     assert basis in start and "with the most important features removed first;" in start
     assert "ROAR gain: 5 and 50 % removed; own-network gain: 5 and 50 % removed" in start
     assert "not shown in LeRF order" in start
-    assert re.search("No row of .*alone v7.* is recommended: none is shown to explain its network", start)
+    assert re.search("No row of .*alone v8.* is recommended: none is shown to explain its network", start)
     assert f"the mean over 5 and 50 % removed, most important first; {basis}" in board
     assert "not shown in LeRF order" in board
 
@@ -139,7 +139,7 @@ def test_boards_for_advice_of_two_suites_wait_for_no_lock_of_each_other(tmp_path
         publish(monkeypatch, suite := make_suite(name, SUITES["quick"].dataset, protocols, ("random", "grad")))
         make_store(tmp_path, suite, images=40)
     with open_views(tmp_path) as views:
-        alone, other = views["alone-v7"], views["roar-first-v7"]
+        alone, other = views["alone-v8"], views["roar-first-v8"]
         make_table, calls = type(other).table, set()
 
         def record_lock(view, *of):
