@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from roarbench.common.device_settings import can_use_bf16, choose_device, describe_cuda_failure
 from roarbench.common.enums import Precision
@@ -20,6 +19,8 @@ from roarbench.common.errors import SandboxError
 from roarbench.common.text import format_bytes
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.file_locations_and_downloads import HUB_TIMEOUT
+from roarbench.report.table_record import Table, make_column
+from roarbench.report.table_renderers import format_list
 from roarbench.store.run_result import count_cores, read_package_version
 from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 from roarbench.submissions.sandbox_process import find_parent_control_group
@@ -44,13 +45,16 @@ def examine_machine(store: Path) -> list[Diagnosis]:
     return [*machine, _check_libraries(), _check_data_hub(), _check_sandbox(), _list_extras()]
 
 
-def make_findings_table(findings: list[Diagnosis]) -> Table:
+def make_findings_table(findings: list[Diagnosis]) -> RichTable:
     """Format the findings for a terminal."""
-    table = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
-    for finding in findings:
-        sign, advice = ("ok", "") if finding.ok else ("!", finding.advice)
-        table.add_row(sign, finding.subject, finding.found, advice)
-    return table
+    signs = ("ok" if finding.ok else "!" for finding in findings)
+    columns = (
+        make_column("ok", signs, " ", side="left"),
+        make_column("subject", (finding.subject for finding in findings), "what", side="left"),
+        make_column("found", (finding.found for finding in findings), "found", side="left"),
+        make_column("advice", ("" if one.ok else one.advice for one in findings), "what to do", side="left"),
+    )
+    return format_list(Table("", columns))
 
 
 def _check_processor_and_gpu() -> list[Diagnosis]:

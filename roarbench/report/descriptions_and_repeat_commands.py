@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from roarbench.common.text import TABLE_WORDS, blank_control_characters, fit_on_one_line, format_count
 from roarbench.compute.recipe import Recipe
@@ -21,6 +20,8 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.recipes import find_recipe, make_fine_tuning_recipe
 from roarbench.plan.suite import SEEDS_PER_REPLICATION, SuiteSpec
 from roarbench.plan.suites import SUITES, make_suite_option_value
+from roarbench.report.table_record import ROW_KEY, Table, make_column
+from roarbench.report.table_renderers import format_list
 
 if TYPE_CHECKING:
     from roarbench.analysis.suite_results import SuiteResults
@@ -97,16 +98,23 @@ def _wrap_and_indent(text: str, width: int) -> list[str]:
     return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def make_estimator_table() -> Table:
+def make_estimator_table() -> RichTable:
     """Format the built-in estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."
-    table = Table("estimator", "kind", "what", "parameters", box=SIMPLE_HEAD, caption=notes, caption_justify="left")
-    for row in ESTIMATORS.values():
-        values = "\n".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
-        table.add_row(row.id, "control" if row.control else "estimator", row.about, values)
-    return table
+    values = [
+        "\n".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
+        for row in ESTIMATORS.values()
+    ]
+    kinds = ("control" if row.control else "estimator" for row in ESTIMATORS.values())
+    columns = (
+        make_column(ROW_KEY, ESTIMATORS, "estimator", side="left"),
+        make_column("kind", kinds, "kind", side="left"),
+        make_column("about", (row.about for row in ESTIMATORS.values()), "what", side="left"),
+        make_column("parameters", values, "parameters", side="left"),
+    )
+    return format_list(Table("", columns, tuple(notes.split("\n"))))
 
 
 @dataclass(frozen=True)

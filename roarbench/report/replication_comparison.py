@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, RunCounts, count_protocol_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import judge_suite
@@ -18,6 +17,8 @@ from roarbench.plan.protocols import Protocol
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_headline_protocols
 from roarbench.report.table import find_default_unit
+from roarbench.report.table_record import ROW_KEY, Table, make_column
+from roarbench.report.table_renderers import format_list
 from roarbench.stats.board_agreement import ReplicatedRow, Replication, compare_boards
 from roarbench.stats.verdicts import Verdict
 
@@ -128,23 +129,26 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
 
 def _make_table(
     protocol: Protocol, replication: Replication, first: SuiteResults, second: SuiteResults, sign: str
-) -> Table:
-    table = Table(title=f"{protocol.title}, {first.title} and {second.title}", box=SIMPLE_HEAD, padding=0)
-    table.add_column("estimator", overflow="fold")
-    table.add_column("gain [95%]", justify="right", no_wrap=True)
-    table.add_column("again [95%]", justify="right", no_wrap=True)
+) -> RichTable:
     own_network = protocol.scores_all_network_pairs
-    table.add_column("beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random", no_wrap=True)
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
-    for row in replication.rows:
-        verdict = _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network)
-        table.add_row(
-            called[row.estimator].replace("~", "\n~"),
-            format_interval(row.gain),
-            format_interval(row.again) + (" (!)" if row.inside is False else ""),
-            verdict if verdict == MISSING else f"{verdict}{sign}",
-        )
-    return table
+    rows = replication.rows
+    verdicts = [
+        _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network)
+        for row in rows
+    ]
+    asked = "beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random"
+    again = (f"{format_interval(row.again)}{' (!)' if row.inside is False else ''}" for row in rows)
+    names = (called[row.estimator].replace("~", "\n~") for row in rows)
+    columns = (
+        make_column(ROW_KEY, names, "estimator", side="left"),
+        make_column("gain", (row.gain for row in rows), "gain [95%]"),
+        make_column("again", again, "again [95%]"),
+        make_column(
+            "verdicts", (text if text == MISSING else f"{text}{sign}" for text in verdicts), asked, side="left"
+        ),
+    )
+    return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns), padding=0)
 
 
 def _format_beats_controls(row: ReplicatedRow) -> str:

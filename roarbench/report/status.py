@@ -5,8 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
@@ -16,6 +15,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.planned_runs import PlannedRun, describe_run, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
+from roarbench.report.table_record import Table, make_column
+from roarbench.report.table_renderers import format_list
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.limits_and_faults import SubmissionFault
 
@@ -129,17 +130,16 @@ def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Pl
     return states
 
 
-def make_status_table(status: dict[str, Any]) -> Table:
+def make_status_table(status: dict[str, Any]) -> RichTable:
     """Format the status for a terminal."""
-    shown = Table(box=SIMPLE_HEAD, title=status["title"])
-    for heading in ("protocol", *_STATES, "complete seeds"):
-        shown.add_column(heading, justify="left" if heading == "protocol" else "right")
-    for name, counts in status["protocols"].items():
-        seeds = status["seeds"][name]
-        shown.add_row(name, *(str(counts[state]) for state in _STATES), f"{seeds['complete']} of {seeds['of']}")
-    shown.add_section()
-    shown.add_row("all", *(str(status[state]) for state in _STATES), "")
-    return shown
+    names, seeds = [*status["protocols"], "all"], status["seeds"].values()
+    counts = [*status["protocols"].values(), status]
+    columns = (
+        make_column("protocol", names, "protocol", side="left"),
+        *(make_column(state, (count[state] for count in counts), state) for state in _STATES),
+        make_column("seeds", [*(f"{count['complete']} of {count['of']}" for count in seeds), ""], "complete seeds"),
+    )
+    return format_list(Table(status["title"], columns, sections=frozenset({len(names) - 1})))
 
 
 def list_run_records(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, Any]]:

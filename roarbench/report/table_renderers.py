@@ -48,6 +48,23 @@ def format_text(table: Table, width: int, notes: bool = False) -> RichTable | Gr
     return shown
 
 
+def format_list(table: Table, padding: int = 1) -> RichTable:
+    """Format a table for a terminal with all its columns: texts are wrapped, numbers stay whole.
+
+    `padding` is the number of spaces on each side of a cell.
+    """
+    shown = RichTable(title=table.title or None, box=SIMPLE_HEAD, padding=(0, padding))
+    for column in table.texts:
+        shown.add_column(column.heading, justify=column.side, no_wrap=column.side == "right", overflow="fold")
+    for number, line in enumerate(table.lines):
+        if number in table.sections:
+            shown.add_section()
+        shown.add_row(*line)
+    if table.notes:
+        shown.caption, shown.caption_justify = "\n".join(table.notes), "left"
+    return shown
+
+
 def list_all_notes(table: Table, shown: Sequence[Column]) -> list[str]:
     """Return all notes of a table, with sentences on the shown columns, and the names of the others."""
     sentences = [*dict.fromkeys(column.about for column in shown if column.about), table.last_note]
