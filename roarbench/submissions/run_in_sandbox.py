@@ -31,6 +31,7 @@ from roarbench.submissions.sealed_memory_messages import create_answer, create_r
 from roarbench.submissions.submission_calls import ExplainedPart
 
 _VALUES_PER_SANDBOX = 512 * 3 * 64 * 64  # input values, about 512 images of 3 x 64 x 64; rounded to whole batches
+_MAX_IMAGES_PER_SANDBOX = 512  # a job ranks no more images
 _SCRIPT = "sandbox_program.py"
 _MAX_IMAGES_PER_CALL, _MAX_ACTIVATION_BYTES = 64, 2**29  # per call of `estimate`
 _GIB = 2**30
@@ -231,7 +232,8 @@ def find_refusal_of_nonfinite_maps(maps: Sequence[Tensor], image_numbers: Tensor
 
 def count_images_per_sandbox(shape: tuple[int, int, int]) -> int:
     """Return the number of images of this shape (channels, height, width) per sandbox, in whole batches."""
-    return max(1, _VALUES_PER_SANDBOX // prod(shape) // IMAGES_PER_PASS) * IMAGES_PER_PASS
+    batches = max(1, _VALUES_PER_SANDBOX // prod(shape) // IMAGES_PER_PASS)
+    return min(_MAX_IMAGES_PER_SANDBOX, batches * IMAGES_PER_PASS)
 
 
 def count_sandboxes(images: int, shape: tuple[int, int, int]) -> int:

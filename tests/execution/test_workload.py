@@ -157,6 +157,8 @@ def test_count_maps_and_sandboxes_equals_count_work():
     # 512 images of 64 pixels per sandbox, for each of three networks and its untrained twin
     sandboxes = 3 * (-(-TRAIN // 512) + 2 * -(-TEST // 512))
     assert count_maps_and_sandboxes(suite, MINE) == (maps, sandboxes) == (work.images_submitted, work.sandboxes)
+    # a job ranks at most 512 images, however small they are: 2,000 for training and 1,000 for testing
+    assert count_maps_and_sandboxes(find_builtin_suite("planted"), MINE) == (3000, 4 + 2)
 
 
 WIDE = """
