@@ -67,11 +67,13 @@ class SuiteJudges:
 
     @cached_property
     def judges_by_unit(self) -> dict[Unit, Judge]:
+        """Return the judges of the main protocol for each of its units in the suite."""
         units = self.suite_results.list_units(self.main_protocol)
         return {unit: self.judge(self.main_protocol, unit) for unit in units}
 
     @cached_property
     def judges_by_fill(self) -> dict[str, Judge]:
+        """Return the judges of the main protocol for each fill value in the suite."""
         main = (self.main_protocol, self.unit)
         blocks = [block for block in self.suite_results.suite.blocks if (block.protocol, block.unit) == main]
         return {fill: self.judge(*main, fill) for fill in dict.fromkeys(block.fill for block in blocks)}

@@ -112,6 +112,7 @@ class Judge:
 
     @cached_property
     def cells(self) -> Quantities:
+        """Return the accuracies of all cells."""
         if not self.scores.differences:
             return self.paired_cells
         accuracies = replace(self.scores, differences=None)

@@ -34,6 +34,7 @@ class Comparison(NamedTuple):
 
     @property
     def reversed(self) -> "Comparison":
+        """Return the comparison in the opposite direction."""
         verdict = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
         return Comparison(verdict, self.p, self.q, self.difference.negative)
 
