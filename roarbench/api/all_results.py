@@ -1,5 +1,7 @@
 """Load the gains of all published suites as one data frame, without a store."""
 
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import pandas
 
 _GAIN_COLUMNS = ("gain", "gain_low", "gain_high", "verdict", "seeds")
+_SECONDS_WITHOUT_PROGRESS = 1.0
 _SUITE_COLUMNS = ("suite", "version", "dataset", "network", "question")
 _COLUMNS = (*_SUITE_COLUMNS, "estimator", *_GAIN_COLUMNS, "control", "submission", "levels", "unit")
 
@@ -64,12 +67,18 @@ def _list_gains_and_counts() -> tuple[list[tuple[object, ...]], list[str]]:
 
 
 def _collect_newest_results() -> Iterator[SuiteResults]:
-    """Yield the published results of every suite's newest version."""
+    """Yield the published results of every suite's newest version; after a second, a terminal shows the progress."""
     if RESULTS is None:
         return
     files = read_index_and_check_folder(RESULTS)
-    for title in list_newest_versions(files):
+    titles, start, shown = list_newest_versions(files), time.monotonic(), ""
+    for number, title in enumerate(titles):
+        if sys.stderr.isatty() and time.monotonic() - start > _SECONDS_WITHOUT_PROGRESS:
+            shown = f"reading published results: suite {number + 1} of {len(titles)}"
+            print(f"\r{shown}", end="", file=sys.stderr, flush=True)
         yield collect_published_results(RESULTS, title, [file for file in files if file.versioned_suite == title])
+    if shown:
+        print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
 
 
 def _count_rows_without_gain(results: SuiteResults, protocol: Protocol, gains: Sequence[GainAndVerdict]) -> list[str]:

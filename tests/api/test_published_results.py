@@ -181,6 +181,21 @@ def test_load_all_results_counts_rows_without_gain_by_reason(monkeypatch):
     assert {*frame["question"]} == {"roar", "morf", "diffroar"}
 
 
+def test_load_all_results_shows_progress_on_a_terminal_after_a_second(monkeypatch, capsys):
+    files = [PublishedFile(f"{name}/1/all.parquet", "", 0, "") for name in ("made-up", "other", "third")]
+    moments = iter([0.0, 0.9, 1.1, 1.2])
+    monkeypatch.setattr(all_results, "read_index_and_check_folder", lambda folder: files)
+    monkeypatch.setattr(all_results, "collect_published_results", lambda folder, title, files: make_suite_results())
+    monkeypatch.setattr(all_results.time, "monotonic", lambda: next(moments, 2.0))
+    roarbench.load_all_results()
+    assert capsys.readouterr() == ("", "")
+    moments = iter([0.0, 0.9, 1.1, 1.2])
+    monkeypatch.setattr(all_results.sys.stderr, "isatty", lambda: True)
+    roarbench.load_all_results()
+    last = "reading published results: suite 3 of 3"
+    assert capsys.readouterr() == ("", f"\r{last.replace('3 of', '2 of')}\r{last}\r{' ' * len(last)}\r")
+
+
 def test_package_data_lists_every_results_file():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
