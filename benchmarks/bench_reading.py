@@ -1,10 +1,10 @@
 """Compare processor seconds and memory of reading results between this checkout and another one, in turns.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_reading.py OTHER_CHECKOUT [TURNS]
+    OMP_NUM_THREADS=1 python benchmarks/bench_reading.py OTHER_CHECKOUT DEMO_STORE [TURNS]
 
-The tasks are `rb.load_all_results()`, `roarbench table` on the published rows of `quick` 7, and the first page of
-`make demo` without its cache; imports are included. The first turn, which fills caches of modules, does not count. The
-stores are made in a temporary folder, each by its own checkout.
+The tasks are `rb.load_all_results()`, `roarbench table` on the published rows of `quick` 7, and the first page of the
+store of `make demo` (`build/demo`) without its cache; imports are included. One more turn, which fills caches of
+modules, comes first and does not count.
 """
 
 import json
@@ -15,58 +15,59 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parents[1]
-_END = """
-import json, resource, sys, time
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([time.process_time(), used.ru_maxrss / 1024]), file=sys.stderr)
+ROWS = HERE / "results/quick/7/roarbench.parquet"
+_COMMAND = """
+import sys
+from roarbench.cli.main import main
+sys.argv = ["roarbench", *sys.argv[1:]]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
 """
-_COMMAND = "import sys; sys.argv = ['roarbench', *{}]; from roarbench.cli.main import main\ntry: main()\n"
-_COMMAND += "except SystemExit as end: assert not end.code, end.code"
-TASKS = {
-    "rb.load_all_results()": "import roarbench; roarbench.load_all_results()",
-    "roarbench table --suite quick@7": _COMMAND.format("('table', '--suite', 'quick@7', '--store', sys.argv[1])"),
-    "first page of make demo without cache": """
+_LOAD = "import roarbench; roarbench.load_all_results()"
+_PAGE = """
 import sys
 import leaderboard.render as render
 from leaderboard.first_page_cache import ShownStore
-from roarbench.store.results import make_default_url
 from pathlib import Path
+from roarbench.store.results import make_default_url
 render.cache_page = lambda *values: None
-render.render_live_page(ShownStore(make_default_url(Path(sys.argv[2])), sys.argv[2]), {})
-""",
-}
+render.render_live_page(ShownStore(make_default_url(Path(sys.argv[1])), sys.argv[1]), {})
+"""
+_END = """
+import json, resource, time
+print(json.dumps([time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+"""
 
 
-def run_code(checkout: Path, code: str, *arguments: str) -> str:
-    start = f"import sys; sys.path.insert(0, {str(checkout)!r})\n"
-    ended = subprocess.run(
-        [sys.executable, "-c", start + code, *arguments], capture_output=True, text=True, check=True, cwd=checkout
-    )
-    return ended.stderr.splitlines()[-1] if ended.stderr else ""
-
-
-def make_stores(checkout: Path, folder: Path) -> tuple[str, str]:
-    """Import the published rows of `quick` 7, and of all suites, by a checkout's own code."""
-    quick, every = str(folder / "quick"), str(folder / "demo")
-    for store, source in ((quick, "results/quick/7/roarbench.parquet"), (every, "results")):
-        run_code(checkout, _COMMAND.format(f"('import', {str(checkout / source)!r}, '--store', {store!r})"))
-    return quick, every
+def run_code(checkout: Path, code: str, *arguments: str) -> list[float]:
+    """Run code with the modules of a checkout in a new process; return its processor seconds and its memory in MiB."""
+    whole = f"import sys; sys.path.insert(0, {str(checkout)!r})\n{code}\n{_END}"
+    ended = subprocess.run([sys.executable, "-c", whole, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    seconds, memory = json.loads(ended.stdout.splitlines()[-1])
+    return [seconds, memory]
 
 
 def main() -> None:
-    other, turns = Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    other, demo = Path(sys.argv[1]).resolve(), str(Path(sys.argv[2]).resolve())
+    turns = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     with tempfile.TemporaryDirectory() as folder:
-        stores = {checkout: make_stores(checkout, Path(folder) / str(n)) for n, checkout in enumerate((other, HERE))}
-        for name, code in TASKS.items():
+        stores = {checkout: f"{folder}/{number}" for number, checkout in enumerate((other, HERE))}
+        for checkout, store in stores.items():
+            run_code(checkout, _COMMAND, "import", str(ROWS), "--store", store)
+        for name, code, arguments in (
+            ("rb.load_all_results()", _LOAD, lambda store: ()),
+            ("roarbench table", _COMMAND, lambda store: ("table", "--suite", "quick@7", "--store", store)),
+            ("first page", _PAGE, lambda store: (demo,)),
+        ):
             runs: dict[Path, list[list[float]]] = {checkout: [] for checkout in stores}
             for _ in range(turns + 1):
-                for checkout, paths in stores.items():
-                    runs[checkout].append(json.loads(run_code(checkout, code + _END, *paths)))
-            (before, before_memory), (after, memory) = (
-                map(statistics.median, zip(*runs[checkout][1:], strict=True)) for checkout in stores
-            )
-            figures = (f"{before:.2f} s, {before_memory:.0f} MiB", f"{after:.2f} s, {memory:.0f} MiB")
-            print(f"| {name} | {' | '.join(figures)} | {before / after:.2f} |", flush=True)
+                for checkout, store in stores.items():
+                    runs[checkout].append(run_code(checkout, code, *arguments(store)))
+            before, after = ([*map(statistics.median, zip(*each[1:], strict=True))] for each in runs.values())
+            figures = " | ".join(f"{seconds:.2f} s, {memory:.0f} MiB" for seconds, memory in (before, after))
+            print(f"| {name} | {figures} | {before[0] / after[0]:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ _REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters th
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
 _LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0  # width of a letter and height of a line in labels
+_PHONE = 1.5  # letters on a phone relative to these, because the plot is half as wide there
 _LABEL_SHIFTS = (-1.0, 10.0, -9.0, 17.0, -16.0)  # from a dot down to the middle of its label, the best first
 
 
@@ -125,6 +126,7 @@ class Dot(NamedTuple):
     roar: Estimate
     own: Estimate
     label: tuple[float, float] | None = None  # None if there is no free place
+    phone_label: tuple[float, float] | None = None  # the same for the larger letters on a phone
 
 
 class Scatter(NamedTuple):
@@ -169,21 +171,27 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
-    return plot._replace(dots=_place_labels(plot))
+    places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
+    ordered = sorted(dots, key=_get_own_gain, reverse=True)
+    return plot._replace(dots=[dot._replace(label=places[dot.id], phone_label=phone_places[dot.id]) for dot in ordered])
 
 
-def _place_labels(plot: Scatter) -> list[Dot]:
-    """Place each label beside its dot where it covers no dot and no other label; other dots remain without label."""
+def _get_own_gain(dot: Dot) -> float:
+    return dot.own.value or 0.0
+
+
+def _place_labels(plot: Scatter, size: float) -> dict[str, tuple[float, float] | None]:
+    """Place each label, with letters of this size, beside its dot where it covers no dot and no other label."""
     places = {dot.id: (plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0)) for dot in plot.dots}
     taken = [(x - 5, y, 10.0) for x, y in places.values()]  # left end, middle and width
-    dots = list[Dot]()
-    for dot in sorted(plot.dots, key=lambda dot: -(dot.own.value or 0.0)):
-        (x, y), width = places[dot.id], _LETTER_WIDTH * len(dot.id)
-        for left, middle in ((left, y + shift) for shift in _LABEL_SHIFTS for left in (x + 8, x - 8 - width)):
+    labels = dict[str, tuple[float, float] | None]()
+    for dot in sorted(plot.dots, key=_get_own_gain, reverse=True):
+        (x, y), width = places[dot.id], size * _LETTER_WIDTH * len(dot.id)
+        labels[dot.id] = None
+        for left, middle in ((left, y + size * shift) for shift in _LABEL_SHIFTS for left in (x + 8, x - 8 - width)):
             beside = (at for start, at, wide in taken if left < start + wide and start < left + width)
-            if 0 <= left <= _PLOT_WIDTH - width and all(abs(at - middle) >= _LINE_HEIGHT * 0.8 for at in beside):
+            if 0 <= left <= _PLOT_WIDTH - width and all(abs(at - middle) >= size * _LINE_HEIGHT * 0.8 for at in beside):
                 taken.append((left, middle, width))
-                dot = dot._replace(label=(round(left, 1), round(middle + 4, 1)))
+                labels[dot.id] = round(left, 1), round(middle + 4 * size, 1)
                 break
-        dots.append(dot)
-    return dots
+    return labels

@@ -35,7 +35,7 @@ _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "
 _SEARCHES = ("search(passes=65)", "search(passes=2)")  # further bars of own-network gain
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 2  # panels in a row
-_SIZE = 7  # font size of labels in points; a letter is about half as wide as high
+_SIZE = 7  # font size of labels in points
 
 
 def draw_questions(sets: list[DataSet]) -> None:
@@ -133,16 +133,17 @@ def _points(axes: Axes, dataset: DataSet, across: Mapping[str, Estimate]) -> Non
 
 
 def _lift_labels(axes: Axes) -> None:
-    """Place each label to the right of its point, and above labels that it would cover; start with the lowest point."""
-    scale, taken = 72 / axes.figure.dpi, list[tuple[float, float, float]]()
-    labels = [text for text in axes.texts if isinstance(text, Annotation)]
+    """Place each label to the right of its point, and above labels and points that it would cover; the lowest first."""
+    scale, labels = 72 / axes.figure.dpi, [text for text in axes.texts if isinstance(text, Annotation)]
+    points = {label: scale * axes.transData.transform(label.xy) for label in labels}
+    taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
     for label in sorted(labels, key=lambda text: float(text.xy[1])):
-        x, y = scale * axes.transData.transform(label.xy) + (4, 1)
-        width, place = 0.55 * _SIZE * len(label.get_text()), float(y)
-        for left, right, other in sorted(taken, key=lambda box: box[2]):
-            if left < x + width and x < right and abs(place - other) < _SIZE:
-                place = other + _SIZE
-        taken.append((x, x + width, place))
+        x, y = points[label] + (4, 1)
+        width, place = scale * label.get_window_extent().width + 1, float(y)
+        for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
+            if left < x + width and x < right and bottom < place + _SIZE and place < top:
+                place = top
+        taken.append((x, x + width, place, place + _SIZE))
         label.set_position((4, place - y + 1))
 
 

@@ -338,6 +338,24 @@ def test_app_does_not_execute_hostile_text(driver, tmp_path):
         driver.get("about:blank")  # an open page keeps sending requests to its server
 
 
+def test_phone_shows_charts_claims_and_thumbnails_in_its_width(driver, demo_site):
+    set_screen(driver, 390)
+    shown = set()
+    for page in ("claims", *sorted(path.stem for path in demo_site.glob("*.html") if "quick-v" in path.stem)):
+        load_page(driver, (demo_site / f"{page}.html").as_uri())
+        for part in (".claims", "figure.scatter img", "figure.panels img", ".pictures li"):
+            boxes = driver.execute_script(
+                "return [...document.querySelectorAll(arguments[0])].map((part) => [part.scrollWidth,"
+                "part.parentElement.clientWidth,"
+                "part.querySelector('figure')?.lastElementChild.getBoundingClientRect().right])",
+                part,
+            )
+            assert all(width <= room for width, room, _ in boxes), (page, part)
+            assert all(end > 0.9 * 390 for *_, end in boxes if end), (page, part)
+            shown |= {part} if boxes else set()
+    assert {".claims", "figure.scatter img"} <= shown
+
+
 def test_report_has_separate_ticks_and_intervals_also_in_print(driver, tmp_path):
     """A sheet of A4 is 718 pixels wide without its margins."""
     make_store(tmp_path, SUITES["quick"], images=20)

@@ -252,19 +252,23 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
     answers = {name: Answer(Estimate(number / 20), OPEN, "") for number, name in enumerate(names)}
     questions = [replace(question, answers=answers) for question in (roar, own)]
     crowded = make_scatter(replace(combined_board, rows=rows, questions=questions))
-    assert not any(cover_each_other(one, other) for plot in (found, crowded) for one, other in list_label_pairs(plot))
-    assert all(dot.label for dot in found.dots) and {dot.label is None for dot in crowded.dots} == {True, False}
+    for kind, size in (("label", 1), ("phone_label", 1.5)):
+        for plot in (found, crowded):
+            assert not any(cover_each_other(one, other, 10 * size) for one, other in list_label_pairs(plot, kind, size))
+        assert all(getattr(dot, kind) for dot in found.dots)
+        assert {getattr(dot, kind) is None for dot in crowded.dots} == {True, False}
 
 
-def list_label_pairs(plot):
+def list_label_pairs(plot, kind, size):
     """Return each box of a label with the boxes of all other labels and of all dots: left end, right end and middle."""
     dots = [(plot.to_x(dot.roar.value), plot.to_y(dot.own.value)) for dot in plot.dots]
-    boxes = [(dot.label[0], dot.label[0] + 5.5 * len(dot.id), dot.label[1] - 4) for dot in plot.dots if dot.label]
+    placed = [(dot.id, getattr(dot, kind)) for dot in plot.dots if getattr(dot, kind)]
+    boxes = [(at[0], at[0] + 5.5 * size * len(name), at[1] - 4 * size) for name, at in placed]
     return [*combinations(boxes, 2), *product(boxes, [(x - 4, x + 4, y) for x, y in dots])]
 
 
-def cover_each_other(one, other):
-    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < 10
+def cover_each_other(one, other, height):
+    return one[0] < other[1] and other[0] < one[1] and abs(one[2] - other[2]) < height
 
 
 def test_overview_comes_first_if_several_suites_have_both_gains(tmp_path, monkeypatch):
