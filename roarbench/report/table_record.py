@@ -119,6 +119,15 @@ class Table:
         """Return the texts of each row."""
         return list(zip(*(column.texts for column in self.texts), strict=True))
 
+    def select_rows(self, numbers: Iterable[int]) -> "Table":
+        """Return the table with these rows alone."""
+        chosen = list(numbers)
+        columns = []
+        for column in self.columns:
+            values, texts = (tuple(cells[number] for number in chosen) for cells in (column.values, column.texts))
+            columns.append(replace(column, values=values, texts=texts))
+        return replace(self, columns=tuple(columns))
+
     @cached_property
     def names(self) -> tuple[Any, ...]:
         """Return the ids of the rows."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
+from rich.padding import PaddingDimensions
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -48,12 +49,9 @@ def format_text(table: Table, width: int, notes: bool = False) -> RichTable | Gr
     return shown
 
 
-def format_list(table: Table, padding: int = 1) -> RichTable:
-    """Format a table for a terminal with all its columns: texts are wrapped, numbers stay whole.
-
-    `padding` is the number of spaces on each side of a cell.
-    """
-    shown = RichTable(title=table.title or None, box=SIMPLE_HEAD, padding=(0, padding))
+def format_list(table: Table, padding: PaddingDimensions = (0, 1), **look: Any) -> RichTable:
+    """Format a table for a terminal with all its columns: texts are wrapped, numbers stay whole."""
+    shown = RichTable(title=table.title or None, box=SIMPLE_HEAD, padding=padding, **look)
     for column in table.texts:
         shown.add_column(column.heading, justify=column.side, no_wrap=column.side == "right", overflow="fold")
     for number, line in enumerate(table.lines):

@@ -5,14 +5,12 @@ missing value is a dash.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from textwrap import wrap
-from typing import NamedTuple
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
@@ -31,6 +29,8 @@ from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
 from roarbench.report.status import describe_rows_without_rank
+from roarbench.report.table_record import ROW_KEY, Column, Table, make_column
+from roarbench.report.table_renderers import format_list, measure_table_width
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
@@ -52,23 +52,6 @@ class ValidityPanel:
     # agreement of the protocol's order with other orders of these rows, by their source: `kar`, `morf`, `unit pixel`, …
     # None for fewer than three common rows; no interval if the training noise is unknown
     agreements: dict[str, Agreement | None]
-
-
-class Section(NamedTuple):
-    """A section of the panel: its title, and cells by heading, estimators first."""
-
-    title: str
-    columns: Columns
-
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of each estimator."""
-        return list(zip(*self.columns.values(), strict=True))
-
-    def drop_empty_rows(self) -> "Section":
-        """Return the section without the rows that have no value in any column."""
-        at = [number for number, row in enumerate(self.rows) if {*row[1:]} != {MISSING}]
-        return self._replace(columns={name: [cells[row] for row in at] for name, cells in self.columns.items()})
 
 
 def can_check_validity(suite_results: SuiteResults) -> bool:
@@ -102,9 +85,12 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     unfinished = write_unfinished_line(describe_missing_runs_of_panel(panel), "numbers and marks")
     sign = UNFINISHED_SIGN * bool(unfinished)
     title = [Text(f"{panel.suite_judges.suite_results.title}{sign}")] if sections else []
-    filled = [section.drop_empty_rows() for section in sections]
-    tables = [_make_table(part, width) for section in filled if section.rows for part in _split_section(section, width)]
-    counts = {section.title: len(one.rows) - len(section.rows) for section, one in zip(filled, sections, strict=True)}
+    filled = [
+        section.select_rows(number for number, line in enumerate(section.lines) if {*line[1:]} != {MISSING})
+        for section in sections
+    ]
+    tables = [_format_part(part, width) for section in filled if section.names for part in _split(section, width)]
+    counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
     note = [f"Rows without any value are left out: {left_out}"] if left_out else []
     lines = [*note, *_write_legend(panel), "", *describe_rank_agreements(panel), *doubts] if sections else doubts[-1:]
@@ -113,7 +99,7 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     return Group(*title, *tables, Text("\n".join(chain.from_iterable(wrapped))))
 
 
-def list_sections(panel: ValidityPanel) -> list[Section]:
+def list_sections(panel: ValidityPanel) -> list[Table]:
     """Return the panel's sections that the suite has; without ROAR, only columns with a value."""
     sections = {
         "Marks": _list_mark_columns(panel),
@@ -122,13 +108,17 @@ def list_sections(panel: ValidityPanel) -> list[Section]:
         "Orders, units, fills": _list_gain_and_area_columns(panel),
     }
     display_names = choose_row_names((*panel.suite_judges.suite_results.suite.estimators, *panel.names))
-    names = {"estimator": [display_names[name] for name in panel.names]}
+    names = make_column(ROW_KEY, panel.names, "estimator", (display_names[name] for name in panel.names), side="left")
     if panel.suite_judges.main_protocol != ROAR:  # without ROAR, an empty table cell does not mean a missing run
         sections = {
             title: {heading: cells for heading, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in sections.items()
         }
-    return [Section(title, names | columns) for title, columns in sections.items() if columns]
+    return [
+        Table(title, (names, *(make_column("", cells, heading) for heading, cells in columns.items())))
+        for title, columns in sections.items()
+        if columns
+    ]
 
 
 def _list_mark_columns(panel: ValidityPanel) -> Columns:
@@ -251,31 +241,21 @@ def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     return [*unranked, *at_mask_only, *(warnings or ["No row is marked."])]
 
 
-def _split_section(section: Section, width: int) -> list[Section]:
+def _split(section: Table, width: int) -> list[Table]:
     """Divide a section into several that fit a terminal; each starts with the column of estimators."""
-    names, *columns = section.columns.items()
-    parts = [dict([names])]
-    for heading, cells in columns:
-        wider = parts[-1] | {heading: cells}
-        if len(parts[-1]) > 1 and _measure_table_width(wider) > width:
-            parts.append(dict([names, (heading, cells)]))
-        else:
-            parts[-1] = wider
-    return [section._replace(columns=part) for part in parts]
+    names, *columns = section.columns
+    parts = [[names]]
+    for column in columns:
+        if len(parts[-1]) > 1 and _measure([*parts[-1], column]) > width:
+            parts.append([names])
+        parts[-1].append(column)
+    return [replace(section, columns=tuple(part)) for part in parts]
 
 
-def _measure_table_width(columns: Columns) -> int:
+def _measure(columns: Sequence[Column]) -> int:
     """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
-    return sum(max(map(len, (heading, *cells))) + 2 for heading, cells in columns.items()) + 1
+    return measure_table_width(column.terminal_cells for column in columns) + len(columns)
 
 
-def _make_table(section: Section, width: int) -> Table:
-    shown = Table(title=section.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    names, *numbers = section.columns
-    shown.add_column(names, overflow="fold")
-    for heading in numbers:  # a cropped number would show another value
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for line in section.rows:
-        shown.add_row(*line)
-    shown.width = min(width, _measure_table_width(section.columns))
-    return shown
+def _format_part(part: Table, width: int) -> RichTable:
+    return format_list(part, (0, 1, 0, 0), title_justify="left", width=min(width, _measure(part.columns)))
