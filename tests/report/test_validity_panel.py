@@ -50,8 +50,8 @@ def format_printed(panel, width=300):
 
 def find_cells(panel, title, estimator):
     (found,) = (section for section in list_sections(panel) if section.title == title)
-    (line,) = (line for line in found.rows if line[0] == estimator)
-    return dict(zip(found.columns, line, strict=True))
+    (line,) = (line for line in found.lines if line[0] == estimator)
+    return dict(zip((column.heading for column in found.columns), line, strict=True))
 
 
 def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
@@ -74,9 +74,9 @@ def test_validity_text_is_complete_with_doubts_last(made):
     lines = format_printed(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = format_printed(made, 60)  # columns that do not fit stand below
-    assert all(cell in narrow for section in list_sections(made) for line in section.rows for cell in line)
+    assert all(cell in narrow for section in list_sections(made) for line in section.lines for cell in line)
     assert any(line.startswith("Rows without any value are left out: ") for line in lines)
-    filled = [line for section in list_sections(made) for line in section.rows if {*line[1:]} != {"–"}]
+    filled = [line for section in list_sections(made) for line in section.lines if {*line[1:]} != {"–"}]
     assert all(any(all(cell in shown for cell in line) for shown in lines) for line in filled)
     assert lines[-1] == f"var-grad (!) {find_row_warning(made.suite_judges, 'var-grad').reason}"
 
@@ -85,7 +85,7 @@ def test_validity_text_is_complete_with_doubts_last(made):
 def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
     found = compute_validity_panel(make_suite_results(scored))
-    columns = {heading: cells for part in list_sections(found) for heading, cells in part.columns.items()}
+    columns = {column.heading: column.texts for part in list_sections(found) for column in part.columns}
     assert column in columns and not any(set(cells) <= {"–"} for cells in columns.values())
     assert format_printed(found).rstrip().endswith("which made-up does not have.")
 
