@@ -31,7 +31,7 @@ from studies.page import make_parser
 LENGTHS = (2, 8, 32, 128, 512, 2048)
 NETWORKS = Path(__file__).parents[2] / "results" / "networks"
 FOLDER = Path(__file__).parent
-_AT_ONCE = 64  # images
+_AT_ONCE = {True: 512, False: 64}  # rows of a table, or images, that are searched together
 
 
 def load_networks(suite: SuiteSpec, fingerprint: str) -> list[nn.Module]:
@@ -49,15 +49,16 @@ def load_networks(suite: SuiteSpec, fingerprint: str) -> list[nn.Module]:
 def predict_classes(network: nn.Module, images: Tensor) -> Tensor:
     """Return the predicted classes of normalised images."""
     with torch.inference_mode():
-        return torch.cat([network(part).argmax(1) for part in torch.split(images, _AT_ONCE)])
+        return torch.cat([network(part).argmax(1) for part in torch.split(images, 64)])
 
 
-def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor) -> list[list[Tensor]]:
+def search_networks(networks: list[nn.Module], batch: Batch, black: Tensor, lengths: list[int]) -> list[list[Tensor]]:
     """Return the maps of each length and network, found by one search of the longest length."""
-    rows = [find_estimator(f"search(passes={length})") for length in LENGTHS]
+    rows = [find_estimator(f"search(passes={length})") for length in lengths]
+    at_once = _AT_ONCE[batch.images.shape[2] == 1]
     maps: list[list[Tensor]] = [[] for _ in rows]
     for network in networks:
-        parts = [slice(start, start + _AT_ONCE) for start in range(0, len(batch.ids), _AT_ONCE)]
+        parts = [slice(start, start + at_once) for start in range(0, len(batch.ids), at_once)]
         made = [compute_maps_of_tasks([MapTask(rows, network, batch.select_rows(part), black)])[0] for part in parts]
         for row, found in zip(rows, maps, strict=True):
             found.append(torch.cat([part[row.id] for part in made]))
@@ -69,7 +70,7 @@ def score(networks: list[nn.Module], batch: Batch, maps: list[Tensor]) -> NDArra
     kept = np.zeros((len(maps), len(networks), len(OWN_NETWORK_LEVELS), len(batch.ids)), np.bool_)
     for i, importance in enumerate(maps):
         flat = importance.flatten(1).numpy()
-        order = torch.from_numpy(rank(flat, draw_tie_order(batch.ids.numpy(), flat.shape[1])))
+        order = torch.from_numpy(rank(flat, draw_tie_order(batch.ids.numpy(), flat.shape[1])).copy())
         for number, t in enumerate(OWN_NETWORK_LEVELS):
             removed = order[:, : count_removed(t, flat.shape[1])]
             degraded = batch.images.flatten(1).scatter(1, removed, 0.0).view(batch.images.shape)
@@ -83,6 +84,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("name", help="data set of a benchmark suite, such as imagenette64")
     parser.add_argument("--images", type=int, default=200, help="number of test images, the first ones")
+    parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="largest number of passes")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
     options = parser.parse_args()
@@ -96,13 +98,14 @@ def main() -> None:
     agreed = (classes == classes[0]).all(0)
     ids = make_image_ids(Split.TEST, 0, count)
     batch, started = Batch(images[agreed], classes[0, agreed], ids[agreed]), time.process_time()
-    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, norm.black)])
+    lengths = [length for length in LENGTHS if length <= options.longest]
+    kept = np.stack([score(networks, batch, maps) for maps in search_networks(networks, batch, norm.black, lengths)])
     record = {
         "suite": suite.versioned,
         "data": data.fingerprint,
         "images": count,
         "agreed": int(agreed.sum()),
-        "lengths": LENGTHS,
+        "lengths": lengths,
         "levels": OWN_NETWORK_LEVELS,
         "search": find_estimator("search").fingerprint,
         "seconds": round(time.process_time() - started, 1),
