@@ -143,6 +143,12 @@ def make_cost_axis(seconds: list[float]) -> Axis | None:
     return Axis(0.8 * 10.0**low, 1.25 * 10.0**high, tuple(10.0**n for n in range(low, high + 1)), log=True)
 
 
+def make_pass_axis(passes: list[float]) -> Axis:
+    """Return a logarithmic scale for these numbers of passes, with ticks at powers of four times two."""
+    low, high = min(passes), max(passes)
+    return Axis(0.8 * low, 1.25 * high, tuple(t for n in range(12) if low <= (t := 2.0 * 4.0**n) <= high), log=True)
+
+
 @dataclass(frozen=True)
 class BoardContents:
     """A board as a page shows it: one protocol and one unit of a suite, over some levels."""

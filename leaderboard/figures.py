@@ -7,10 +7,18 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from leaderboard.board_contents import BEATS, BELOW, Axis, BoardContents, make_gain_axis, make_linear_axis
+from leaderboard.board_contents import (
+    BEATS,
+    BELOW,
+    Axis,
+    BoardContents,
+    make_gain_axis,
+    make_linear_axis,
+    make_pass_axis,
+)
 from leaderboard.combined_board import CombinedBoard
 from roarbench.common.text import capitalize, format_count, format_interval, format_signed, list_some
-from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search_length
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import Estimate
@@ -134,14 +142,20 @@ class Scatter(NamedTuple):
 
     x_label: str
     dots: list[Dot]
-    roar: Axis
+    roar: Axis  # of ROAR gains, or of passes
     own: Axis
     description: str
     removal_text: str  # sentence on the levels and the order of removal of both gains
     missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
+    frontier: tuple[tuple[float, float], ...] = ()  # passes and own-network gain of the blind searches, by passes
+
+    @property
+    def frontier_points(self) -> str:
+        """Return the frontier as points of an SVG line."""
+        return " ".join(f"{self.to_x(passes)},{self.to_y(gain)}" for passes, gain in self.frontier)
 
     def to_x(self, value: float) -> float:
-        """Return the horizontal position of a ROAR gain."""
+        """Return the horizontal position of a ROAR gain, or of a number of passes."""
         return round(_PLOT_WIDTH * self.roar.to_percent(value) / 100, 1)
 
     def to_y(self, value: float) -> float:
@@ -171,8 +185,37 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
         * (missing > 0),
     )
+    return _add_labels(plot)
+
+
+def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
+    """Build the plot of own-network gain against passes; None if fewer than two rows have both."""
+    question = board.questions[1]
+    gains = {row.id: answer.gain for row in board.rows if row.passes and (answer := question.answers.get(row.id))}
+    rows = [row for row in board.rows if row.id in gains and gains[row.id].value is not None]
+    if len(rows) < 2:
+        return None
+    dots = [Dot(row.id, row.control, Estimate(row.passes), gains[row.id]) for row in rows]
+    values = "; ".join(f"{dot.id} {dot.roar.value:g} and {format_interval(dot.own)}" for dot in dots)
+    searches = sorted((dot.roar.value or 0.0, dot.own.value or 0.0) for dot in dots if find_search_length(dot.id))
+    costs = [dot.roar.value for dot in dots if dot.roar.value is not None]
+    plot = Scatter(
+        "passes for an image",
+        dots,
+        make_pass_axis(costs),
+        make_gain_axis(dot.own for dot in dots),
+        f"Passes for an image, and own-network gain in points: {values}.",
+        f"{capitalize(question.gain)}: {question.removal_text}.",
+        "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
+        tuple(searches),
+    )
+    return _add_labels(plot)
+
+
+def _add_labels(plot: Scatter) -> Scatter:
+    """Place the dots' labels, for wide and for narrow screens."""
     places, phone_places = (_place_labels(plot, size) for size in (1.0, _PHONE))
-    ordered = sorted(dots, key=_get_own_gain, reverse=True)
+    ordered = sorted(plot.dots, key=_get_own_gain, reverse=True)
     return plot._replace(dots=[dot._replace(label=places[dot.id], phone_label=phone_places[dot.id]) for dot in ordered])
 
 

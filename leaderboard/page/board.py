@@ -6,7 +6,7 @@ from typing import Any
 
 from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
 from leaderboard.combined_board import CombinedBoard
-from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_scatter
+from leaderboard.figures import draw_curve_panels_as_webp, draw_preview_card, make_cost_scatter, make_scatter
 from leaderboard.links import Address, PageNotFound, Site, make_address
 from leaderboard.recommendations import recommend_rows
 from leaderboard.suite_view import SuiteView
@@ -103,6 +103,7 @@ def _build_combined_context(site: Site, view: SuiteView, board: CombinedBoard) -
         "heading": heading,
         "advice": recommend_rows(board),
         "scatter": make_scatter(board),
+        "costs": make_cost_scatter(board),
         "tabs": list(_make_board_tabs(site, view, None)),
         "units": [],
         "levels": [],

@@ -1,5 +1,6 @@
 """Draw the figures of the benchmark: ROAR against own-network gain, gain against passes, and README.md's picture."""
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,13 +27,14 @@ from roarbench.report.curve_panels import (
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import JudgedGain
-from studies.paper.published import DataSet, cost, front, value_of
+from studies.paper.published import DataSet, cost
 
 HERE = Path(__file__).parent
 README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
 # rows of the picture in README.md, by falling own-network gain
 _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
 _SEARCHES = ("search(passes=65)", "search(passes=2)")  # further bars of own-network gain
+SEARCHES = HERE.parent / "search" / "frontier.csv"
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 2  # panels in a row
 _SIZE = 7  # font size of labels in points
@@ -83,20 +85,27 @@ def draw_readme_picture(dataset: DataSet) -> None:
 
 
 def draw_fronts(sets: list[DataSet]) -> None:
-    """Draw own-network gain against passes, with a panel for each data set and its Pareto front as a line."""
+    """Draw own-network gain against passes, with a panel for each data set and the gain of blind searches as a line."""
     shown = [dataset for dataset in sets if dataset.own]
     figure, panels = _panels(len(shown))
     for axes, dataset in zip(panels, shown, strict=True):
         _points(axes, dataset, {name: Estimate(float(cost(name))) for name in dataset.own})
-        best = list(front(dataset))
-        axes.step(
-            [cost(name) for name in best], [value_of(dataset.own[name]) for name in best], where="post", color="C1"
-        )
+        _draw_searches(axes, dataset.name)
         axes.set(title=dataset.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
         axes.set_xlim(1.5, 2000)
         axes.set_xticks(_PASSES, map(str, _PASSES))
         axes.minorticks_off()
     _save(figure, "cost.svg")
+
+
+def _draw_searches(axes: Axes, name: str) -> None:
+    """Draw the gain of blind searches of a data set, with its interval as a band."""
+    with SEARCHES.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["data set"] == name]
+    passes, gain, low, high = ([float(row[key]) for row in rows] for key in ("passes", "gain", "low", "high"))
+    axes.fill_between(passes, low, high, color="C1", alpha=0.15, linewidth=0)
+    axes.plot(passes, gain, color="C1")
+    axes.text(passes[-1], gain[-1], " blind search", color="C1", fontsize=_SIZE)
 
 
 def _save(figure: Figure, name: str) -> None:

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from roarbench.common.enums import Order
-from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.plan.protocols import OWN_NETWORK
+from roarbench.stats.compute_board import Judge
+from roarbench.stats.correctness_and_gain import Correctness
+from roarbench.stats.own_network_gain import KeptPredictions, compute_own_network_gains
 from roarbench.stats.search_control import choose_search, compare_with_searches, judge_own_network_gains
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
@@ -17,13 +20,18 @@ def draw_kept(chance, own, images=400):
 
 
 @pytest.fixture(scope="module")
-def gains():
+def kept():
     """True gains are about 90 - 100 own: good 40, as the searches 5 and 20, between 12, none 0, below -8."""
     chance = np.random.default_rng(4)
     own = {"search(passes=2)": 0.85, "search(passes=50)": 0.7, "good": 0.5, "between": 0.78, "none": 0.9, "below": 0.98}
     rows = {name: draw_kept(chance, share) for name, share in own.items()}
     rows["copy"] = rows["search(passes=50)"].copy()
-    return {name: gain.gain for name, gain in compute_own_network_gains(rows, Order.MORF).items()}
+    return rows
+
+
+@pytest.fixture(scope="module")
+def gains(kept):
+    return {name: gain.gain for name, gain in compute_own_network_gains(kept, Order.MORF).items()}
 
 
 @pytest.mark.parametrize(
@@ -76,3 +84,29 @@ def test_gain_over_search_is_paired(gains):
     expected = gains["good"].value - gains["search(passes=50)"].value
     assert found["good"].comparison.difference.value == pytest.approx(expected)
     assert compare_with_searches(gains, {"copy": 50.0}, {}) == {}
+
+
+@pytest.mark.parametrize("added", [(), ("search(passes=50)",)])
+def test_board_judges_as_table_without_store_does(kept, gains, added):
+    """A search that was added to a suite is a control of all rows, which are adjusted as beside the suite's own."""
+    passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": None, "copy": 50.0}
+    scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added))
+    predictions = {name: KeptPredictions(bits, False) for name, bits in kept.items()}
+    rows = Judge.from_kept_predictions(scores, OWN_NETWORK, predictions, passes, LENGTHS).make_board().rows
+    expected = judge_own_network_gains(gains, passes, LENGTHS)
+    assert {row.estimator: row.network.verdict for row in rows} == expected
+    compared = compare_with_searches(gains, passes, LENGTHS)
+    for row in rows:
+        assert row.network.search == compared.get(row.estimator)
+        if row.network.search:
+            assert row.against[row.network.search.search] == row.network.search.comparison
+
+
+def test_row_compares_with_0_if_search_is_incomplete(kept):
+    """A suite lists a search whose results are missing."""
+    predictions = {"good": KeptPredictions(kept["good"], False)}
+    scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {})
+    board = Judge.from_kept_predictions(scores, OWN_NETWORK, predictions, {"good": 2.0}, LENGTHS).make_board()
+    good, *searches = board.rows
+    assert (good.network.verdict, good.network.search) == ("explains its network", None)
+    assert [row.network for row in searches] == [None, None]
