@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("name", help="data set of a benchmark suite, such as imagenette64")
     parser.add_argument("--images", type=int, default=200, help="number of test images, the first ones")
     parser.add_argument("--longest", type=int, default=LENGTHS[-1], help="largest number of passes")
+    parser.add_argument("--suffix", default="", help="end of the file's name, such as -short")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--decoded", type=Path, default=Path("decoded"), help="folder of decoded images")
     options = parser.parse_args()
@@ -115,7 +116,7 @@ def main() -> None:
     rows = np.flatnonzero(agreed.numpy())
     shape = np.array(kept.shape)
     np.savez_compressed(
-        FOLDER / f"{options.name}.npz", kept=np.packbits(kept), shape=shape, rows=rows, record=json.dumps(record)
+        FOLDER / f"{options.name}{options.suffix}.npz", kept=np.packbits(kept), shape=shape, rows=rows, record=json.dumps(record)
     )
     print(record)  # noqa: T201
 

@@ -81,6 +81,22 @@ def test_longer_search_changes_more_predictions():
     assert longer.sum() < shortest.sum()
 
 
+def test_search_lowers_probability_where_no_mask_changes_prediction():
+    """Changes that raise the probability are dropped; without this, the search would wander like a random map."""
+
+    class Sure(Brightness):
+        def forward(self, images):
+            return super().forward(images) * 0.1 + images.new_tensor([0.0, 9.0])
+
+    model = Sure().eval()
+    batch = make_batch(model)
+    gone = {}
+    for name in ("random-smooth", "search(passes=300)"):
+        removed = remove_top(batch, importance(name, model, batch), 0.05)
+        gone[name] = (model(batch.images) - model(removed)).diff(dim=1).mean()
+    assert gone["search(passes=300)"] > 2 * gone["random-smooth"].abs()
+
+
 def test_search_of_network_that_ignores_images_has_same_map_for_every_network():
     """Nothing is learned, so the gain is 0 by construction; the map depends on the length, because it is untested."""
     batch = make_batch(Deaf().eval(), images=3)
