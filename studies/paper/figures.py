@@ -92,7 +92,7 @@ def draw_fronts(sets: list[DataSet]) -> None:
         _points(axes, dataset, {name: Estimate(float(cost(name))) for name in dataset.own})
         _draw_searches(axes, dataset.name)
         axes.set(title=dataset.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
-        axes.set_xlim(1.5, 2000)
+        axes.set_xlim(1.5, 8000)
         axes.set_xticks(_PASSES, map(str, _PASSES))
         axes.minorticks_off()
     _save(figure, "cost.svg")
@@ -102,6 +102,8 @@ def _draw_searches(axes: Axes, name: str) -> None:
     """Draw the gain of blind searches of a data set, with its interval as a band."""
     with SEARCHES.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["data set"] == name]
+    if not rows:
+        return
     passes, gain, low, high = ([float(row[key]) for row in rows] for key in ("passes", "gain", "low", "high"))
     axes.fill_between(passes, low, high, color="C1", alpha=0.15, linewidth=0)
     axes.plot(passes, gain, color="C1")

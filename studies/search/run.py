@@ -114,10 +114,9 @@ def main() -> None:
         "processor": platform.processor() or platform.machine(),
     }
     rows = np.flatnonzero(agreed.numpy())
-    shape = np.array(kept.shape)
-    np.savez_compressed(
-        FOLDER / f"{options.name}{options.suffix}.npz", kept=np.packbits(kept), shape=shape, rows=rows, record=json.dumps(record)
-    )
+    path = FOLDER / f"{options.name}{options.suffix}.npz"
+    bits, shape = np.packbits(kept), np.array(kept.shape)
+    np.savez_compressed(path, kept=bits, shape=shape, rows=rows, record=json.dumps(record))
     print(record)  # noqa: T201
 
 

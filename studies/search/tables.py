@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,43 +12,79 @@ from numpy.typing import NDArray
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Order, Unit
-from roarbench.common.text import format_interval, format_markdown_table
+from roarbench.common.text import MISSING, format_interval, format_markdown_table
 from roarbench.plan.protocols import OWN_NETWORK
-from roarbench.stats.contrasts import Contrast
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import estimate
-from roarbench.stats.own_network_gain import OwnNetworkGain, OwnNetworkVerdict, compute_own_network_gains
-from roarbench.stats.search_control import choose_search, judge_own_network_gains
+from roarbench.stats.own_network_gain import (
+    OwnNetworkGain,
+    OwnNetworkVerdict,
+    SearchComparison,
+    compute_own_network_gains,
+)
+from roarbench.stats.search_control import compare_with_searches, judge_beside_search
+from roarbench.stats.verdicts import Verdict
 from studies.page import write_tables
+from studies.search.run import LENGTHS
 
 FOLDER = Path(__file__).parent
 SETS = ("imagenette64", "cifar10", "fashion-mnist", "digits", "breast-cancer")
-_CHANGED = (OwnNetworkVerdict.SEARCHED, OwnNetworkVerdict.ABOVE_SHORTER, OwnNetworkVerdict.OPEN)
 
 
-class DataSet(NamedTuple):
-    """Searches and published rows of one data set, on the same images and networks."""
+class Searched(NamedTuple):
+    """Searches and published rows on the same images and networks of one data set."""
 
     name: str
     record: dict[str, Any]  # of the searches' run
     searches: dict[str, int]  # passes by name
     gains: dict[str, OwnNetworkGain]  # of searches and rows
     passes: dict[str, float | None]  # by row
-    today: dict[str, str]  # verdict of each row on all published images, compared with 0
+    beside_zero: dict[str, Verdict]  # of each row, compared with 0 on all published images
+
+    def compare(self, rows: Collection[str]) -> dict[str, SearchComparison]:
+        """Compare these rows with searches."""
+        contrasts = {name: gain.gain for name, gain in self.gains.items()}
+        return compare_with_searches(contrasts, {name: self.passes[name] for name in rows}, self.searches)
+
+
+class DataSet(NamedTuple):
+    """A data set with long searches on some images and, for rows of few passes, with short searches on all images."""
+
+    long: Searched
+    short: Searched
 
     @property
-    def contrasts(self) -> dict[str, Contrast]:
-        """Return the gains."""
-        return {name: gain.gain for name, gain in self.gains.items()}
+    def cheap(self) -> list[str]:
+        """Return the rows whose search is short."""
+        most = max(self.short.searches.values())
+        return [name for name, passes in self.short.passes.items() if passes is not None and passes <= most]
+
+    @property
+    def rows(self) -> dict[str, Searched]:
+        """Return each row, with the searches with which it compares."""
+        return {name: self.short if name in self.cheap else self.long for name in self.long.passes}
+
+    @property
+    def comparisons(self) -> dict[str, SearchComparison]:
+        """Return the comparisons of the rows with searches."""
+        return self.long.compare(self.long.passes.keys() - set(self.cheap)) | self.short.compare(self.cheap)
 
     @property
     def verdicts(self) -> dict[str, OwnNetworkVerdict]:
-        """Return the verdicts beside the searches."""
-        return judge_own_network_gains(self.contrasts, self.passes, self.searches)
+        """Return the verdicts: beside 0 on all images, and beside the searches."""
+        compared, beside_zero = self.comparisons, self.long.beside_zero
+        return {name: judge_beside_search(beside_zero[name], compared[name]) for name in compared}
 
 
 def read_data_set(name: str) -> DataSet:
-    """Read the stored searches of a data set, and the published rows on the same images."""
-    with np.load(FOLDER / f"{name}.npz") as stored:
+    """Read the stored searches of a data set; without a file of short searches, the long ones take their place."""
+    long = read_searches(name, "")
+    return DataSet(long, read_searches(name, "-short") if (FOLDER / f"{name}-short.npz").exists() else long)
+
+
+def read_searches(name: str, suffix: str) -> Searched:
+    """Read stored searches, and the published rows on the same images."""
+    with np.load(FOLDER / f"{name}{suffix}.npz") as stored:
         shape, rows, record = tuple(stored["shape"]), stored["rows"], json.loads(str(stored["record"]))
         kept = np.unpackbits(stored["kept"], count=int(np.prod(shape))).reshape(shape).astype(np.bool_)
     searches = {f"search(passes={length})": length for length in record["lengths"]}
@@ -58,17 +94,17 @@ def read_data_set(name: str) -> DataSet:
     published = {row: judge.own_network[row].kept[..., : len(rows)] for row in tested}
     bits: dict[str, NDArray[np.bool_]] = {**dict(zip(searches, kept, strict=True)), **published}
     counted = {row: results.find_passes(row) for row in tested}
-    return DataSet(
+    return Searched(
         name,
         record,
         searches,
         compute_own_network_gains(bits, Order.MORF),
         {row: passes and sum(passes) for row, passes in counted.items()},
-        {row: str(judge.find_verdict(row)) for row in tested},
+        {row: judge.comparisons[row, RANDOM].verdict for row in tested},
     )
 
 
-def list_frontier(data: DataSet) -> Iterator[dict[str, Any]]:
+def list_frontier(data: Searched) -> Iterator[dict[str, Any]]:
     """List the searches' gains with their intervals."""
     for name, length in data.searches.items():
         whole, gain = estimate(data.gains[name].gain), data.gains[name]
@@ -92,20 +128,19 @@ def list_frontier(data: DataSet) -> Iterator[dict[str, Any]]:
 
 def list_verdicts(data: DataSet) -> Iterator[dict[str, Any]]:
     """List the rows with their gain, the search with which it compares, and both verdicts."""
-    verdicts, contrasts = data.verdicts, data.contrasts
-    for name, passes in sorted(data.passes.items(), key=lambda item: -contrasts[item[0]].value):
-        search, long_enough = choose_search(passes, data.searches)
-        own, over = estimate(contrasts[name]), estimate(contrasts[name].subtract(contrasts[search]))
+    verdicts, compared = data.verdicts, data.comparisons
+    for name, of in sorted(data.rows.items(), key=lambda item: -item[1].gains[item[0]].gain.value):
         yield {
-            "data set": data.name,
+            "data set": of.name,
             "row": name,
-            "passes": passes,
-            "gain": format_interval(own),
-            "search": search,
-            "long enough": long_enough,
-            "over the search": format_interval(over),
-            "verdict beside 0, all images": data.today[name],
-            "verdict beside the search": str(verdicts[name]),
+            "passes": of.passes[name],
+            "agreed images": of.record["agreed"],
+            "gain": format_interval(estimate(of.gains[name].gain)),
+            "search": compared[name].search,
+            "search is long enough": compared[name].long_enough,
+            "gain over the search": format_interval(compared[name].comparison.difference),
+            "compared with 0, all images": str(of.beside_zero[name]),
+            "verdict": str(verdicts[name]),
         }
 
 
@@ -119,31 +154,36 @@ def write_csv(name: str, rows: list[dict[str, Any]]) -> None:
 
 def make_frontier_table(sets: list[DataSet]) -> str:
     """Make the page's table of the frontier, with a column for each number of passes."""
+    lengths = [str(length) for length in LENGTHS]
     lines = []
-    for data in sets:
-        gains = [format_interval(estimate(data.gains[name].gain)) for name in data.searches]
-        lines.append([data.name, f"{data.record['agreed']} of {data.record['images']}", *gains])
-    return format_markdown_table(("data set", "images", *map(str, sets[0].record["lengths"])), lines)
+    for of in (data.long for data in sets):
+        gains = {str(length): format_interval(estimate(of.gains[name].gain)) for name, length in of.searches.items()}
+        images = f"{of.record['agreed']} of {of.record['images']}"
+        lines.append([of.name, images, *(gains.get(length, MISSING) for length in lengths)])
+    return format_markdown_table(("data set", "images", *lengths), lines)
 
 
 def make_verdict_table(sets: list[DataSet]) -> str:
-    """Make the page's table of the numbers of verdicts."""
+    """Make the page's table of the rows that are above 0, and what they are beside the searches."""
     lines = []
     for data in sets:
-        verdicts, today = data.verdicts, data.today
-        explaining = [name for name in data.passes if today[name] == OwnNetworkVerdict.EXPLAINS]
-        kinds = {kind: [name for name in explaining if verdicts[name] is kind] for kind in _CHANGED}
-        above = [f"`{name}`" for name in data.passes if verdicts[name] is OwnNetworkVerdict.EXPLAINS]
-        counts = [str(len(names)) for names in kinds.values()]
-        lines.append([data.name, str(len(data.passes)), str(len(explaining)), *counts, ", ".join(above) or "none"])
-    heads = ("data set", "rows", "above 0 today", "no more than a search", "above a shorter search", "not shown")
-    return format_markdown_table((*heads, "explain their network"), lines)
+        verdicts, above = (
+            data.verdicts,
+            [n for n, verdict in data.long.beside_zero.items() if verdict is Verdict.BETTER],
+        )
+        searched = [name for name in above if verdicts[name] is OwnNetworkVerdict.SEARCHED]
+        below = [name for name in searched if data.comparisons[name].comparison.verdict is Verdict.WORSE]
+        others = [f"`{name}`" for name in above if name not in searched]
+        counts = [len(data.rows), len(above), len(searched), len(below)]
+        lines.append([data.long.name, *map(str, counts), ", ".join(others) or "none"])
+    heads = ("data set", "rows", "above 0", "no more than a search", "of these, below the search", "above the search")
+    return format_markdown_table(heads, lines)
 
 
 def main() -> None:
     """Write all tables."""
-    sets = [read_data_set(name) for name in SETS if (FOLDER / f"{name}.npz").exists()]
-    write_csv("frontier.csv", [row for data in sets for row in list_frontier(data)])
+    sets = [read_data_set(name) for name in SETS]
+    write_csv("frontier.csv", [row for data in sets for row in list_frontier(data.long)])
     write_csv("verdicts.csv", [row for data in sets for row in list_verdicts(data)])
     tables = {"frontier": make_frontier_table(sets), "verdicts": make_verdict_table(sets)}
     write_tables(FOLDER / "README.md", tables)
