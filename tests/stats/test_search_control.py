@@ -7,7 +7,7 @@ from roarbench.common.enums import Order
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
-from roarbench.stats.own_network_gain import KeptPredictions, compute_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.search_control import choose_search, compare_with_searches, judge_own_network_gains
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
@@ -91,8 +91,7 @@ def test_board_judges_as_table_without_store_does(kept, gains, added):
     """A search that was added to a suite is a control of all rows, which are adjusted as beside the suite's own."""
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": None, "copy": 50.0}
     scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added))
-    predictions = {name: KeptPredictions(bits, False) for name, bits in kept.items()}
-    rows = Judge.from_kept_predictions(scores, OWN_NETWORK, predictions, passes, LENGTHS).make_board().rows
+    rows = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset(), passes, LENGTHS).make_board().rows
     expected = judge_own_network_gains(gains, passes, LENGTHS)
     assert {row.estimator: row.network.verdict for row in rows} == expected
     compared = compare_with_searches(gains, passes, LENGTHS)
@@ -104,9 +103,9 @@ def test_board_judges_as_table_without_store_does(kept, gains, added):
 
 def test_row_compares_with_0_if_search_is_incomplete(kept):
     """A suite lists a search whose results are missing."""
-    predictions = {"good": KeptPredictions(kept["good"], False)}
+    complete = {"good": kept["good"]}
     scores = Correctness(("good", *LENGTHS), (0.05, 0.5), {})
-    board = Judge.from_kept_predictions(scores, OWN_NETWORK, predictions, {"good": 2.0}, LENGTHS).make_board()
+    board = Judge.from_kept(scores, OWN_NETWORK, complete, frozenset(), {"good": 2.0}, LENGTHS).make_board()
     good, *searches = board.rows
     assert (good.network.verdict, good.network.search) == ("explains its network", None)
     assert [row.network for row in searches] == [None, None]
