@@ -1,12 +1,13 @@
 """Compare processor seconds and memory of reading results between this checkout and another one, in turns.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_reading.py OTHER_CHECKOUT DEMO_STORE [TURNS]
+    OMP_NUM_THREADS=1 python benchmarks/bench_reading.py OTHER_CHECKOUT DEMO_STORE [--turns 5]
 
 The tasks are `rb.load_all_results()`, `roarbench table` on the published rows of `quick` 7, and the first page of the
 store of `make demo` (`build/demo`) without its cache; imports are included. One more turn, which fills caches of
 modules, comes first and does not count.
 """
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -50,8 +51,12 @@ def run_code(checkout: Path, code: str, *arguments: str) -> list[float]:
 
 
 def main() -> None:
-    other, demo = Path(sys.argv[1]).resolve(), str(Path(sys.argv[2]).resolve())
-    turns = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("other_checkout", type=Path)
+    parser.add_argument("demo_store", type=Path)
+    parser.add_argument("--turns", type=int, default=5)
+    given = parser.parse_args()
+    other, demo, turns = given.other_checkout.resolve(), str(given.demo_store.resolve()), given.turns
     with tempfile.TemporaryDirectory() as folder:
         stores = {checkout: f"{folder}/{number}" for number, checkout in enumerate((other, HERE))}
         for checkout, store in stores.items():
