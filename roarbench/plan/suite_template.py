@@ -30,6 +30,7 @@ _EXPLAINING = (
     *("grad", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb-sq"),
     *("occlusion", "ig", "ig(baseline=mean)", "gradcam"),
 )
+_OF_PIXELS = {"occlusion", "gradcam"}  # need images, or convolutions
 _ROWS_SEEN = 20 * _SMALL_TABLE  # epochs times training rows of a larger table
 
 
@@ -241,7 +242,8 @@ estimators = ["paper"]  # the paper's 18
 levels = {format_toml(usual or PAPER_LEVELS)}  # fractions of the features to remove
 {seeds}
 """
-    retrained, explaining = (_join_toml_values(*names) for names in (_RETRAINED, _EXPLAINING))
+    retrained = _join_toml_values(*_RETRAINED)
+    explaining = _join_toml_values(*(name for name in _EXPLAINING if not (record.tabular and name in _OF_PIXELS)))
     return f"""{introduction}
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
