@@ -5,6 +5,7 @@ import pytest
 
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import OWN_NETWORK
+from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.own_network_gain import compute_own_network_gains
@@ -109,3 +110,13 @@ def test_row_compares_with_0_if_search_is_incomplete(kept):
     good, *searches = board.rows
     assert (good.network.verdict, good.network.search) == ("explains its network", None)
     assert [row.network for row in searches] == [None, None]
+
+
+def test_searches_do_not_change_p_values_beside_0(kept):
+    """Beside the small p values of searches, a larger p value of a row would be called significant."""
+    alone, beside = (
+        Judge.from_kept(Correctness(tuple(rows), (0.05, 0.5), {}), OWN_NETWORK, rows, frozenset(), {}, LENGTHS)
+        for rows in ({name: bits for name, bits in kept.items() if name not in LENGTHS}, kept)
+    )
+    for name in ("good", "between", "none"):
+        assert beside.comparisons[name, RANDOM].q == alone.comparisons[name, RANDOM].q
