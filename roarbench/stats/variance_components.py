@@ -296,14 +296,13 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
     degrees of freedom are likely. The estimate is the harmonic mean over `PRIOR_FREEDOMS`, weighted by likelihood.
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
-    # functions of `math`, because those of NumPy have other last bits on processors with AVX-512
-    functions = (math.exp, math.log, math.log1p, math.lgamma)
-    exp, log, log1p, lgamma = (np.vectorize(function, otypes=[np.float64]) for function in functions)
+    lgamma = np.vectorize(math.lgamma, otypes=[np.float64])
     both = (PRIOR_FREEDOMS + own) / 2
-    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * log(PRIOR_FREEDOMS)
-    log_likelihood = (log_likelihood - both * log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
-    likelihood = exp(log_likelihood - log_likelihood.max())
-    return float(likelihood.sum() / (likelihood / PRIOR_FREEDOMS).sum())
+    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
+    log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
+    likelihood = np.exp(log_likelihood - log_likelihood.max())
+    # logarithms have other last bits on other processors
+    return float(f"{likelihood.sum() / (likelihood / PRIOR_FREEDOMS).sum():.10g}")
 
 
 def _estimate_covariance_of_curves(curves: Sequence[_Curve]) -> tuple[tuple[float, ...], Floats]:

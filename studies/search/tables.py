@@ -1,5 +1,6 @@
 """Make the study's tables from the stored searches and the published rows: `python -m studies.search.tables`."""
 
+import argparse
 import csv
 import json
 from collections.abc import Collection, Iterator
@@ -181,7 +182,7 @@ def make_verdict_table(sets: list[DataSet]) -> str:
 
 
 def main() -> None:
-    """Write all tables."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     sets = [read_data_set(name) for name in SETS]
     write_csv("frontier.csv", [row for data in sets for row in list_frontier(data.long)])
     write_csv("verdicts.csv", [row for data in sets for row in list_verdicts(data)])

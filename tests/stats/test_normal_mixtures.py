@@ -13,6 +13,7 @@ from roarbench.stats.normal_mixtures import (
     LARGE_FREEDOM,
     Spread,
     compute_erfc,
+    compute_exp,
     compute_half_widths,
     compute_p_values,
     reduce_to_two_estimates,
@@ -73,6 +74,12 @@ def test_interval_excludes_0_exactly_if_p_is_small(parts, confidence):
     half = compute_half_widths(spread, confidence)
     assert compute_p_values(half, spread)[0] == pytest.approx(1 - confidence, rel=1e-9)
     assert compute_p_values(half * 1.001, spread)[0] < 1 - confidence < compute_p_values(half * 0.999, spread)[0]
+
+
+def test_exponential_function_equals_that_of_numpy():
+    values = np.concatenate([np.linspace(-700, 5, 7_001), np.linspace(-1, 1, 7_001)])
+    np.testing.assert_allclose(compute_exp(values), np.exp(values), rtol=5e-16)
+    assert compute_exp(np.array([0.0, -1e4])).tolist() == [1.0, pytest.approx(0, abs=1e-300)]
 
 
 def test_complementary_error_function_equals_that_of_scipy():
