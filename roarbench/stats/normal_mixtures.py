@@ -106,14 +106,11 @@ def compute_erfc(values: Floats) -> Floats:
 @cache
 def _list_erfc_coefficients() -> list[Floats]:
     """List the coefficients of Taylor's formula at all nodes: derivatives of erfc are Hermite polynomials times exp."""
-    nodes = _NODE_DISTANCE * np.arange(_LAST_NODE + 1)
-    factor, older, polynomial = (
-        -2 / np.sqrt(np.pi) * compute_exp(-(nodes**2)),
-        np.zeros_like(nodes),
-        np.ones_like(nodes),
-    )
+    nodes: Floats = _NODE_DISTANCE * np.arange(_LAST_NODE + 1)
+    factor = -2 / np.sqrt(np.pi) * compute_exp(-(nodes**2))
+    older, polynomial = np.zeros_like(nodes), np.ones_like(nodes)
     # Gauss-Legendre quadrature with three points between nodes, summed from the last node
-    points = [nodes[:-1] + _NODE_DISTANCE / 2 * (1 + sign * math.sqrt(0.6)) for sign in (-1, 0, 1)]
+    points: list[Floats] = [nodes[:-1] + _NODE_DISTANCE / 2 * (1 + sign * math.sqrt(0.6)) for sign in (-1, 0, 1)]
     low, middle, high = (compute_exp(-(each**2)) for each in points)
     areas = _NODE_DISTANCE / np.sqrt(np.pi) / 9 * (5 * low + 8 * middle + 5 * high)
     tails = np.append(np.cumsum(areas[::-1])[::-1], 0.0)
