@@ -106,7 +106,7 @@ def compute_erfc(values: Floats) -> Floats:
 @cache
 def _list_erfc_coefficients() -> list[Floats]:
     """List the coefficients of Taylor's formula at all nodes: derivatives of erfc are Hermite polynomials times exp."""
-    nodes: Floats = _NODE_DISTANCE * np.arange(_LAST_NODE + 1)
+    nodes = _NODE_DISTANCE * np.arange(_LAST_NODE + 1, dtype=np.float64)
     factor = -2 / np.sqrt(np.pi) * compute_exp(-(nodes**2))
     older, polynomial = np.zeros_like(nodes), np.ones_like(nodes)
     # Gauss-Legendre quadrature with three points between nodes, summed from the last node
