@@ -248,4 +248,6 @@ def test_row_of_user_suite_is_published_with_suite_in_file(second, tmp_path):
 def test_results_check_accepts_published_folder_of_project(call):
     """The key of each row is that of a run of its version."""
     assert call("results", "check", ROOT / "results").code == 0
-    assert len({file.versioned_suite for file in read_index_and_check_folder(ROOT / "results") if file.rows}) == 9
+    listed = {file.versioned_suite for file in read_index_and_check_folder(ROOT / "results") if file.rows}
+    there = {"@".join(path.parts[-3:-1]) for path in (ROOT / "results").glob("*/*/*.parquet")}
+    assert listed == there >= {"quick@6", "quick@7", "quick@8"}
