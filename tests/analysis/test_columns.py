@@ -187,5 +187,6 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     assert not any("same value" in flag.reason for flag in flags.values())
     shown = compute_validity_panel(stored)
     (masks,) = (section.columns for section in list_sections(shown) if section.title == "Removal masks")
-    found = dict(zip(masks["estimator"], masks["ties, %"], strict=True))
+    texts = {column.heading: column.texts for column in masks}
+    found = dict(zip(texts["estimator"], texts["ties, %"], strict=True))
     assert found == dict.fromkeys(shown.names, "–") | {"var-grad": "75.0", "grad": "50.0", "sobel": "100.0"}
