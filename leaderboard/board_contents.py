@@ -25,7 +25,7 @@ NETWORK_KINDS = {  # descriptions under own-network gain
     BEATS: str(OwnNetworkVerdict.EXPLAINS),
     OPEN: str(OwnNetworkVerdict.OPEN),
     BELOW: str(OwnNetworkVerdict.OPPOSES),
-    CONTROL: str(OwnNetworkVerdict.BY_CONSTRUCTION),
+    CONTROL: "control, or 0 by construction",
     UNJUDGED: "no verdict",
 }
 RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no other control
@@ -33,8 +33,15 @@ RANDOM_TEXTS = {  # descriptions of a comparison with Random, which needs no oth
     Verdict.SAME: "no significant difference from Random",
     Verdict.WORSE: "worse than Random",
 }
-_KINDS_BY_VERDICT = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
-_KINDS_BY_VERDICT |= dict.fromkeys((OwnNetworkVerdict.SEARCHED, OwnNetworkVerdict.ABOVE_SHORTER), OPEN)
+_KINDS_BY_VERDICT = {
+    OwnNetworkVerdict.EXPLAINS: BEATS,
+    OwnNetworkVerdict.SEARCHED: OPEN,
+    OwnNetworkVerdict.ABOVE_SHORTER: OPEN,
+    OwnNetworkVerdict.OPEN: OPEN,
+    OwnNetworkVerdict.OPPOSES: BELOW,
+    OwnNetworkVerdict.BY_CONSTRUCTION: CONTROL,
+    OwnNetworkVerdict.CONTROL: CONTROL,
+}
 
 
 def mark_unfinished(text: str, colour_class: str, unfinished: bool) -> str:
@@ -43,7 +50,7 @@ def mark_unfinished(text: str, colour_class: str, unfinished: bool) -> str:
 
 
 def choose_colour_class(test: OwnNetworkTest | None) -> str:
-    """Return a row's colour class under own-network gain; rows with a gain of 0 by construction look like controls."""
+    """Return a row's colour class under own-network gain; rows with gain 0 by construction look like controls."""
     return _KINDS_BY_VERDICT[test.verdict] if test else UNJUDGED
 
 
@@ -60,7 +67,7 @@ class BoardRow:
     name: str
     detail: str
     about: str
-    control: bool  # the row uses at most the network's predicted class
+    control: bool  # the row is a blind search, or uses at most the network's predicted class
     place: RankInterval | None
     # number that the row shows: gain in points, or accuracy in percent on boards without gains
     value: Estimate

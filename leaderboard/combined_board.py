@@ -33,6 +33,7 @@ from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 RANDOM_KINDS = {  # descriptions of the colour classes under ROAR, where rows are compared only with Random
@@ -283,4 +284,4 @@ def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:
     kind = choose_colour_class(row.network)
     verdict = str(row.network.verdict) if row.network else NETWORK_KINDS[kind]
     text = mark_unfinished(verdict, kind, table.runs.is_unfinished(row.estimator))
-    return Answer(row.gain, kind, text, kind == CONTROL)
+    return Answer(row.gain, kind, text, verdict == OwnNetworkVerdict.BY_CONSTRUCTION)

@@ -17,7 +17,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.common.files import write_file_refusing_existing
 from roarbench.common.text import capitalize, fit_on_one_line, format_count, format_percent_number
-from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
+from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder, find_search_length
 from roarbench.estimators.estimator import find_paper
 from roarbench.plan.suite import find_displayed_fill_name
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
@@ -79,10 +79,13 @@ def describe_methods(table: SuiteTable) -> str:
     results, protocol = table.suite_results, table.board.protocol
     compared = [name for name in table.names if name in table.estimators_with_results]
     controls = [find_display_name(name).full_name for name in compared if find_estimator_or_placeholder(name).control]
-    estimators = format_count(len(compared) - len(controls), "estimator")
+    searches = [find_display_name(name).full_name for name in compared if find_search_length(name) is not None]
+    number = len(controls) + len(searches)
+    estimators = format_count(len(compared) - number, "estimator")
     controls_text = f"Controls: {', '.join(controls)}; they {table.control_network_use_text}. " if controls else ""
+    controls_text += f"Blind searches, the controls of own-network gain: {', '.join(searches)}. " if searches else ""
     return (
-        f"{estimators} and {format_count(len(controls), 'control')} were compared by "
+        f"{estimators} and {format_count(number, 'control')} were compared by "
         f"{protocol.gain_name or protocol.title} with roarbench, suite {fit_on_one_line(results.title, 300)}. "
         f"{_describe_explained_networks(table)}"
         f"{capitalize(protocol.method)}. Unit of features: {table.unit}. "

@@ -75,12 +75,14 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     }
 
 
-def _write_verdict(comparison: Comparison, protocol: Protocol) -> str:
-    """Return the verdict on two rows as a clause."""
+def _write_verdict(comparison: Comparison, protocol: Protocol, rows: tuple[BoardRow, BoardRow]) -> str:
+    """Return the verdict on two rows as a clause; a control explains nothing."""
     if comparison.verdict is Verdict.SAME:
         return str(Verdict.SAME)
     if not protocol.scores_all_network_pairs:
         return f"the first is {comparison.verdict}"
+    if any(row.control for row in rows):
+        return f"the first has the {'larger' if comparison.verdict is Verdict.BETTER else 'smaller'} gain"
     return f"the first explains its network {'more' if comparison.verdict is Verdict.BETTER else 'less'}"
 
 

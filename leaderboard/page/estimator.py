@@ -151,6 +151,8 @@ def write_verdict_sentence(board: BoardContents, row: BoardRow) -> str:
     gain = f"{format_interval(row.value)} points{_describe_rank(board, row)} on {board.title}"
     if row.by_construction:
         return f"Its own-network gain is {row.verdict_text}: its maps are the same for every network."
+    if row.network and row.control:
+        return f"A control of own-network gain, which asks the network and explains nothing: {gain}."
     if row.network:
         return f"{_OWN_NETWORK_VERDICTS[row.network.verdict]}: {gain}."
     if row.control:

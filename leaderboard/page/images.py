@@ -36,7 +36,7 @@ def build_context(site: Site, address: Address) -> dict[str, Any]:
     if pictures is None:
         raise PageNotFound(f"The store has no images and rankings of {shorten_line(view.title)}.")
     ids = [row.id for row in (view.combined_board or view.board).rows if row.id in pictures.rows]
-    names = sorted(ids, key=lambda name: find_estimator_or_placeholder(name).control)
+    names = sorted(ids, key=lambda name: find_estimator_or_placeholder(name).is_control_or_search)
     shown = address.get_choice("estimator") or names[0]
     if shown not in names:
         raise PageNotFound(f"There are no pictures of {shorten_line(shown, 60)!r} in {shorten_line(view.title)}.")

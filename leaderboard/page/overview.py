@@ -135,4 +135,4 @@ def _list_estimators_with_verdicts(
 
 
 def _is_control(name: str) -> bool:
-    return find_estimator_or_placeholder(name).control
+    return find_estimator_or_placeholder(name).is_control_or_search

@@ -92,4 +92,4 @@ def _list_values_of_rows_with_gain(gains: Sequence[GainAndVerdict]) -> Iterator[
     """Yield estimator, gain and kind of the rows that have a gain, as tables list them."""
     known = [(find_estimator(row.estimator), row) for row in gains if row.gain.value is not None]
     for estimator, row in sorted(known, key=lambda pair: (not pair[0].has_own_row, -(pair[1].gain.value or 0))):
-        yield row.estimator, *row.gain, row.verdict, row.seeds, estimator.control, estimator.submitted
+        yield row.estimator, *row.gain, row.verdict, row.seeds, estimator.is_control_or_search, estimator.submitted

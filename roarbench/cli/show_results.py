@@ -101,11 +101,14 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     """Return the verdict; under own-network gain, name the row that explains its network more."""
     if difference.verdict is None:
         return _explain_missing_verdict(names, difference)
+    from roarbench.stats.own_network_gain import OwnNetworkVerdict
     from roarbench.stats.verdicts import Verdict
 
     if difference.verdict is Verdict.SAME or not difference.protocol.startswith(OWN_NETWORK.name):
         return difference.verdict
     more, less = names if difference.verdict is Verdict.BETTER else names[::-1]
+    if OwnNetworkVerdict.CONTROL in difference.beside_zero:
+        return f"{more} has a larger gain than {less}"
     return f"{more} explains its network more than {less}"
 
 

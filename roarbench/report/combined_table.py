@@ -38,14 +38,15 @@ class CombinedTable:
 
     @property
     def names(self) -> list[str]:
-        """Return the ids of the estimators by own-network gain, then those of the controls by ROAR gain."""
+        """Return the ids of estimators and then of searches by own-network gain, then other controls by ROAR gain."""
         roar, own = self._rows_by_name
 
-        def make_sort_key(name: str) -> tuple[bool, float]:
+        def make_sort_key(name: str) -> tuple[bool, bool, float]:
             estimator = find_estimator(name)
             row = (roar if estimator.control else own).get(name)
             value = row.gain.value if row else None
-            return estimator.is_control_or_search, -(float("-inf") if value is None else value)
+            gain = float("-inf") if value is None else value
+            return estimator.is_control_or_search, estimator.control, -gain
 
         return sorted({**own, **roar}, key=make_sort_key)
 
@@ -112,7 +113,11 @@ class CombinedTable:
     def all_notes(self) -> tuple[str, ...]:
         """Return all notes of both tables."""
         notes = (f"{table.caption}. {write_all_notes(table)}" for table in self.tables)
-        return (*self._gain_definitions, "Rows: estimators by own-network gain, then controls by ROAR gain.", *notes)
+        return (
+            *self._gain_definitions,
+            "Rows: estimators, then blind searches, by own-network gain; then other controls by ROAR gain.",
+            *notes,
+        )
 
     @property
     def _gain_definitions(self) -> tuple[str, str]:
@@ -178,8 +183,7 @@ def present(table: SuiteTable | CombinedTable, in_python: bool = False) -> Table
 def _join(both: CombinedTable, parts: Mapping[str, Table], in_python: bool) -> Table:
     names, called, suite = both.names, both.display_names, both.roar.suite_results.suite
     signs = [both.list_row_signs(name) for name in names]
-    controls = tuple(find_estimator(name).control for name in names)
-    yardsticks = [find_estimator(name).is_control_or_search for name in names]
+    controls = tuple(find_estimator(name).is_control_or_search for name in names)
     texts = tuple(" ".join((called[name], *own)) for name, own in zip(names, signs, strict=True))
     columns = [
         Column(ROW_KEY, tuple(names), "estimator", texts, side="left"),
@@ -192,7 +196,7 @@ def _join(both: CombinedTable, parts: Mapping[str, Table], in_python: bool) -> T
         notes=both.summarize_notes(NOTES_METHOD) if in_python else both.summarize_notes(),
         all_notes=both.all_notes,
         shared={"suite": suite.name, "version": suite.version, **{key: part.shared for key, part in parts.items()}},
-        dim=frozenset(number for number, yardstick in enumerate(yardsticks) if yardstick),
+        dim=frozenset(number for number, control in enumerate(controls) if control),
         name_texts=tuple(" ".join((f"`{called[name]}`", *own)) for name, own in zip(names, signs, strict=True)),
         parts=parts,
     )

@@ -107,7 +107,7 @@ def make_estimator_table() -> RichTable:
         "\n".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
         for row in ESTIMATORS.values()
     ]
-    kinds = ("control" if row.control else "estimator" for row in ESTIMATORS.values())
+    kinds = ("control" if row.is_control_or_search else "estimator" for row in ESTIMATORS.values())
     columns = (
         make_column(ROW_KEY, ESTIMATORS, "estimator", side="left"),
         make_column("kind", kinds, "kind", side="left"),

@@ -34,11 +34,13 @@ from roarbench.stats.verdicts import Verdict
 _ROW_HEIGHT, _MARGINS, _TITLE_HEIGHT = 0.26, 0.75, 0.3
 _FIRST_PANEL_WIDTH, _FURTHER_PANEL_WIDTH = 6.4, 2.4
 _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"  # colours of bars
+_SEARCH = "white"  # with an edge; estimators have to exceed these bars
 _BAR_COLOURS = {
     Verdict.BETTER: _ABOVE,
     OwnNetworkVerdict.EXPLAINS: _ABOVE,
     Verdict.WORSE: _BELOW,
     OwnNetworkVerdict.OPPOSES: _BELOW,
+    OwnNetworkVerdict.CONTROL: _SEARCH,
 }
 _LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "not significant": _OPEN}
 
@@ -124,6 +126,8 @@ def plot_gains(panels: Mapping[str, Mapping[str, JudgedGain | None]], title: str
         draw_gain_bars(panel, bars, label)
     axes[0].set_ylim(rows - 0.4, -0.6)  # first row on top, with space above the axis
     patches = [Patch(color=colour, label=meaning) for meaning, colour in _LEGEND.items()]
+    if any(bar and bar.verdict is OwnNetworkVerdict.CONTROL for bars in panels.values() for bar in bars.values()):
+        patches.append(Patch(facecolor=_SEARCH, edgecolor=_OPEN, label="blind search, a control"))
     whisker = Line2D([], [], color=INK, linewidth=1.1, label=f"{CONFIDENCE:.0%} interval of one row")
     figure.legend(handles=[*patches, whisker], loc="outside lower left", ncols=4, fontsize=FONT_POINTS, frameon=False)
     return figure
@@ -139,7 +143,7 @@ def draw_gain_bars(axes: Axes, bars: Mapping[str, JudgedGain | None], label: str
             continue
         start, end = (value, value) if low is None or high is None else (low, high)
         colour = _BAR_COLOURS.get(bar.verdict, _OPEN) if bar and bar.verdict else _OPEN
-        axes.barh(height, value, color=colour, height=0.62)
+        axes.barh(height, value, facecolor=colour, edgecolor=_OPEN if colour == _SEARCH else "none", height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
     axes.set_yticks(range(len(bars)), list(bars), fontsize=FONT_POINTS)
     axes.axvline(0, color=INK, linewidth=0.8)

@@ -42,6 +42,7 @@ _SHORT_ANSWERS = {  # to the question "does the map explain its network?"
     OwnNetworkVerdict.OPEN: "not shown",
     OwnNetworkVerdict.OPPOSES: "opposes it",
 }
+_UNTESTED = (OwnNetworkVerdict.BY_CONSTRUCTION, OwnNetworkVerdict.CONTROL)  # missing runs cannot change these verdicts
 _NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 _MISSING = Estimate()
 _ABOUT_TWINS = "Δ: the row's gain minus the gain of its twin."
@@ -249,7 +250,7 @@ def _format_verdict(table: SuiteTable, row: Row, comparison: Comparison | None) 
 
 
 def _format_network_verdict(table: SuiteTable, row: Row) -> str:
-    if row.network is None or row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+    if row.network is None or row.network.verdict in _UNTESTED:
         return row.network.verdict.value if row.network else MISSING
     return table.mark_verdict(row.network.verdict, row.estimator)
 
@@ -265,8 +266,8 @@ def _format_own_network_half_width(row: Row) -> str:
 def _answer_briefly(table: SuiteTable, row: Row) -> str:
     if row.network is None:
         return MISSING
-    if _is_zero_by_construction(row):
-        return ""
+    if row.network.verdict in _UNTESTED:
+        return "" if _is_zero_by_construction(row) else row.network.verdict.value
     return table.mark_verdict(_SHORT_ANSWERS[row.network.verdict], row.estimator)
 
 

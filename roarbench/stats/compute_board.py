@@ -26,7 +26,7 @@ from roarbench.stats.own_network_gain import (
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
-from roarbench.stats.search_control import choose_search, judge_beside_search, judge_search
+from roarbench.stats.search_control import choose_search, judge_beside_search
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import (
     Comparison,
@@ -279,7 +279,7 @@ class Judge:
         if verdict is None or not self.own_network:
             return verdict
         if name in self.searches:
-            return judge_search(verdict)
+            return OwnNetworkVerdict.CONTROL
         return judge_beside_search(verdict, self._compare_with_search(name))
 
     @cached_property

@@ -36,6 +36,7 @@ class OwnNetworkVerdict(StrEnum):
     OPEN = "not shown"
     OPPOSES = "opposes it"  # significantly below 0
     BY_CONSTRUCTION = "0 by construction"  # all networks have the same removal masks
+    CONTROL = "control"  # a blind search: rows are compared with it, and it explains nothing
 
 
 class JudgedGain(NamedTuple):

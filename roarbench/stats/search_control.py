@@ -62,12 +62,6 @@ def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | 
     return OwnNetworkVerdict.EXPLAINS if beside_search.long_enough else OwnNetworkVerdict.ABOVE_SHORTER
 
 
-def judge_search(beside_zero: Verdict) -> OwnNetworkVerdict:
-    """Return the verdict on a search itself, which explains nothing."""
-    verdict = judge_beside_search(beside_zero, None)
-    return OwnNetworkVerdict.SEARCHED if verdict is OwnNetworkVerdict.EXPLAINS else verdict
-
-
 def judge_own_network_gains(
     gains: Mapping[str, Contrast | None],
     passes: Mapping[str, float | None] | None = None,
@@ -75,8 +69,8 @@ def judge_own_network_gains(
 ) -> dict[str, OwnNetworkVerdict]:
     """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
 
-    The gains of rows and those of searches are tested against 0, and rows also against searches, each with a false
-    discovery rate of 5 % over the column (`verdicts.judge_comparisons`). Without searches, 0 alone decides.
+    The gains of rows are tested against 0, and against searches, each with a false discovery rate of 5 % over the
+    column (`verdicts.judge_comparisons`). Without searches, 0 alone decides. A search itself is a control.
 
     Args:
         gains: Gains by row.
@@ -90,6 +84,5 @@ def judge_own_network_gains(
     beside_zero = judge_comparisons(rows)
     compared = compare_with_searches(tested, {name: passes.get(name) for name in rows}, used)
     verdicts = {name: judge_beside_search(beside_zero[name].verdict, compared.get(name)) for name in rows}
-    of_searches = judge_comparisons({name: tested[name] for name in used})
-    verdicts |= {name: judge_search(one.verdict) for name, one in of_searches.items()}
+    verdicts |= dict.fromkeys(used, OwnNetworkVerdict.CONTROL)
     return {name: verdicts.get(name, OwnNetworkVerdict.BY_CONSTRUCTION) for name in gains}

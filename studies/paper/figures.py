@@ -14,7 +14,8 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Unit
 from roarbench.estimators.catalogue import format_id_with_samples
-from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.protocols import ROAR
+from roarbench.report.combined_table import make_combined_table
 from roarbench.report.curve_panels import (
     COLOURS,
     FONT_POINTS,
@@ -26,14 +27,12 @@ from roarbench.report.curve_panels import (
 )
 from roarbench.report.suite_charts import draw_gain_bars, make_panel_curve
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import JudgedGain
 from studies.paper.published import DataSet, cost
 
 HERE = Path(__file__).parent
 README_PICTURE = HERE.parents[1] / "docs" / "imagenette.png"
-# rows of the picture in README.md, by falling own-network gain
+# curves of the picture in README.md
 _PICTURED = ("input-x-grad", "ig", "sgsq-grad", "grad", "var-grad", "sg-grad", "random-blurred", "sobel", "random")
-_SEARCHES = ("search(passes=65)", "search(passes=2)")  # further bars of own-network gain
 SEARCHES = HERE.parent / "search" / "frontier.csv"
 _PASSES = (2, 10, 50, 200, 800)  # ticks
 _ACROSS = 2  # panels in a row
@@ -68,14 +67,8 @@ def draw_readme_picture(dataset: DataSet) -> None:
     left.set_xticks([0, *board.levels], [f"{t:g}" for t in (0, *board.levels)])
     left.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     label_curve_ends(left, curves, (), styles)
-    quick = judge_suite(load_published_results("quick").stored).make_board(OWN_NETWORK, Unit.SCALAR)
-    assert quick, "own-network gain was not run"
-    bars = {name: JudgedGain(Estimate(0.0)) for name in (*_PICTURED, *_SEARCHES)} | {
-        row.estimator: JudgedGain(row.gain, row.network.verdict if row.network else None)
-        for row in quick.rows
-        if row.estimator in (*_PICTURED, *_SEARCHES)
-    }
-    draw_gain_bars(right, bars, "points, with 95 % intervals; grey: the map is not shown to explain its network")
+    *_, bars = make_combined_table(load_published_results("quick").stored).bars_by_axis_label.values()
+    draw_gain_bars(right, bars, "points, 95 %; blue: explains its network; white: blind search (control)")
     right.set(ylim=(len(bars) - 0.4, -0.6), title="own-network gain")
     for axes in (left, right):
         axes.title.set_fontsize(FONT_POINTS + 1)

@@ -214,11 +214,19 @@ def test_readme_answers_its_question_with_published_results():
     assert [*roar.loc[["var-grad", "sgsq-grad", "grad"], "verdict"]] == ["better", "better", "worse"]
     assert "blurred noise, which sees no network, does as well" in answer
     assert roar["gain"].idxmax() == "random-blurred"
-    assert "Input x gradient shows best which pixels *this* network uses" in answer
+    assert (
+        "Only two of ten estimators, input x gradient and squared guided backprop, are shown to explain *this*"
+        in answer
+    )
     assert own["gain"].idxmax() == "input-x-grad" and own.loc["input-x-grad", "verdict"] == "explains its network"
     quick = roarbench.load_published_results("quick").to_dataframe("own-network").set_index("estimator")
     explaining = quick[quick["verdict"] == "explains its network"]  # also above a blind search
-    assert explaining["gain"].idxmax() == "input-x-grad"
+    assert [*explaining.index] == ["input-x-grad", "gb-sq"] and set(quick["verdict"]) == {
+        *("explains its network", "no more than a search", "not shown", "control", "0 by construction")
+    }
+    searches = quick.index.str.startswith("search")
+    assert {*quick.loc[searches, "verdict"]} == {"control"}
+    assert (~searches & (quick["verdict"] != "0 by construction")).sum() == 10
     page = (ROOT / "README.md").read_text("utf-8")
     assert "there `input-x-grad` is worse than Random (-1.8), over five levels better (+2.6)" in page
     assert roar.loc["input-x-grad", "verdict"] == "better" and round(roar.loc["input-x-grad", "gain"], 1) == 2.6

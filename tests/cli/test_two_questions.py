@@ -115,6 +115,8 @@ def test_compare_words_the_verdict_on_two_own_network_gains():
         "  This is one planned comparison: p is not adjusted. Rank intervals hold for all pairs at once.",
         "  Unfinished: 6 of 99 runs are missing; the verdict may change.",
     ]
+    search = found._replace(beside_zero=(EXPLAINS, OwnNetworkVerdict.CONTROL))
+    assert ": b has a larger gain than a\n" in _format_difference("s v1", ("a", "b"), search)
     adjusted = found._replace(verdict=Verdict.SAME, planned=False, unfinished="")
     (line,) = _format_difference("s v1", ("a", "b"), adjusted).splitlines()[3:]
     assert line.endswith(", adjusted p 0.0100: not significantly different")

@@ -118,7 +118,7 @@ def _roar(name, gain=(), verdict=None):
     return _row(name, gain, against={"random": Comparison(verdict, 0.01, 0.01)} if verdict else {})
 
 
-def _own(name, gain, verdict, *points):
+def make_own_row(name, gain, verdict, *points):
     """Build a row from its gain and its gains in points at each level."""
     by_level = tuple(Estimate(-gain_there / 100) for gain_there in points)
     return replace(_row(name, gain, network=OwnNetworkTest(verdict)), differences=by_level)
@@ -140,10 +140,10 @@ def make_table_of_both_gains():
         _table(
             OWN_NETWORK,
             (0.05, 0.5),
-            *(_own(name, (0.0,), zero, 0.0, 0.0) for name in ("random", "sobel", "random-blurred")),
-            _own("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
-            _own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN, 8.6, -2.4),
-            _own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS, 0.5, 1.5),
+            *(make_own_row(name, (0.0,), zero, 0.0, 0.0) for name in ("random", "sobel", "random-blurred")),
+            make_own_row("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
+            make_own_row("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN, 8.6, -2.4),
+            make_own_row("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS, 0.5, 1.5),
         ),
     )
 

@@ -110,7 +110,8 @@ def make_two_boards(explains, better):
     """Return rows with own-network verdicts and rows with ROAR verdicts against Random, by name."""
     nothing = Estimate()
     bare = {name: Row(name, 3, nothing, (), (), nothing, None) for name in {**explains, **better}}
-    verdicts = {True: OwnNetworkVerdict.EXPLAINS, False: OwnNetworkVerdict.OPEN}
+    verdicts = {one: one for one in OwnNetworkVerdict}
+    verdicts |= {True: OwnNetworkVerdict.EXPLAINS, False: OwnNetworkVerdict.OPEN}
     verdicts[None] = OwnNetworkVerdict.BY_CONSTRUCTION
     network = [replace(bare[name], network=OwnNetworkTest(verdicts[word])) for name, word in explains.items()]
     found = {name: Verdict.BETTER if word else Verdict.SAME for name, word in better.items()}
@@ -128,6 +129,10 @@ def test_combined_headline_counts_estimators_and_names_blurred_noise():
         boards = make_two_boards(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred})
         found = write_combined_headline(*boards)
         assert found == f"2 of 3 estimators are shown to explain their network (MoRF); under ROAR {said}"
+    controls = {"search(passes=65)": OwnNetworkVerdict.CONTROL, "search(passes=2)": OwnNetworkVerdict.CONTROL}
+    searched = {"ig": OwnNetworkVerdict.SEARCHED, "gb-sq": OwnNetworkVerdict.ABOVE_SHORTER}
+    boards = make_two_boards(explains | searched | controls, {"grad": True})
+    assert write_combined_headline(*boards).startswith("1 of 3 estimators is shown to explain its network (MoRF);")
     network, roar = make_two_boards(explains, {"grad": True})
     more, again = make_two_boards(explains | {"sg-grad": True}, {"grad": True, "sg-grad": True})
     assert write_combined_headline(more, again, added={"sg-grad"}) == (

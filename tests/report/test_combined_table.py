@@ -15,10 +15,11 @@ from roarbench.report.combined_table import make_combined_table
 from roarbench.report.suite_charts import plot_gains
 from roarbench.stats.board_records import IntervalScope
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 from tests.helpers.made_up_results import (
     SUITE,
+    make_own_row,
     make_suite_results,
     make_table,
     make_table_of_both_gains,
@@ -129,6 +130,40 @@ def test_verdict_of_table_and_not_interval_colours_bar():
     colours = [patch.get_facecolor() for patch in figure.axes[0].patches]
     better, worse, unclear = (handle.get_facecolor() for handle in figure.legends[0].legend_handles[:3])
     assert colours == [better, better, unclear, unclear, unclear, worse] and len({better, worse, unclear}) == 3
+
+
+def test_blind_searches_are_controls_of_table_and_picture(both):
+    """Searches stand between the estimators and the other controls, and neither explain nor fail to."""
+    searches = [
+        make_own_row("search(passes=2)", (2.8, 2.1, 3.5), OwnNetworkVerdict.CONTROL, 2.0, 3.6),
+        make_own_row("search(passes=65)", (21.9, 20.6, 23.2), OwnNetworkVerdict.CONTROL, 30.0, 13.8),
+    ]
+    board = both.own_network.board
+    judged = [
+        replace(row, network=OwnNetworkTest(OwnNetworkVerdict.SEARCHED)) if row.estimator == "grad" else row
+        for row in board.rows
+    ]
+    nothing = (Estimate(),) * len(board.levels)
+    rows = (*judged, *(replace(row, accuracies=nothing) for row in searches))
+    both = replace(both, own_network=replace(both.own_network, board=replace(board, rows=rows)))
+    lines = [line.split(" | ") for line in render(both, "markdown").splitlines() if line.startswith("| `")]
+    assert {line[0].strip("|` "): line[-1].strip(" |") for line in lines} == {
+        "grad": "as a search",
+        "ig": "yes",
+        "gb": "opposes it",
+        "search(passes=65)": "control",
+        "search(passes=2)": "control",
+        **dict.fromkeys(("random-blurred", "sobel", "random"), ""),
+    }
+    shown = json.loads(render(both, "json"))["rows"]
+    assert [row["estimator"] for row in shown] == [line[0].strip("|` ") for line in lines]
+    assert [row["control"] for row in shown] == [False] * 3 + [True] * 5
+    assert [row["own_network"]["verdict"] for row in shown[3:5]] == ["control"] * 2
+    figure = plot_gains(both.bars_by_axis_label)
+    colours, legend = [patch.get_facecolor() for patch in figure.axes[1].patches], figure.legends[0]
+    unclear, search = (handle.get_facecolor() for handle in legend.legend_handles[2:4])
+    assert colours[0] == unclear and colours[3] == colours[4] == search == (1.0, 1.0, 1.0, 1.0)
+    assert legend.get_texts()[3].get_text() == "blind search, a control"
 
 
 def test_plot_gains_draws_interval_of_measured_zero_gain():

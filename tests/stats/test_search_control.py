@@ -55,8 +55,8 @@ def test_verdict_depends_on_passes_of_row(gains):
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 50.0}
     cheap = judge_own_network_gains(gains, passes, LENGTHS)
     assert cheap == {
-        "search(passes=2)": "no more than a search",
-        "search(passes=50)": "no more than a search",
+        "search(passes=2)": "control",
+        "search(passes=50)": "control",
         "good": "explains its network",
         "between": "explains its network",
         "none": "not shown",
