@@ -32,7 +32,7 @@ _LEFT, _RIGHT, _TOP, _ROW_HEIGHT = 420, 1140, 300, 44
 _REPLACED_CHARACTERS = str.maketrans("×≈−–’", "x~--'")  # characters that the font lacks
 # the scatter plot
 _PLOT_WIDTH, _PLOT_HEIGHT = 560, 330  # plot area in SVG units
-_LETTER_WIDTH, _LINE_HEIGHT = 6.4, 13.0  # width of a letter and height of a line in labels
+_LETTER_WIDTH, _LINE_HEIGHT = 6.9, 13.0  # width of a letter and height of a line in labels
 _PHONE = 1.5  # letters on a phone relative to these, because the plot is half as wide there
 _LABEL_SHIFTS = (-1.0, 10.0, -9.0, 17.0, -16.0)  # from a dot down to the middle of its label, the best first
 
@@ -233,7 +233,8 @@ def _place_labels(plot: Scatter, size: float) -> dict[str, tuple[float, float] |
         labels[dot.id] = None
         for left, middle in ((left, y + size * shift) for shift in _LABEL_SHIFTS for left in (x + 8, x - 8 - width)):
             beside = (at for start, at, wide in taken if left < start + wide and start < left + width)
-            if 0 <= left <= _PLOT_WIDTH - width and all(abs(at - middle) >= size * _LINE_HEIGHT * 0.8 for at in beside):
+            inside = 0 <= left <= _PLOT_WIDTH - width and middle <= _PLOT_HEIGHT
+            if inside and all(abs(at - middle) >= size * _LINE_HEIGHT * 0.8 for at in beside):
                 taken.append((left, middle, width))
                 labels[dot.id] = round(left, 1), round(middle + 4 * size, 1)
                 break

@@ -1,13 +1,18 @@
 """The picture of own-network gain against passes, with the blind searches as its frontier."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
-from leaderboard.figures import make_cost_scatter
+from leaderboard.board_contents import make_gain_axis
+from leaderboard.figures import _PLOT_HEIGHT, Dot, Scatter, _place_labels, make_cost_scatter
 from leaderboard.links import Site, make_address
+from leaderboard.page.compare import _write_verdict
 from leaderboard.render import list_addresses, render_page
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
+from roarbench.stats.intervals import Estimate
+from roarbench.stats.verdicts import Comparison, Verdict
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 
@@ -33,6 +38,25 @@ def test_board_draws_gain_against_passes(tmp_path, monkeypatch):
         }
         assert [dot.id for dot in plot.dots if dot.control] == sorted(ROWS[3:], key=lambda name: -gains[name])
         page = render_page(Site(views, list_addresses(views)), make_address("board", view.slug)).html
-        assert "What does a gain cost?" in page and "a map above the line knows more than it asked" in page
+        assert "What does a gain cost?" in page and "compared with the first that has as many passes." in page
         rows = tuple(row._replace(passes=None) for row in board.rows)
         assert make_cost_scatter(replace(board, rows=rows)) is None
+
+
+def test_labels_of_gains_of_0_do_not_cover_axis():
+    """The labels of three controls with a gain of 0 stand beside their dots, and else above them."""
+    controls = ("random", "sobel", "random-blurred")
+    dots = [Dot(name, True, Estimate(at), Estimate(0.0)) for name, at in zip(controls, (0.0, 5.5, 11.0), strict=True)]
+    dots.append(Dot("grad", False, Estimate(-4.0), Estimate(6.0)))
+    axes = (make_gain_axis(getattr(dot, name) for dot in dots) for name in ("roar", "own"))
+    plot = Scatter("ROAR", dots, *axes, "", "", "")
+    for size in (1.0, 1.5):
+        labels = _place_labels(plot, size)
+        assert all(label and label[1] - 4 * size <= _PLOT_HEIGHT for label in labels.values()), size
+
+
+def test_comparison_with_search_does_not_say_that_search_explains():
+    found = Comparison(Verdict.WORSE, 0.01, 0.01)
+    for control, text in ((True, "the first has the smaller gain"), (False, "the first explains its network less")):
+        row = SimpleNamespace(control=control)
+        assert _write_verdict(found, OWN_NETWORK, (SimpleNamespace(control=False), row)) == text
