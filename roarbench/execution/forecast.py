@@ -17,6 +17,7 @@ from roarbench.execution.workload import (
     SHARD,
     TRAIN,
     WorkCounts,
+    choose_cpu_explanation_batch_size,
     compute_micro_batch_size,
     count_cost_per_image,
     count_work,
@@ -106,7 +107,19 @@ class AssumedSpeeds(NamedTuple):
 
 
 CORE = AssumedSpeeds(
-    *("one core", 0, "60 GFLOP/s a core in training, 40 otherwise", 6e10, 6e10), predict=4e10, explain=4e10, rank=2.5e-8
+    "one core",
+    0,
+    "60 GFLOP/s a core in training, 40 otherwise, and 5 ms for the smallest step",
+    train=6e10,
+    train_small=6e10,
+    predict=4e10,
+    explain=4e10,
+    rank=2.5e-8,
+    # `resnet-quick` with 8 images of 32 x 32 on a busy AMD EPYC: 5.8 ms per step, 5.2 per explanation. `mlp` takes 1.4
+    # and 0.9 ms
+    step=0.005,
+    replayed_step=0.005,
+    explanation=0.005,
 )
 # one H100 trained ResNet-50 at 90 TFLOP/s with images of 224 pixels per side, and at 34 TFLOP/s with 64 (docs/gpu.md);
 # the assumed 40 TFLOP/s in float32 are 60 % of the card's 67
@@ -141,6 +154,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
     # a GPU replays the training steps of known networks from CUDA graphs
     is_replayed = (suite.model in MODELS or suite.model.startswith(TORCHVISION)) and not recipe.uses_micro_batches
     step = machine.replayed_step if is_replayed else machine.step
+    explained = min(SHARD if machine.gpus else choose_cpu_explanation_batch_size(suite), record.train_images)
     train = max(computing, step / batch)
     return Rates(
         device=machine.device,
@@ -149,7 +163,7 @@ def assume_rates(suite: SuiteSpec, machine: AssumedSpeeds) -> Rates:
         decode=_DECODE * record.size**2,
         train=train,
         predict=max(flops / machine.predict, machine.explanation / 2 / choose_scoring_batch_size(record.size)),
-        explain=max(EXPLAIN * flops / machine.explain, machine.explanation / min(SHARD, record.train_images)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.explanation / explained),
         draw=_DRAW * record.channels * record.size**2,
         rank=machine.rank * record.channels * record.size**2,
         fill=_FILL * prod(record.shape),

@@ -11,6 +11,7 @@ import torch
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError, MachineError, NoRoom, RunError, StoreError
 from roarbench.common.job_interface import JobOutcome
+from roarbench.compute.prediction import choose_scoring_batch_size
 from roarbench.execution import forecast, rate_measurement
 from roarbench.execution.forecast import CORE, GPU, Plan, Rates, assume_rates, estimate_gpu_busy_share, make_plan
 from roarbench.execution.rate_measurement import measure_or_assume_rates, measure_worker_rates
@@ -183,10 +184,14 @@ def test_recipe_that_exceeds_gpu_memory_is_refused_after_one_step(monkeypatch):
 
 
 def test_assumed_rates_count_operations_and_launches():
-    """A GPU computes the operations of a small network faster than it launches the kernels."""
+    """The operations of a small network take less time than launching them."""
     core = assume_rates(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/compute/test_networks.py)
     expected = (220.787e-6, 110.394e-6, 220.787e-6)  # three times that at 60 GFLOP/s, once and twice at 40
     assert (core.train, core.predict, core.explain) == pytest.approx(expected, rel=1e-5)
+    digits = find_builtin_suite("benchmark-digits")  # batches of 32 and of 64 images of 8 x 8
+    small = assume_rates(digits, CORE)
+    assert (small.train, small.explain) == pytest.approx((0.005 / 32, 0.005 / 64))
+    assert small.predict == pytest.approx(0.0025 / choose_scoring_batch_size(digits.dataset_record.size))
     suite = find_builtin_suite("benchmark-cifar10")
     found, recipe = assume_rates(suite, GPU), suite.recipe_record
     assert found.busy == 0.125, "no more than 15 workers were tried"

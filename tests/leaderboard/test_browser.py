@@ -160,7 +160,7 @@ def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, 
     load_page(driver, (demo_site / "index.html").as_uri())
     script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
     bottom, height = driver.execute_script(script)
-    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 43), "a verdict below each gain"
+    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 51), "verdict and gains at levels below a gain"
     load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     assert width == 390 or driver.execute_script(script)[1] <= 33.5
     doubts = driver.find_element(By.CSS_SELECTOR, ".doubts")
