@@ -160,7 +160,7 @@ def test_board_shows_first_row_on_first_screen_with_low_rows(driver, demo_site, 
     load_page(driver, (demo_site / "index.html").as_uri())
     script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
     bottom, height = driver.execute_script(script)
-    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 51), "verdict and gains at levels below a gain"
+    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 51), "verdict and gains per level"
     load_page(driver, (demo_site / "board-quick-v6.html").as_uri())
     assert width == 390 or driver.execute_script(script)[1] <= 33.5
     doubts = driver.find_element(By.CSS_SELECTOR, ".doubts")
@@ -193,14 +193,14 @@ def test_both_gain_columns_sort_rows(driver, demo_site, width):
     set_screen(driver, width)
     load_page(driver, (demo_site / "index.html").as_uri())
     first = wait_for(driver, list_row_ids)
-    assert len(first) == 13
+    assert len(first) == 15, "ten estimators, two searches, three controls"
     for key in ("roar", "own-network"):
         driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
         gains = driver.execute_script(f"return [...document.querySelectorAll('{ROWS}')].map((r) => r.dataset)")
         values = [row["roar" if key == "roar" else "ownNetwork"] for row in gains]
         there = [float(value) for value in values if value]
         assert there == sorted(there, reverse=True) and not any(values[len(there) :])
-        assert len(there) == (6 if key == "roar" else 13)
+        assert len(there) == (6 if key == "roar" else 15)
         driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
         assert list_row_ids(driver) == first
 
@@ -260,7 +260,7 @@ def test_time_board_script_finds_rows_behind_overview_page(driver, tmp_path, mon
         make_store(tmp_path, suite, images=20)
     with open_views(tmp_path) as made:
         site = export_without_cards(made, tmp_path / "site")
-    views, found = time_board.time_site_visit(driver, site, "one@7")
+    views, found = time_board.time_site_visit(driver, site, f"one@{suite.version}")
     assert len(views) == 4 and min(views) > 0 < found and len(list_row_ids(driver)) == 1
 
 
