@@ -112,7 +112,9 @@ def count_work(
     made = [sizes[row] for row in missing.rankings]
     images = sum(counts[split] for split in record.decoded_splits) if points else 0
     pixels, train = images * prod(record.shape), counts[Split.TRAIN]
-    rankings_per_pass = max(sum(row.split is split for row in missing.rankings) for split in Split)
+    # one pass makes an estimator's maps for all units of features
+    maps = {(row.split, row.estimator, row.reference) for row in missing.rankings}
+    rankings_per_pass = max(sum(split is each for each, *_ in maps) for split in Split)
     work = count_computation(suite, points, missing, counts)
     return work._replace(
         images_decoded=images,

@@ -210,7 +210,7 @@ def test_tune_peak_learning_rate_finds_peak_that_trains(steep, tmp_path):
 def write_suite_for_network(tmp_path, network, said):
     (tmp_path / "net.py").write_text(network)
     tune = partial(insert_tuned_learning_rate, say=said.append)
-    path = write_new_suite_file(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
+    path = write_new_suite_file(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune_recipe=tune)
     return path.read_text(), read_suite(path)
 
 
