@@ -1,4 +1,4 @@
-"""Stand-ins for torch, captum and modules that import torch or NumPy; each is imported at first use.
+"""Stand-ins for torch, captum, NumPy and modules that import torch or NumPy; each is imported at first use.
 
 Every start of the program loads the declarations of the estimators, and importing torch takes a second. Only the files
 of `families`, `map_input.py` and `random_draws.py` import torch from this module.
@@ -17,12 +17,14 @@ __all__ = [
     "lrp_network",
     "lrp_rules",
     "nn",
+    "np",
     "planted_images",
     "random_draws",
     "torch",
 ]
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     import torch.nn.functional as F
     from captum import attr as captum
@@ -44,6 +46,7 @@ else:
     Tensor = Any
     torch, nn, F = (_LazyModule(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _LazyModule("captum.attr"), _LazyModule("captum.attr._utils.lrp_rules")
+    np = _LazyModule("numpy")
     device_settings = _LazyModule("roarbench.common.device_settings")
     planted_images = _LazyModule("roarbench.datasets.planted_images")
     backward_rules = _LazyModule("roarbench.estimators.backward_rules")

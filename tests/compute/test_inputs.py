@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.common.enums import Order, Split, Unit
+from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.compute import degraded_images
 from roarbench.compute.degrade import degrade, unpack_removal_masks
 from roarbench.compute.degraded_images import (
@@ -25,6 +25,7 @@ from roarbench.compute.degraded_images import (
 from roarbench.compute.ranking import Layout
 from roarbench.datasets.open_decoded import _map_file
 from roarbench.execution import run_inputs as inputs
+from roarbench.plan.cells_and_runs import Cell
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.trainings import CPU, both, encoded, seeded
 
@@ -211,7 +212,7 @@ def test_images_larger_than_gpu_memory_share_stay_in_file(monkeypatch):
     layout = Layout((3, 8, 8), Unit.SCALAR, (0.5,))
     planes = encoded(np.random.default_rng(1).random((4, 3, 8, 8)), layout)
     rankings = SimpleNamespace(layout=layout, splits=dict.fromkeys(Split, planes))
-    cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean", order=Order.MORF)
+    cell = Cell("tiny", "mlp", "random-redrawn", Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.5)
     enough = 2 * pixels.nbytes / inputs.MEMORY_SHARE
     monkeypatch.setattr(inputs, "_count_device_bytes_per_worker", lambda: enough)
     assert inputs.get_device_or_mapped_pixels(images, Split.TRAIN) == "sent to the GPU"

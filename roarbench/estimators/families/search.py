@@ -7,11 +7,9 @@ nothing about the network. The search shows how large an own-network gain p forw
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from roarbench.common.enums import OWN_NETWORK_LEVELS
 from roarbench.estimators.estimator import SEED, Estimator, Passes
-from roarbench.estimators.lazy_torch import F, Tensor, device_settings, random_draws, torch
+from roarbench.estimators.lazy_torch import F, Tensor, device_settings, np, random_draws, torch
 from roarbench.estimators.map_input import MapInput
 
 _CELLS = 6  # cells along a side of the grids of random numbers; 4, 10 and 16 had smaller gains (studies/search)
