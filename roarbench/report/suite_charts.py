@@ -42,7 +42,7 @@ _BAR_COLOURS = {
     OwnNetworkVerdict.OPPOSES: _BELOW,
     OwnNetworkVerdict.CONTROL: _SEARCH,
 }
-_LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "not significant": _OPEN}
+_LEGEND = {"better, or explains": _ABOVE, "worse, or opposes": _BELOW, "neither, or as a search": _OPEN}
 
 
 def make_chart(table: SuiteTable, published: str = "") -> Chart:
