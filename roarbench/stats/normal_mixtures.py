@@ -60,12 +60,14 @@ def compute_half_widths(spread: Spread, confidence: float) -> Floats:
         sizes = NormalDist().inv_cdf(1 - alpha / 2) * np.sqrt(known + parts.sum(1))  # exact if all variances are known
         for roughness, precision in ((2.0, 1e-3), (1.0, 1e-7)) if freedoms else ():
             moving = np.ones(len(sizes), np.bool_)
-            while moving.any():
+            for _ in range(60):
                 tails, densities = _compute_tails(sizes[moving], known[moving], parts[moving], freedoms, roughness)
                 steps = (tails - alpha) / densities
                 sizes[moving] += steps
                 # the error of a step is about the square of the step before
                 moving[moving] = np.abs(steps) > precision * sizes[moving]
+                if not moving.any():
+                    break
         halves[group] = sizes
     return halves
 
