@@ -68,7 +68,7 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
     correctness = (judge.scores.differences or judge.scores).correct
     common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
     levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
-    planned = comparison is not None and {(first, second), (second, first)}.isdisjoint(judge.comparisons)
+    planned = comparison is not None and judge.is_planned_alone(first, second)
     return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol), planned)
 
 
@@ -91,7 +91,8 @@ def _compare_own_network_gains(judges: SuiteJudges, protocol: Protocol, unit: Un
     compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
     pairs = tuple(LevelComparison(*numbers) for numbers in zip(judge.levels, *counts, compared, strict=True))
     gain = comparison.difference if comparison else estimate(difference)
-    return RowPair(gain, comparison, pairs, counted, planned=not fixed and comparison is not None)
+    planned = comparison is not None and judge.is_planned_alone(first, second)
+    return RowPair(gain, comparison, pairs, counted, planned)
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

@@ -26,7 +26,7 @@ from roarbench.stats.own_network_gain import (
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
-from roarbench.stats.search_control import choose_search, judge_beside_search
+from roarbench.stats.search_control import compare_with_searches, judge_beside_search
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import (
     Comparison,
@@ -38,7 +38,6 @@ from roarbench.stats.verdicts import (
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own twins, each compared with the row
 _MISSING = Estimate()
-_SEARCH = "search"  # title of the column of rows minus the blind searches with as many passes
 _Pair = tuple[str, str]  # a row, and the row that it is compared with
 
 
@@ -244,18 +243,12 @@ class Judge:
         if not isinstance(verdict, OwnNetworkVerdict):
             return None
         permutation = None if name in self.fixed else own.permutation
-        return OwnNetworkTest(verdict, permutation, self._compare_with_search(name))
-
-    def _compare_with_search(self, name: str) -> SearchComparison | None:
-        search, is_long_enough = self._chosen_searches.get(name, ("", False))
-        comparison = self.comparisons.get((name, search))
-        return SearchComparison(search, comparison, is_long_enough) if comparison else None
+        return OwnNetworkTest(verdict, permutation, self._search_comparisons.get(name))
 
     @cached_property
-    def _chosen_searches(self) -> dict[str, tuple[str, bool]]:
-        """Return the search with which each row is compared, and whether it has at least as many passes."""
-        rows = [name for name in self.tested_gains if self.searches and name not in self.searches]
-        return {name: choose_search(self.passes.get(name), self.searches) for name in rows}
+    def _search_comparisons(self) -> dict[str, SearchComparison]:
+        passes = {name: self.passes.get(name) for name in self.tested_gains}
+        return compare_with_searches(self._compared_gains, passes, self.searches, self.scores.submitted)
 
     def count_seeds(self, name: str) -> int:
         """Return the smallest number of seeds in a cell of a row's curve, or of networks; 0 if a cell is missing."""
@@ -280,13 +273,13 @@ class Judge:
             return verdict
         if name in self.searches:
             return OwnNetworkVerdict.CONTROL
-        return judge_beside_search(verdict, self._compare_with_search(name))
+        return judge_beside_search(verdict, self._search_comparisons.get(name))
 
     @cached_property
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
         asked = [(RANDOM, name, RANDOM) for name in self.tested_gains if name != RANDOM]  # without other columns
         columns = self._subtract_by_column(asked).values() if self.has_intervals else ()
-        verdicts = decide_verdicts(*columns, added_rows=self._list_added(columns))
+        verdicts = decide_verdicts(*columns, added_rows=self._list_pairs_with_submissions(columns))
         return {name: verdict for (name, _), verdict in verdicts.items()}
 
     @property
@@ -343,7 +336,6 @@ class Judge:
         asked = [(kind, name, make_twin_id(name, kind)) for kind in _TWINS for name in tested]
         asked += [(other, name, other) for other in self.controls for name in tested if name != other]
         asked += [(ZERO, RANDOM, ZERO)] if self.protocol.random_is_zero and RANDOM in tested else []
-        asked += [(_SEARCH, name, search) for name, (search, _) in self._chosen_searches.items()]
         return self._subtract_by_column(asked)
 
     def _subtract_by_column(self, asked: Iterable[tuple[str, str, str]]) -> dict[str, dict[_Pair, Contrast]]:
@@ -360,12 +352,11 @@ class Judge:
     def comparisons(self) -> dict[_Pair, Comparison]:
         """Return the comparisons of the board by row and opponent; empty without intervals."""
         columns = self.columns.values() if self.has_intervals else ()
-        return judge_comparisons(*columns, added_rows=self._list_added(columns))
+        comparisons = judge_comparisons(*columns, added_rows=self._list_pairs_with_submissions(columns))
+        return comparisons | {(name, one.search): one.comparison for name, one in self._search_comparisons.items()}
 
-    def _list_added(self, columns: Iterable[Iterable[_Pair]]) -> list[_Pair]:
-        """Return the pairs with a submission; comparisons with an added search are a column like others."""
-        added, pairs = self.scores.submitted, [pair for column in columns for pair in column]
-        return [(row, other) for row, other in pairs if row in added or other in added and other not in self.searches]
+    def _list_pairs_with_submissions(self, columns: Iterable[Iterable[_Pair]]) -> list[_Pair]:
+        return [pair for column in columns for pair in column if not self.scores.submitted.isdisjoint(pair)]
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows; None without intervals.
@@ -374,11 +365,18 @@ class Judge:
         construction counts as Random.
         """
         first, second = (RANDOM if name in self.fixed else name for name in (first, second))
-        for pair in ((first, second), (second, first)):
-            if pair in self.comparisons:
-                comparison = self.comparisons[pair]
-                return comparison if pair[0] == first else comparison.reversed
+        if found := self._find_in_column(first, second):
+            return found
         difference = self.subtract_gain(first, second)
         if difference is None or not self.has_intervals or first == second:
             return None
         return judge_comparisons({"": difference})[""]
+
+    def is_planned_alone(self, first: str, second: str) -> bool:
+        """Return whether no column contains the comparison of two rows that `compare` returns."""
+        return self._find_in_column(*(RANDOM if name in self.fixed else name for name in (first, second))) is None
+
+    def _find_in_column(self, first: str, second: str) -> Comparison | None:
+        if (first, second) in self.comparisons:
+            return self.comparisons[first, second]
+        return self.comparisons[second, first].reversed if (second, first) in self.comparisons else None

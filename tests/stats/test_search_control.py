@@ -120,3 +120,14 @@ def test_searches_do_not_change_p_values_beside_0(kept):
     )
     for name in ("good", "between", "none"):
         assert beside.comparisons[name, RANDOM].q == alone.comparisons[name, RANDOM].q
+
+
+def test_comparison_with_own_search_is_adjusted_and_no_planned_one(kept):
+    """The pair is in the column of rows minus searches; any other pair of rows was planned alone."""
+    scores, passes = Correctness(tuple(kept), (0.05, 0.5), {}), {"good": 50.0, "none": 2.0}
+    judge = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset({"none"}), passes, LENGTHS)
+    long, short = reversed(LENGTHS)
+    assert judge.compare("good", long) == judge.comparisons["good", long]
+    assert judge.compare(long, "good").difference == judge.comparisons["good", long].difference.negative
+    planned = [judge.is_planned_alone("good", other) for other in (long, short, "copy", "none")]
+    assert planned == [False, True, True, False], "a row of gain 0 by construction is compared as Random"
