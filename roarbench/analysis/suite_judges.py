@@ -115,7 +115,10 @@ class SuiteJudges:
             lengths = {name: find_search_length(name) for name in scores.estimators}
             searches = {name: length for name, length in lengths.items() if length is not None}
             return Judge.from_kept(scores, protocol, *kept, self._sum_passes(scores.estimators), searches)
-        variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
+        if levels:
+            variances = self.judge(protocol, unit, fill).variances
+        else:
+            variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
 
     def _sum_passes(self, rows: Iterable[str]) -> dict[str, float | None]:

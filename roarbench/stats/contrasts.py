@@ -256,7 +256,7 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
     pooling, can = cells.pooling, np.array([can_vary(bits) for bits in scores.correct.values()], np.bool_)
     if variances and (pooled := variances.references):
         names, by_network = sorted(scores.explained_networks), scores.accuracies_by_network
-        depends = can & np.array([point in by_network for point in points], np.bool_)
+        explained = np.array([point in by_network for point in points], np.bool_)
         accuracies = [[by_network.get(point, {}).get(name, np.nan) for name in names] for point in points]
         networks = np.array(accuracies).reshape(len(points), len(names))
         column = [pooled.find_nearest_level(t) for _, t in points]
@@ -267,10 +267,10 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
         pooling = Pooling(prior_freedom, max(1, pooled.networks - 1), max(1, pooled.own_freedom))
         cells = replace(
             cells,
-            networks=np.where(np.array([point in by_network for point in points])[:, None], networks, 0.0),
+            networks=np.where(explained[:, None], networks, 0.0),
             network_names=tuple(names),
-            depends=depends,
-            loads=np.eye(len(pooled.levels))[column] * depends[:, None],
+            depends=can & explained,
+            loads=np.eye(len(pooled.levels))[column] * (can & explained)[:, None],
             rows=np.array([places[name] for name, _ in points], np.intp),
             across=across,
             within=within,
