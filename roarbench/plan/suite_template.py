@@ -15,6 +15,7 @@ from roarbench.datasets.contact_sheet import write_contact_sheet
 from roarbench.datasets.infer_dataset import infer_dataset
 from roarbench.datasets.user_images import list_user_images
 from roarbench.datasets.value_scale import format_window
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.resolution import choose_levels
 from roarbench.plan.suites import SUITES, make_suite_name
@@ -25,12 +26,6 @@ _IMAGES_SEEN = 14_000  # epochs times training images of a small data set (docs/
 IMAGE_RECIPE, _TABLE_RECIPE = find_recipe("quick@2"), find_recipe("tabular@1")
 # tables with at most this many training rows get 20 explained networks, which take minutes; larger tables get 5
 _SMALL_TABLE = 5000
-_RETRAINED = ("grad", "sgsq-grad", "var-grad")  # the claim of Hooker et al. 2019, as in the suite quick
-_EXPLAINING = (
-    *("grad", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb-sq"),
-    *("occlusion", "ig", "ig(baseline=mean)", "gradcam"),
-)
-_OF_PIXELS = {"occlusion", "gradcam"}  # need images, or convolutions
 _ROWS_SEEN = 20 * _SMALL_TABLE  # epochs times training rows of a larger table
 
 
@@ -242,8 +237,13 @@ estimators = ["paper"]  # the paper's 18
 levels = {format_toml(usual or PAPER_LEVELS)}  # fractions of the features to remove
 {seeds}
 """
-    retrained = _join_toml_values(*_RETRAINED)
-    explaining = _join_toml_values(*(name for name in _EXPLAINING if not (record.tabular and name in _OF_PIXELS)))
+    # the estimators of the suite `quick`; columns of a table have no neighbours
+    rows = [[find_estimator(name) for name in block.estimators] for block in SUITES["quick"].blocks]
+    suited = [[row for row in block if not (record.tabular and row.uses_neighbouring_features)] for block in rows]
+    retrained, explaining = (
+        _join_toml_values(*(row.id for row in block if not row.is_control_or_search)) for block in suited
+    )
+    searches = _join_toml_values(*(row.id for row in suited[1] if row.is_search))
     return f"""{introduction}
 [[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
 protocols = ["roar"]
@@ -255,7 +255,7 @@ levels = {format_toml(usual or (0.9,))}  # fractions of the features to remove; 
 protocols = ["own-network"]
 estimators = [
     {explaining},
-    "search(passes=2)", "search(passes=65)",  # controls: what as many passes earn without an explanation
+    {searches},  # controls: what as many passes earn without an explanation
 ]
 levels = {format_toml(usual or OWN_NETWORK_LEVELS)}
 seeds = 1
