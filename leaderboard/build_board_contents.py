@@ -117,10 +117,8 @@ def _find_ranks(table: SuiteTable) -> dict[str, RankInterval]:
 def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: int) -> tuple[str, ...]:
     """Return facts about a table: protocol, data, networks, images, rows, date and origin."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
-    record, controls = (
-        suite.dataset_record,
-        [name for name in names if find_estimator_or_placeholder(name).is_control_or_search],
-    )
+    record = suite.dataset_record
+    controls = [name for name in names if find_estimator_or_placeholder(name).is_control_or_search]
     added = [name for name in names if name in suite.added and name not in controls]
     kind = "submission" if all(find_estimator_or_placeholder(name).submitted for name in added) else "added row"
     estimators = len(names) - len(controls) - len(added)

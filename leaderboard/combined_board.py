@@ -1,6 +1,6 @@
 """Build the first board of a suite that leads with ROAR and own-network gain; each row has a verdict for both."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -163,9 +163,7 @@ def make_combined_board(
         facts=list_facts(both.own_network, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
-        rows=tuple(
-            _make_named_row(results, name)._replace(signs=" ".join(both.list_row_signs(name))) for name in names
-        ),
+        rows=tuple(_make_named_row(results, name, both.list_row_signs(name)) for name in names),
         lerf_answers=_make_own_network_answers(own_network_lerf),
     )
 
@@ -199,7 +197,7 @@ def make_board_question(board: BoardContents) -> Question:
     return Question(protocol, protocol.title, "", kinds, answers, board.included_levels_text, board.levels)
 
 
-def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
+def _make_named_row(results: SuiteResults, name: str, signs: Iterable[str] = ()) -> NamedRow:
     estimator, passes = find_estimator_or_placeholder(name), results.find_passes(name)
     return NamedRow(
         name,
@@ -208,6 +206,7 @@ def _make_named_row(results: SuiteResults, name: str) -> NamedRow:
         estimator.is_control_or_search,
         None if passes is None else sum(passes),
         name in results.suite.added,
+        " ".join(signs),
     )
 
 
@@ -215,12 +214,7 @@ def _make_questions(both: CombinedTable) -> list[Question]:
     roar, own = both.roar, both.own_network
     more = list_texts_beside_gain(list_columns(roar))
     roar_answers = {
-        row.estimator: _make_roar_answer(roar, row)._replace(
-            more=more[row.estimator],
-            sign=roar.find_mark_sign(row.estimator),
-            doubt=roar.doubts.get(row.estimator, ""),
-        )
-        for row in _select_started_rows(roar)
+        row.estimator: _make_roar_answer(roar, row, more[row.estimator]) for row in _select_started_rows(roar)
     }
     own_answers = _make_own_network_answers(own)
     network, gain = "Does the map explain this network?", own.board.protocol.gain_name
@@ -249,25 +243,18 @@ def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Qu
         for row in board.rows
         if row.started
     }
-    name = board.protocol.gain_name
-    return Question(
-        board.protocol,
-        name,
-        "Does the map show evidence in the image?",
-        KINDS,
-        answers,
-        board.included_levels_text,
-        board.levels,
-    )
+    name, asks = board.protocol.gain_name, "Does the map show evidence in the image?"
+    return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
 
 
-def _make_roar_answer(table: SuiteTable, row: Row) -> Answer:
+def _make_roar_answer(table: SuiteTable, row: Row, more: tuple[str, ...]) -> Answer:
     """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
     comparison, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
     kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
     gain = row.gain if comparison else Estimate(row.gain.value)
     text = mark_unfinished(RANDOM_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
-    return Answer(gain, CONTROL if control else kind, text)
+    sign, doubt = table.find_mark_sign(row.estimator), table.doubts.get(row.estimator, "")
+    return Answer(gain, CONTROL if control else kind, text, more=more, sign=sign, doubt=doubt)
 
 
 def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
@@ -275,13 +262,12 @@ def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
         return {}
     more = list_texts_beside_gain(list_columns(table))
     return {
-        row.estimator: _make_own_network_answer(table, row)._replace(more=more[row.estimator])
-        for row in _select_started_rows(table)
+        row.estimator: _make_own_network_answer(table, row, more[row.estimator]) for row in _select_started_rows(table)
     }
 
 
-def _make_own_network_answer(table: SuiteTable, row: Row) -> Answer:
+def _make_own_network_answer(table: SuiteTable, row: Row, more: tuple[str, ...]) -> Answer:
     kind = choose_colour_class(row.network)
     verdict = str(row.network.verdict) if row.network else NETWORK_KINDS[kind]
     text = mark_unfinished(verdict, kind, table.runs.is_unfinished(row.estimator))
-    return Answer(row.gain, kind, text, verdict == OwnNetworkVerdict.BY_CONSTRUCTION)
+    return Answer(row.gain, kind, text, verdict == OwnNetworkVerdict.BY_CONSTRUCTION, more)

@@ -121,6 +121,11 @@ class ResultsQuery(NamedTuple):
     # file or name of each reference's weights, or the start of its name in titles; empty for the suite's own references
     references: tuple[str, ...] = ()
 
+    @property
+    def image_folder(self) -> Path | None:
+        """Return the folder of the images; None for the suite's own images."""
+        return Path(self.data) if self.data else None
+
 
 def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load a suite's results; raise StoreError without a store, and CallerError for unknown images or networks."""

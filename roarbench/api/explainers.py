@@ -181,8 +181,11 @@ class Explainers:
     def count_passes(self, batch: ExplainedBatch) -> dict[str, float | None]:
         """Return the forward and backward passes of an image's map by row; None if they are unknown, as for arrays.
 
-        Those of built-in estimators are declared; those of functions are counted while they explain this batch.
+        Those of built-in estimators are declared; those of functions are counted while they explain this batch. Nothing
+        is counted without a search, with which rows of as many passes are compared.
         """
+        if not self.searches:
+            return {}
         features = math.prod(batch.images.shape[1:])
         passes: dict[str, float | None] = {
             name: None if row.cost_is_assumed else float(sum(count_passes([row], features)))

@@ -1,7 +1,7 @@
 """Judge maps of a caller's networks without training: a check of one network, and own-network gain."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,10 +44,6 @@ from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weigh
 from roarbench.stats.intervals import FEWEST_IMAGES
 from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.search_control import judge_own_network_gains
-
-if TYPE_CHECKING:
-    pass
-
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 
@@ -122,7 +118,7 @@ def check(
         request = ScoringRequest(networks, pixels, targets, agreed, own_removal, own_fill, classes, columns)
         few = make_batch_per_network(networks, pixels[:2], targets[:2], torch.arange(len(pixels))[:2])
         explainers.refuse_failing_estimators(few)
-        passes = explainers.count_passes(few[0]) if explainers.searches else {}
+        passes = explainers.count_passes(few[0])
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     gains = _compute_gains_over_random(scores, correct, columns)
@@ -204,7 +200,7 @@ def own_network_gain(
         request = ScoringRequest(wrapped, pixels, targets, agreed, removal, value, labels=targets)
         few = request.make_explained_batches(torch.from_numpy(np.flatnonzero(agreed)[:2]))
         explainers.refuse_failing_estimators(few)
-        passes = explainers.count_passes(few[0]) if explainers.searches else {}
+        passes = explainers.count_passes(few[0])
         scores = make_and_score_maps(request, explainers, threads)
     warn_of_tied_features(scores, explainers)
     return _make_own_network_table(scores, request, explainers.searches, passes)

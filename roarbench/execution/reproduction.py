@@ -242,8 +242,8 @@ def reproduce(
     weights = _choose_weights_to_reproduce(suite, run, paths)
     refuse_untrusted_network(suite, trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
-        record, read_from = suite.dataset_record, Path(query.data) if query.data else None
-        images = decode_dataset(record, workspace.data, read_from, run.limit, workers, display.show_progress)
+        settings = query.image_folder, run.limit, workers, display.show_progress
+        images = decode_dataset(suite.dataset_record, workspace.data, *settings)
     if images.fingerprint != run.data:
         seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
         raise DataError(f"{seen}; give the stored run's images with --data")

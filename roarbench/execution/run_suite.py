@@ -5,7 +5,6 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,11 +171,11 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
 
 def _decode_images(request: Request, console: Console) -> ImageData:
     start, record, query = time.monotonic(), request.suite.dataset_record, request.query
-    folder = Path(query.data) if query.data else None
     # the CPUs of this machine decode photographs, even if remote workers do the other jobs
     workers = count_cores() if list_gpu_ids() else min(request.workers, MOST_PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
-        images = decode_dataset(record, request.workspace.data, folder, query.limit, workers, display.show_progress)
+        settings = query.image_folder, query.limit, workers
+        images = decode_dataset(record, request.workspace.data, *settings, display.show_progress)
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))

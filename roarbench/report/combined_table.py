@@ -106,8 +106,7 @@ class CombinedTable:
         signs = dict.fromkeys([sign for name in self.names for sign in self.list_row_signs(name)])
         signs |= dict.fromkeys(filter(None, marks))
         more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
-        notes = (*self._gain_definitions, *self._origins_and_doubts, more)
-        return tuple(notes)
+        return (*self._gain_definitions, *self._origins_and_doubts, more)
 
     @property
     def all_notes(self) -> tuple[str, ...]:

@@ -368,9 +368,7 @@ def list_row_doubts(judges: SuiteJudges, board: Board, row: Row) -> tuple[Doubt,
     doubts += _find_tie_and_stability_doubts(judges, row.estimator)
     doubts += _find_other_cause_doubts(judges, protocol, row.estimator)
 
-    def typeset(text: str) -> str:
-        return typeset_minus_and_percent_signs(text)
-
+    typeset = typeset_minus_and_percent_signs
     return tuple(Doubt(typeset(short), typeset(sentence), grave) for short, sentence, grave in doubts)
 
 

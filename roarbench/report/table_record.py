@@ -156,16 +156,18 @@ class Table:
     def flat_rows(self) -> list[dict[str, Any]]:
         """Return the rows without nested values, for CSV and data frames; groups follow, then parts."""
         rows = list[dict[str, Any]]()
+        found_in = {key: dict(zip(part.names, part.flat_rows, strict=True)) for key, part in self.parts.items()}
+        keys = {key: part.flat_keys for key, part in self.parts.items()}
         for name, row in zip(self.names, self.plain_rows, strict=True):
             flat = {key: value for key, value in row.items() if not (isinstance(value, dict) or key in self.parts)}
             flat |= {key: self.shared[key] for key in self.shared_keys}
             for group, values in row.items():
                 if group not in flat and group not in self.parts:
                     flat |= {f"{self.flat_groups.get(group, group)}_{key}": value for key, value in values.items()}
-            for key, part in self.parts.items():
-                found = dict(zip(part.names, part.flat_rows, strict=True)).get(name)
+            for key, rows_by_name in found_in.items():
+                found = rows_by_name.get(name)
                 flat[key] = NOT_RUN if found is None else "run"
-                flat |= {f"{key}_{one}": found and found[one] for one in part.flat_keys}
+                flat |= {f"{key}_{one}": found and found[one] for one in keys[key]}
             rows.append(flat)
         return rows
 
