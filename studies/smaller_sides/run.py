@@ -27,15 +27,13 @@ from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
-from roarbench.plan.planned_runs import make_reference_spec
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_builtin_suite
-from roarbench.store.published_networks import find_network_file, read_network_file
+from studies.search.run import load_networks
 
 ROWS = ("random", "random-blurred", "sobel", "grad", "sgsq-grad", "var-grad")
 WAYS = ("full", "today", "shrunk first")
 LEVEL = 0.9
-NETWORKS = Path(__file__).parents[2] / "results" / "networks"
 
 
 @dataclass(frozen=True)
@@ -74,11 +72,7 @@ class Experiment:
         self.suite = find_builtin_suite("quick")
         self.data = decode_dataset(self.suite.dataset_record, folder)
         self.norm = Normalisation.of(self.data)
-        path = find_network_file([NETWORKS], make_reference_spec(self.suite, self.data.fingerprint))
-        assert path, "the explained network is not published"
-        self.network = self.build(0)
-        self.network.load_state_dict({k: torch.from_numpy(v) for k, v in read_network_file(path).weights.items()})
-        self.network.eval()
+        self.network, *_ = load_networks(self.suite, self.data.fingerprint)
 
     def build(self, seed: int) -> torch.nn.Module:
         return build_network(**self.suite.find_network()._asdict(), generator=torch.Generator().manual_seed(seed))
