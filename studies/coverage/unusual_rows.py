@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import f, t
 
+from roarbench.common.text import format_markdown_table
 from roarbench.stats.variance_components import estimate_prior_freedom, estimate_variance_and_shared_fraction
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, adjust_by_benjamini_hochberg
 from studies.page import write_tables
@@ -77,7 +78,7 @@ def judge_gains(gains: Floats, true: Floats, threshold: float) -> dict[str, floa
 
 def simulate(tables: int) -> str:
     """Return the table of results in Markdown."""
-    lines = [["simulated tables", "not pooled if p below"], []]
+    headings, lines = ["simulated tables", "not pooled if p below"], list[list[str]]()
     for networks in (3, 5, 8):
         for number, design in enumerate(DESIGNS):
             counts = defaultdict[float, list[dict[str, float]]](list)
@@ -89,10 +90,9 @@ def simulate(tables: int) -> str:
             for threshold, found in counts.items():
                 means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
                 cells = [f"{mean:.2f}" if "width" in name else f"{100 * mean:.1f}" for name, mean in means.items()]
-                lines[0] = [*lines[0][:2], *means]
+                headings[2:] = means
                 lines.append([f"{networks} networks, {design.name}", f"{threshold:g}", *cells])
-    lines[1] = ["---"] * len(lines[0])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return format_markdown_table(headings, lines)
 
 
 if __name__ == "__main__":
