@@ -127,12 +127,12 @@ def draw_preview_card(board: BoardContents, heading: str) -> bytes:
 
 
 class Dot(NamedTuple):
-    """A dot of the plot: a row with its two gains, and its label's left and lower end in the plot's units."""
+    """A dot of a plot: a row with two numbers, and its label's left and lower end in the plot's units."""
 
     id: str  # the label, which is shorter than the name
     control: bool
-    roar: Estimate
-    own: Estimate
+    x: Estimate  # ROAR gain, or number of passes
+    y: Estimate  # own-network gain
     label: tuple[float, float] | None = None  # None if there is no free place
     phone_label: tuple[float, float] | None = None  # the same for the larger letters on a phone
 
@@ -142,8 +142,8 @@ class Scatter(NamedTuple):
 
     x_label: str
     dots: list[Dot]
-    roar: Axis  # of ROAR gains, or of passes
-    own: Axis
+    x_axis: Axis  # of ROAR gains, or of passes
+    y_axis: Axis
     description: str
     removal_text: str  # sentence on the levels and the order of removal of both gains
     missing: str  # sentence on the number of rows that lack one of the gains; empty if all rows have both
@@ -156,11 +156,11 @@ class Scatter(NamedTuple):
 
     def to_x(self, value: float) -> float:
         """Return the horizontal position of a ROAR gain, or of a number of passes."""
-        return round(_PLOT_WIDTH * self.roar.to_percent(value) / 100, 1)
+        return round(_PLOT_WIDTH * self.x_axis.to_percent(value) / 100, 1)
 
     def to_y(self, value: float) -> float:
         """Return the vertical position of an own-network gain."""
-        return round(_PLOT_HEIGHT * (1 - self.own.to_percent(value) / 100), 1)
+        return round(_PLOT_HEIGHT * (1 - self.y_axis.to_percent(value) / 100), 1)
 
 
 def make_scatter(board: CombinedBoard) -> Scatter | None:
@@ -173,13 +173,13 @@ def make_scatter(board: CombinedBoard) -> Scatter | None:
             dots.append(Dot(row.id, row.control, one.gain, other.gain))
     if not dots:
         return None
-    values = "; ".join(f"{dot.id} {format_interval(dot.roar)} and {format_interval(dot.own)}" for dot in dots)
+    values = "; ".join(f"{dot.id} {format_interval(dot.x)} and {format_interval(dot.y)}" for dot in dots)
     missing = len(board.rows) - len(dots)
     plot = Scatter(
         retrained.title,
         dots,
-        make_gain_axis(dot.roar for dot in dots),
-        make_gain_axis(dot.own for dot in dots),
+        make_gain_axis(dot.x for dot in dots),
+        make_gain_axis(dot.y for dot in dots),
         f"{retrained.title} and own-network gain in points: {values}.",
         f"{'; '.join(f'{capitalize(each.gain)}: {each.removal_text}' for each in board.questions[:2])}.",
         f"{format_count(missing, 'row')} with only one of the two gains {'is' if missing == 1 else 'are'} not drawn."
@@ -196,14 +196,14 @@ def make_cost_scatter(board: CombinedBoard) -> Scatter | None:
     if len(rows) < 2:
         return None
     dots = [Dot(row.id, row.control, Estimate(row.passes), gains[row.id]) for row in rows]
-    values = "; ".join(f"{dot.id} {dot.roar.value:g} and {format_interval(dot.own)}" for dot in dots)
-    searches = sorted((dot.roar.value or 0.0, dot.own.value or 0.0) for dot in dots if find_search_length(dot.id))
-    costs = [dot.roar.value for dot in dots if dot.roar.value is not None]
+    values = "; ".join(f"{dot.id} {dot.x.value:g} and {format_interval(dot.y)}" for dot in dots)
+    searches = sorted((dot.x.value or 0.0, dot.y.value or 0.0) for dot in dots if find_search_length(dot.id))
+    costs = [dot.x.value for dot in dots if dot.x.value is not None]
     plot = Scatter(
         "passes for an image",
         dots,
         make_pass_axis(costs),
-        make_gain_axis(dot.own for dot in dots),
+        make_gain_axis(dot.y for dot in dots),
         f"Passes for an image, and own-network gain in points: {values}.",
         f"{capitalize(question.gain)}: {question.removal_text}.",
         "Rows with an unknown number of passes are not drawn." * any(row.passes is None for row in board.rows),
@@ -220,12 +220,12 @@ def _add_labels(plot: Scatter) -> Scatter:
 
 
 def _get_own_gain(dot: Dot) -> float:
-    return dot.own.value or 0.0
+    return dot.y.value or 0.0
 
 
 def _place_labels(plot: Scatter, size: float) -> dict[str, tuple[float, float] | None]:
     """Place each label, with letters of this size, beside its dot where it covers no dot and no other label."""
-    places = {dot.id: (plot.to_x(dot.roar.value or 0.0), plot.to_y(dot.own.value or 0.0)) for dot in plot.dots}
+    places = {dot.id: (plot.to_x(dot.x.value or 0.0), plot.to_y(dot.y.value or 0.0)) for dot in plot.dots}
     taken = [(x - 5, y, 10.0) for x, y in places.values()]  # left end, middle and width
     labels = dict[str, tuple[float, float] | None]()
     for dot in sorted(plot.dots, key=_get_own_gain, reverse=True):

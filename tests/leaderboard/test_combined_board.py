@@ -242,7 +242,7 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
         "random-blurred": True,
         "grad": False,
     }
-    assert (drawn["grad"].roar, drawn["grad"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
+    assert (drawn["grad"].x, drawn["grad"].y) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
     assert found.to_x(-4.5) < found.to_x(0.0) < found.to_x(10.7) and found.to_y(3.1) < found.to_y(0.0)
     assert "grad -4.5 [-5.7, -3.2] and +3.1 [-0.1, +6.3]" in found.description
     roar, own = combined_board.questions
@@ -261,7 +261,7 @@ def test_scatter_draws_rows_with_both_gains_and_counts_others(combined_board):
 
 def list_label_pairs(plot, kind, size):
     """Return each box of a label with the boxes of all other labels and of all dots: left end, right end and middle."""
-    dots = [(plot.to_x(dot.roar.value), plot.to_y(dot.own.value)) for dot in plot.dots]
+    dots = [(plot.to_x(dot.x.value), plot.to_y(dot.y.value)) for dot in plot.dots]
     placed = [(dot.id, getattr(dot, kind)) for dot in plot.dots if getattr(dot, kind)]
     boxes = [(at[0], at[0] + 5.5 * size * len(name), at[1] - 4 * size) for name, at in placed]
     return [*combinations(boxes, 2), *product(boxes, [(x - 4, x + 4, y) for x, y in dots])]

@@ -30,7 +30,7 @@ def test_board_draws_gain_against_passes(tmp_path, monkeypatch):
         plot = make_cost_scatter(board)
         gains = {row: answer.gain.value for row, answer in board.questions[1].answers.items()}
         assert plot.frontier == ((2.0, gains["search(passes=2)"]), (50.0, gains["search(passes=50)"]))
-        assert {dot.id: (dot.roar.value, dot.own.value) for dot in plot.dots} == {
+        assert {dot.id: (dot.x.value, dot.y.value) for dot in plot.dots} == {
             "grad": (2.0, gains["grad"]),
             "ig": (50.0, gains["ig"]),
             "search(passes=2)": (2.0, gains["search(passes=2)"]),
@@ -48,7 +48,7 @@ def test_labels_of_gains_of_0_do_not_cover_axis():
     controls = ("random", "sobel", "random-blurred")
     dots = [Dot(name, True, Estimate(at), Estimate(0.0)) for name, at in zip(controls, (0.0, 5.5, 11.0), strict=True)]
     dots.append(Dot("grad", False, Estimate(-4.0), Estimate(6.0)))
-    axes = (make_gain_axis(getattr(dot, name) for dot in dots) for name in ("roar", "own"))
+    axes = (make_gain_axis(getattr(dot, name) for dot in dots) for name in ("x", "y"))
     plot = Scatter("ROAR", dots, *axes, "", "", "")
     for size in (1.0, 1.5):
         labels = _place_labels(plot, size)
