@@ -16,16 +16,10 @@ from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION, SuiteResul
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.notes_and_doubts import (
-    CHANGED_CODE,
-    LONGEST_SENTENCE,
-    RUN_ELSEWHERE,
-    Doubt,
-    list_row_doubts,
-    write_all_notes,
-)
+from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_record import list_texts_beside_gain
 from roarbench.stats.board_records import RANDOM, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point

@@ -21,8 +21,8 @@ from roarbench.estimators.catalogue import find_display_name, find_estimator_or_
 from roarbench.estimators.estimator import find_paper
 from roarbench.plan.suite import find_displayed_fill_name
 from roarbench.report.descriptions_and_repeat_commands import collect_papers_and_settings, list_report_commands
-from roarbench.report.notes_and_doubts import write_all_notes
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import write_all_notes
 from roarbench.store.run_result import read_code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")

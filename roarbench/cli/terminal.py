@@ -81,7 +81,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 def print_table(table: "SuiteTable | CombinedTable", format: TableFormat, notes: bool = False) -> None:
     """Print a table as wide as the terminal; `notes` adds all notes instead of three lines."""
     from roarbench.report.combined_table import present
-    from roarbench.report.notes_and_doubts import suggest_diagnose
+    from roarbench.report.table_notes import suggest_diagnose
     from roarbench.report.table_renderers import format_text, render
 
     if format != "text":

@@ -10,9 +10,9 @@ from roarbench.common.text import SAME
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
-from roarbench.report.notes_and_doubts import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.suite_table_columns import present_suite_table
 from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import ROW_KEY, Column, Table, align_part
 from roarbench.stats.board_records import IntervalScope, Row
 from roarbench.stats.own_network_gain import JudgedGain

@@ -22,9 +22,9 @@ from roarbench.report.curve_panels import (
     XLabel,
     use_own_settings,
 )
-from roarbench.report.notes_and_doubts import describe_missing_runs
 from roarbench.report.paper_claims import read_published_curves
 from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import describe_missing_runs
 from roarbench.stats.board_records import Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE, Estimate
 from roarbench.stats.own_network_gain import JudgedGain, OwnNetworkVerdict

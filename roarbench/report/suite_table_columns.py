@@ -19,8 +19,8 @@ from roarbench.common.text import (
     format_rank,
 )
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.report.notes_and_doubts import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
+from roarbench.report.table_notes import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table_record import (
     WORTH_WRAPPING,
     Column,

@@ -21,8 +21,8 @@ from roarbench.plan.planned_runs import list_splits_ranked_by
 from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.report.combined_table import present
-from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.table import make_suite_table
+from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.run_result import pack_correctness

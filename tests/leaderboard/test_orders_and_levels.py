@@ -14,7 +14,7 @@ from leaderboard.suite_view import sort_for_display
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
-from roarbench.report.notes_and_doubts import summarize_notes
+from roarbench.report.table_notes import summarize_notes
 from tests.helpers.board_store import make_store, open_views
 from tests.helpers.command_line import publish
 

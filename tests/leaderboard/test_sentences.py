@@ -23,7 +23,7 @@ from leaderboard.render import load_templates
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
-from roarbench.report.notes_and_doubts import Doubt, list_row_doubts
+from roarbench.report.row_doubts import Doubt, list_row_doubts
 from roarbench.report.table import CONTROLS, UNTRAINED
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate

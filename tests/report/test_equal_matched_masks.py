@@ -7,7 +7,7 @@ import pytest
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.plan.protocols import MATCHED, ROAR
-from roarbench.report.notes_and_doubts import describe_equal_matched_masks
+from roarbench.report.table_notes import describe_equal_matched_masks
 
 
 @pytest.mark.parametrize(

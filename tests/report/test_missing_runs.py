@@ -19,7 +19,6 @@ from roarbench.plan.protocols import KAR, OWN_NETWORK, ROAR
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
 from roarbench.plan.suite_changes import add_estimators_with_twins
 from roarbench.report.combined_table import make_combined_table
-from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.paper_claims import (
     CLAIMS,
     describe_unfinished_results,
@@ -28,6 +27,7 @@ from roarbench.report.paper_claims import (
 )
 from roarbench.report.replication_comparison import compare_replication, format_replication, make_replication_record
 from roarbench.report.suite_charts import make_chart
+from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import compute_validity_panel, format_text
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from tests.helpers.made_up_results import (

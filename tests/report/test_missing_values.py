@@ -9,7 +9,7 @@ from roarbench.analysis.row_warnings import Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.notes_and_doubts import _find_mask_leakage_doubt
+from roarbench.report.row_doubts import _find_mask_leakage_doubt
 from roarbench.report.table import make_suite_table
 from roarbench.stats.intervals import Estimate
 from roarbench.store import run_result

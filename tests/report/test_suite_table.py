@@ -12,9 +12,9 @@ from roarbench.common.errors import CallerError
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, ROAR, find_protocol
 from roarbench.plan.suite import Block
-from roarbench.report.notes_and_doubts import summarize_notes, write_all_notes
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
+from roarbench.report.table_notes import summarize_notes, write_all_notes
 from roarbench.report.validity_panel import compute_validity_panel, list_lines_below_panel
 from roarbench.store.annotations_and_scores import replace_validation_findings
 from roarbench.store.export_and_import import export_results, import_results

@@ -18,9 +18,9 @@ from roarbench.common.text import format_interval
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.combined_table import has_combined_table, make_combined_table
-from roarbench.report.notes_and_doubts import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
+from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
 from roarbench.report.table_renderers import wrap_columns
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
