@@ -257,6 +257,7 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
     if variances and (pooled := variances.references):
         names, by_network = sorted(scores.explained_networks), scores.accuracies_by_network
         explained = np.array([point in by_network for point in points], np.bool_)
+        depends = can & explained
         accuracies = [[by_network.get(point, {}).get(name, np.nan) for name in names] for point in points]
         networks = np.array(accuracies).reshape(len(points), len(names))
         column = [pooled.find_nearest_level(t) for _, t in points]
@@ -269,8 +270,8 @@ def measure_cells(scores: Correctness, variances: VarianceComponents | None) -> 
             cells,
             networks=np.where(explained[:, None], networks, 0.0),
             network_names=tuple(names),
-            depends=can & explained,
-            loads=np.eye(len(pooled.levels))[column] * (can & explained)[:, None],
+            depends=depends,
+            loads=np.eye(len(pooled.levels))[column] * depends[:, None],
             rows=np.array([places[name] for name, _ in points], np.intp),
             across=across,
             within=within,
