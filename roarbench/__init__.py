@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roarbench.api.all_results import load_all_results
+    from roarbench.api.check_table import CheckTable
     from roarbench.api.evaluate import evaluate
     from roarbench.api.evaluated_rows import EvaluatedRows
-    from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
+    from roarbench.api.gain_tables import OwnNetworkTable
     from roarbench.api.inputs import Preprocessing
     from roarbench.api.perturbation_curves import Curve, estimate_mean, perturbation_curve
     from roarbench.api.published_results import load_published_results
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "api.all_results": ("load_all_results",),
     "api.evaluate": ("evaluate",),
-    "api.gain_tables": ("CheckTable", "OwnNetworkTable"),
+    "api.check_table": ("CheckTable",),
+    "api.gain_tables": ("OwnNetworkTable",),
     "api.inputs": ("Preprocessing",),
     "api.perturbation_curves": ("Curve", "estimate_mean", "perturbation_curve"),
     "api.published_results": ("load_published_results",),

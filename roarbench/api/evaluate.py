@@ -14,8 +14,8 @@ from rich.console import Console
 from torch import Tensor
 
 from roarbench.api.evaluated_rows import EvaluatedRows
-from roarbench.api.explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.inputs import to_array, warn_caller
+from roarbench.api.read_explainers import map_estimators_by_name, refuse_file_of_maps
 from roarbench.api.removal import check_map_shape, drop_channel_axis
 from roarbench.api.submission_source import make_submission, make_submission_name
 from roarbench.api.suites import Suite, load_suite, make_console

@@ -8,9 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import make_batch_per_network, read_explainers
-from roarbench.api.gain_tables import CONTROLS, OWN, CheckTable, OwnNetworkTable
+from roarbench.api.check_table import CONTROLS, OWN, CheckTable
+from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.inputs import check_labels, is_table, read_images, read_labels
+from roarbench.api.read_explainers import read_explainers
 from roarbench.api.removal import (
     RemovalSettings,
     leave_out_levels_without_effect,

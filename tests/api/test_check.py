@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.gain_tables import CheckTable, OwnNetworkTable
+from roarbench.api.check_table import CheckTable
+from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.removal import compute_image_seeds
 from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError

@@ -10,9 +10,9 @@ from roarbench.api.explainers import (
     ExplainedBatch,
     Explainers,
     make_batch_per_network,
-    read_explainers,
     split_into_batches,
 )
+from roarbench.api.read_explainers import read_explainers
 from roarbench.api.score_maps import compute_logits
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.trainings import network

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.explainers import make_batch_per_network, read_explainers
+from roarbench.api.explainers import make_batch_per_network
+from roarbench.api.read_explainers import read_explainers
 from roarbench.api.score_maps import ThreadedNetworks
 
 LABELS = np.arange(8) % 2

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from roarbench.api.gain_tables import CONTROLS, CheckTable
+from roarbench.api.check_table import CONTROLS, CheckTable
 from roarbench.api.training_free_measures import CHECK_LEVELS
 from roarbench.common.enums import Order
 from roarbench.plan.protocols import MATCHED, ROAR

@@ -1,0 +1,154 @@
+"""Read a caller's estimators: names, functions, captum classes, submission files and arrays of maps."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from roarbench.api.explainers import ExplainedBatch, Explainer, Explainers
+from roarbench.api.inputs import is_table
+from roarbench.api.removal import flatten_maps, to_map_tensor
+from roarbench.api.submission_source import is_quantus_signature, read_signature, refuse_missing_arguments
+from roarbench.common.errors import CallerError
+from roarbench.common.files import ARRAY_LOADERS
+from roarbench.common.process_settings import keep_freed_cpu_memory
+from roarbench.common.text import describe_type, format_count
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
+from roarbench.plan.suite import NO_NEIGHBOURS
+from roarbench.submissions.submission_calls import adapt_captum, adapt_function, adapt_quantus
+
+_EXPECTED = (
+    "expected a function of (model, images, targets), a class of captum, a function of the network that returns an "
+    "object of captum, an id such as 'ig', or arrays of maps, one for each network"
+)
+
+
+def read_explainers(estimators: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
+    """Read a caller's estimators, a mapping from names or a list of ids; `controls` come first in the result."""
+    keep_freed_cpu_memory()  # this process makes the maps
+    by_name = map_estimators_by_name(estimators)
+    if not by_name:
+        raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
+    if taken := [name for name in controls if str(by_name.get(name, name)) != name]:
+        raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
+    by_name = {name: name for name in controls} | dict(by_name)
+    built_in, functions, arrays = {}, {}, []
+    for name, estimator in by_name.items():
+        if not isinstance(name, str):
+            raise CallerError(f"the name of an estimator is {name!r}, expected a string")
+        refuse_file_of_maps(name, estimator)
+        if isinstance(estimator, str | Path) and Path(estimator).suffix == ".py":
+            seen = f"{name} is the file {estimator}, and only rb.evaluate runs files (in the sandbox)"
+            raise CallerError(f"{seen}; pass its function: from {Path(estimator).stem} import estimate")
+        if isinstance(estimator, str):
+            built_in[name] = _find_estimator_usable_without_suite(estimator, is_table(images))
+        elif callable(estimator) and not isinstance(estimator, nn.Module):
+            if networks > 1:
+                _refuse_layer_of_one_network(name, estimator)
+            functions[name] = _wrap_function(name, estimator)
+        else:
+            functions[name] = _wrap_arrays(name, estimator, images, networks)
+            arrays.append(name)
+    mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
+    means, blacks = mean[:, None, None], black[:, None, None]
+    return Explainers(tuple(by_name), built_in, functions, means, blacks, frozenset(arrays))
+
+
+def refuse_file_of_maps(name: str, estimator: Any) -> None:
+    """Raise CallerError, with a remedy, for the path of a file with precomputed maps."""
+    load = ARRAY_LOADERS.get(Path(estimator).suffix) if isinstance(estimator, str | Path) else None
+    if load:
+        raise CallerError(f"{name} is the file {estimator}; load the file with {load}, and pass its arrays of maps")
+
+
+def map_estimators_by_name(estimators: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is; name ids and paths by themselves; CallerError for a function without a name."""
+    if isinstance(estimators, Mapping):
+        return estimators
+    single = not isinstance(estimators, Iterable) or isinstance(estimators, str | Tensor | np.ndarray)
+    listed = [estimators] if single else list(estimators)
+    for estimator in listed:
+        if not isinstance(estimator, str | Path):
+            raise CallerError(f'an estimator is {describe_type(estimator)} without a name; write {{"mine": …}}')
+    return {str(estimator): estimator for estimator in listed}
+
+
+def _find_estimator_usable_without_suite(name: str, tabular: bool) -> Estimator:
+    row = find_estimator(name)
+    needs_labels = row.uses_ground_truth or row.uses_prediction
+    if row.submitted or needs_labels or row.explained_variant != "trained" or not row.has_own_map:
+        raise CallerError(f"'{name}' needs a suite; pass a function, or another id from `roarbench estimators`")
+    if tabular and row.uses_neighbouring_features:
+        raise CallerError(f"'{name}' uses neighbouring pixels, and {NO_NEIGHBOURS}; leave it out")
+    return row
+
+
+def _refuse_layer_of_one_network(name: str, estimator: Callable[..., Any]) -> None:
+    """Raise CallerError for a captum class with a layer, which belongs to one of several networks."""
+    if not isinstance(estimator, partial) or not hasattr(estimator.func, "attribute"):
+        return
+    if any(isinstance(value, nn.Module) for value in (*estimator.args, *estimator.keywords.values())):
+        seen = f"{name} has a layer of one network, and there are several"
+        raise CallerError(f"{seen}; write lambda model: {estimator.func.__name__}(model, model.LAYER)")
+
+
+def _wrap_function(name: str, function: Callable[..., Any]) -> Explainer:
+    """Wrap a function or class; its random generator is seeded by a batch's first image, equally for every network."""
+    call = _adapt_by_signature(name, function)
+
+    def explain(batch: ExplainedBatch) -> Tensor:
+        generator = torch.Generator().manual_seed(int(batch.ids[0]))
+        maps = call(batch.model, batch.images.clone(), batch.targets.clone(), generator)
+        if not isinstance(maps, Tensor | np.ndarray):
+            raise CallerError(f"{name} returned {describe_type(maps)}, expected a tensor or an array of maps")
+        return to_map_tensor(maps, f"maps of {name}")
+
+    return explain
+
+
+def _adapt_by_signature(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of (model, images, targets, generator) that calls `function` according to its signature."""
+    if hasattr(getattr(function, "__self__", None), "attribute"):
+        raise CallerError(f"{name} is bound to a captum object, which explains a single network; pass the class")
+    signature, needed = read_signature(function)
+    if isinstance(function, type) and hasattr(function, "attribute"):
+        if needed > 1 or "attribution_method" in signature.parameters:  # NoiseTunnel
+            remedy = "pass a function of the network that returns the object"
+            raise CallerError(f"{name} needs more arguments than a network; {remedy}")
+        refuse_missing_arguments(name, function)
+        return adapt_captum(function)
+    if is_quantus_signature(signature):
+        return adapt_quantus(function)
+    if needed == 3:
+        return adapt_function(function)
+    if needed == 1:
+        return adapt_captum(lambda model: _check_attribution(name, function(model)))
+    if needed == 4:
+        return function
+    raise CallerError(f"{name} has {needed} arguments without a default; {_EXPECTED}")
+
+
+def _check_attribution(name: str, attribution: Any) -> Any:
+    if not hasattr(attribution, "attribute"):
+        raise CallerError(f"{name} takes only the network and returned {describe_type(attribution)}; {_EXPECTED}")
+    refuse_missing_arguments(name, attribution)
+    return attribution
+
+
+def _wrap_arrays(name: str, arrays: Any, images: Tensor, networks: int) -> Explainer:
+    """Wrap precomputed maps; each network has one array with the maps of all images."""
+    if not isinstance(arrays, Sequence | np.ndarray | Tensor):
+        raise CallerError(f"{name} is {describe_type(arrays)}; {_EXPECTED}")
+    listed = [arrays] if networks == 1 and isinstance(arrays, np.ndarray | Tensor) else list(arrays)
+    if len(listed) != networks:
+        seen = f"{name} has {format_count(len(listed), 'array')} of maps"
+        raise CallerError(f"{seen}, expected {networks}: one for each network")
+    maps_by_network = [to_map_tensor(array, f"maps of {name}") for array in listed]
+    for maps in maps_by_network:
+        flatten_maps(maps, tuple(images.shape), f"the maps of {name}")
+    return lambda batch: maps_by_network[batch.number][batch.rows]
