@@ -337,6 +337,6 @@ def test_maps_without_any_order_are_refused(networks):
 def test_evaluate_warns_of_functions_that_get_too_few_images(tmp_path, monkeypatch):
     """A suite explains one image at a time by functions that draw random numbers; one image cannot be permuted."""
     monkeypatch.setattr("roarbench.api.evaluate._Evaluation.evaluate_all", lambda *rest: None)
-    suite = rb.load_suite("quick-matched", tmp_path)
+    suite = rb.load_suite("digits", tmp_path)
     with pytest.warns(UserWarning, match="same importance in the maps of 4 noise images by mine; .*FeaturePermutation"):
         rb.evaluate(suite, {"mine": FeaturePermutation}, quiet=True)
