@@ -87,6 +87,8 @@ def test_png_and_pnm_agree_with_opencv():
     for largest, bands in itertools.product((255, 65535), (1, 3)):
         read += compare_with_opencv(cv2, encode_pnm(make_values(16, "u", bands) % (largest + 1), largest), bands == 3)
     print(f"{read} PNG and PNM files read as OpenCV reads them")
+    # five depths of grey, and two of each of three other kinds, interlaced or not; then PNM
+    assert read == 2 * 5 + 2 * 3 * 2 + 2 * 2
 
 
 def compare_with_opencv(cv2, content, colour):
