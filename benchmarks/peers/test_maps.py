@@ -27,7 +27,7 @@ from roarbench.estimators.compute_maps import (
     compute_maps_of_tasks,
 )
 from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
-from roarbench.estimators.image_gradient import speed_up_image_gradient
+from roarbench.estimators.image_gradient import StridedConvolution, speed_up_image_gradient
 from roarbench.estimators.map_input import Batch
 from roarbench.estimators.network_copies import SplitStem, fold_batchnorm, split_after_first_convolution
 from roarbench.estimators.random_draws import draw_normal_noise
@@ -187,11 +187,18 @@ def test_maps_of_the_papers_claim(timer: PairedTimer) -> None:
     plain, fast = fold_batchnorm(build_small_network()), speed_up_image_gradient(fold_batchnorm(build_small_network()))
     rows, batch = [find_estimator(name) for name in ("grad", "sgsq-grad", "var-grad")], make_batch(IMAGES_PER_PASS)
 
-    def compute(model: nn.Module) -> object:
+    def compute(model: nn.Module, batch: Batch = batch) -> list[dict[str, Tensor]]:
         return compute_maps_of_tasks([MapTask(rows, model, batch, BLACK)] * 3)
 
+    assert any(isinstance(module, StridedConvolution) for module in fast.modules())
+    few = make_batch(2)
+    for found, expected in zip(compute(fast, few), compute(plain, few), strict=True):
+        for row in rows:
+            largest = expected[row.id].abs().max().item()
+            torch.testing.assert_close(found[row.id], expected[row.id], rtol=0, atol=1e-6 * largest)
     mine, torchs = timer.time_in_turns(lambda: compute(fast), lambda: compute(plain), rounds=3)
-    detail = f"{1000 * mine / 192:.1f} against {1000 * torchs / 192:.1f} core-ms per image and network"
+    images = 3 * IMAGES_PER_PASS
+    detail = f"{1000 * mine / images:.1f} against {1000 * torchs / images:.1f} core-ms per image and network"
     name = "gradient, SmoothGrad-Squared, VarGrad, float32, folded"
     timer.add_figure(Figure(name, "the same with torch's gradient of images", torchs / mine, 1.1, detail))
 
