@@ -14,6 +14,7 @@ from roarbench.common.job_interface import Engine, JobOutcome
 from roarbench.execution.artifacts import list_output_artifacts
 from roarbench.execution.job_context import JobContext
 from roarbench.execution.job_graph import Step, name_seal_step
+from roarbench.store.annotations_and_scores import make_plan_annotations
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.leases import HEARTBEAT_INTERVAL, LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
@@ -351,8 +352,9 @@ class _Runner:
         reasons = self._queue.interruptions[step.job.name]
         notes = [*dict.fromkeys(reasons), f"tried {1 + len(reasons)} times"] if reasons else []
         if step.runs:
-            stored = outcome.value
-            self._store.add_results(stored.results, self._lease_numbers[step.job.name], stored.annotations)
+            done = outcome.value
+            annotations = {**done.annotations, **make_plan_annotations(self._work.suite, step.runs)}
+            self._store.add_results(done.results, self._lease_numbers[step.job.name], annotations)
         else:
             self._record_checksums_and_release_leases(step)
         if step.kind == "rank":

@@ -116,6 +116,11 @@ class GivenNetwork:
     weights: str = field(default="", compare=False)  # path of the weights on this machine, or their published name
 
 
+def find_published_name(given: str) -> str:
+    """Return the name of weights that torchvision or timm publishes; empty for a file, whose path is unknown."""
+    return given.replace("/", "@") if "/" in given or given.startswith("timm:") else ""
+
+
 @dataclass(frozen=True)
 class CustomSuite:
     """Fields that only suites from a user's file have."""

@@ -22,7 +22,7 @@ from roarbench.datasets.preprocessing import check_resizing, check_window, parse
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, PROTOCOLS, ROAR, Protocol
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec, refuse_unusable_fill
+from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec, find_published_name, refuse_unusable_fill
 from roarbench.plan.suite_sections import HASH_DIGITS, MAX_SEEDS, append_record_hash, read_suite_sections
 from roarbench.plan.toml_table import parse_toml
 
@@ -173,10 +173,7 @@ def read_user_suite_record(values: Mapping[str, Any]) -> SuiteSpec:
     blocks = tuple(_read_block(block) for block in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     given = [GivenNetwork(**network) for network in values.get("networks", ())]
-    # published weights have their library's name; the path of a file on this machine is unknown
-    published = (network for network in given if "/" in network.given or network.given.startswith("timm:"))
-    names = {network: network.given.replace("/", "@") for network in published}
-    networks = tuple(replace(network, weights=names.get(network, "")) for network in given)
+    networks = tuple(replace(network, weights=find_published_name(network.given)) for network in given)
     own_dataset = _read_dataset(dataset) if isinstance(dataset, dict) else None
     if own_dataset is None:
         find_dataset(dataset)

@@ -17,6 +17,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import PlannedRun, build_run, describe_run, list_planned_runs
 from roarbench.plan.suite import SEEDS_PER_REPLICATION
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
+from roarbench.store.annotations_and_scores import find_plan_entry
 from roarbench.store.archived_runs import (
     ArchivedRow,
     list_keys_of_estimator_and_twins,
@@ -103,12 +104,13 @@ def _read_run(store: ResultsStore, key: str) -> Run:
 def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return everything that is stored about a run, for JSON."""
     result, failures = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
-    run = _read_run(store, key)
+    run, entry = _read_run(store, key), find_plan_entry(store.database, key)
     return {
         "key": key,
         "run": describe_run(PlannedRun(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failures)),
         "record": make_json_record(run),
+        "plan": make_json_record(entry) if entry else None,
         "outcome": _make_outcome_record(result) if result else None,
         "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [
@@ -162,7 +164,7 @@ def _make_archived_record(row: ArchivedRow) -> dict[str, str]:
 def format_run(record: dict[str, Any]) -> str:
     """Format the record of `make_run_record` for a terminal, one line per value."""
     lines = [record["run"], *_format_pairs({name: record[name] for name in ("key", "state", "origin") if record[name]})]
-    for part in ("outcome", "rankings", "provenance", "record"):
+    for part in ("outcome", "rankings", "provenance", "record", "plan"):
         if record[part]:
             lines += [part, *_format_pairs(record[part])]
     for part in ("reproductions", "failures", "forgotten"):
@@ -178,8 +180,8 @@ def _format_pairs(values: dict[str, Any], indent: str = "  ") -> list[str]:
     for name, value in values.items():
         if isinstance(value, dict):
             lines += [f"{indent}{name}", *_format_pairs(value, indent + "  ")]
-        elif isinstance(value, list):
-            lines += [f"{indent}{name:<12} {' '.join(value) or 'not in this store'}"]
+        elif isinstance(value, list | tuple):
+            lines += [f"{indent}{name:<12} {' '.join(map(str, value)) or 'not in this store'}"]
         else:
             lines += [f"{indent}{name:<12} {MISSING if value is None else value}"]
     return lines

@@ -17,6 +17,9 @@ from sqlalchemy import Connection, delete, select
 from roarbench.common.enums import MapNumerics
 from roarbench.common.identity import Keyed, encode_canonically, make_json_record
 from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.cells_and_runs import Run
+from roarbench.plan.plan_entry import PlanEntry, make_plan_entry, read_plan_entry
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.database import Database
 from roarbench.store.run_result import RunResult
 from roarbench.store.schema import insert_new, remarks, scores, select_matching
@@ -31,6 +34,8 @@ class AnnotationKind(StrEnum):
     PASSES = "passes"  # subject: checksum of rankings; value: counted forward and backward passes per image
     IMPORTED = "imported"  # subject: checksum of imported rankings; value: True
     MASKS = "masks"  # subject: key of a run; value: first two bytes of each test image's mask hash, in base 64
+    PLAN = "plan"  # subject: key of a run; value: key of the run's `PlanEntry`, which many runs share
+    ENTRY = "entry"  # subject: key of a `PlanEntry`; value: its record
 
 
 def replace_validation_findings(
@@ -67,15 +72,32 @@ def _describe_findings(findings: Collection[str]) -> str:
     return f"`validate` found: {'; '.join(ValidationFinding(finding).description for finding in findings)}"
 
 
+def make_plan_annotations(suite: SuiteSpec, runs: Iterable[Run]) -> dict[str, Any]:
+    """Return annotations with what planned these runs of a suite."""
+    entries = {run.key: make_plan_entry(suite, run) for run in runs}
+    records = {f"{AnnotationKind.ENTRY} {entry.key}": make_json_record(entry) for entry in entries.values()}
+    return records | {f"{AnnotationKind.PLAN} {key}": entry.key for key, entry in entries.items()}
+
+
+def find_plan_entry(database: Database, key: str) -> PlanEntry | None:
+    """Return what planned the run with this key; None for runs that were stored before entries were."""
+    entry_keys = read_annotations(database, AnnotationKind.PLAN, [key]).values()
+    records = read_annotations(database, AnnotationKind.ENTRY, entry_keys)
+    return next(map(read_plan_entry, records.values()), None)
+
+
 def export_annotations(database: Database, exported: Collection[RunResult], stability: Mapping[str, float]) -> bytes:
     """Return the annotations of these results as JSON; `stability` maps ranking checksums to prediction stability."""
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.parse(result.run.cell.estimator) for result in exported}
+    keys = {result.run.key for result in exported}
     subjects = {
         AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
         AnnotationKind.STABILITY: rankings,
         AnnotationKind.PASSES: rankings,
-        AnnotationKind.MASKS: {result.run.key for result in exported},
+        AnnotationKind.MASKS: keys,
+        AnnotationKind.PLAN: keys,
+        AnnotationKind.ENTRY: set(read_annotations(database, AnnotationKind.PLAN, keys).values()),
     }
     annotations = {
         f"{kind} {subject}": value
@@ -92,13 +114,17 @@ def parse_and_check_annotations(text: bytes) -> dict[str, Any]:
     checked = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
-        if len(subject) > 400 or not _is_valid_annotation(kind, value):
+        if len(subject) > 400 or not _is_valid_annotation(kind, subject, value):
             raise ValueError(f"'{key[:60]}' is not a valid annotation")
         checked[key] = value
     return checked
 
 
-def _is_valid_annotation(kind: str, value: Any) -> bool:
+def _is_valid_annotation(kind: str, subject: str, value: Any) -> bool:
+    if kind == AnnotationKind.PLAN:
+        return isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value) is not None
+    if kind == AnnotationKind.ENTRY:
+        return read_plan_entry(value).key == subject
     if kind == AnnotationKind.STABILITY:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == AnnotationKind.PASSES:

@@ -7,6 +7,7 @@ image, so that every table and every statistical test can be computed from the s
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -17,7 +18,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import LostLease, StoreError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.plan.cells_and_runs import Run
+from roarbench.plan.cells_and_runs import Cell, Run, read_cell_record
 from roarbench.plan.suite import decode_network_pair_seed
 from roarbench.store.annotations_and_scores import AnnotationKind, insert_annotations, read_annotations
 from roarbench.store.database import Database, open_database
@@ -202,6 +203,16 @@ class ResultsStore:
             number = decode_network_pair_seed(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             seeds.setdefault((data, record.get("limit"), record.get("given", "")), set()).add(number)
         return seeds
+
+    def list_cells_and_seeds(self, run: Run) -> list[tuple[Cell, int]]:
+        """Return the cells and seeds of all results on the images and network of a run."""
+        names = [field.name for field in fields(Cell)]
+        columns = [results.c[name] for name in names]
+        same = (results.c.dataset == run.cell.dataset, results.c.model == run.cell.model, results.c.data == run.data)
+        with self.database.begin_read() as connection:
+            rows = connection.execute(select(results.c.seed, *columns).where(*same))
+            pairs = [({**row._mapping}, row.seed) for row in rows]
+        return [(read_cell_record({name: values[name] for name in names}), seed) for values, seed in pairs]
 
     def read_explained_weights(self, reference: str) -> set[str]:
         """Return the checksums of the weights of an explained network, by its key, that stored results record."""

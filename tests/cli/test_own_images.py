@@ -111,7 +111,9 @@ def test_stored_results_of_suite_file_are_readable_without_file(call, finished_s
     for name in (title, "pictures"):
         assert "grad" in call("table", "--suite", name, "--store", store).out
     key = next(row["key"] for row in record(call, "runs", "--suite", title, "--store", store) if row["t"])
+    suite_file = (finished_suite_folder / "pictures.toml").rename(tmp_path / "moved.toml")
     assert call("reproduce", key, "--store", store).out.startswith("equal:")
+    suite_file.rename(finished_suite_folder / "pictures.toml")
     assert "did you mean 'pictures" in read_refusal(call, "table", "--suite", "pictuers", "--store", store)
     assert call("export", tmp_path / "x.parquet", "--store", store).code == 0
     assert str(finished_suite_folder).encode() not in (tmp_path / "x.parquet").read_bytes()

@@ -131,6 +131,19 @@ def test_archived_rows_of_builtin_estimator_are_computed_again(call, store):
     assert (show_run(call, store, done)["state"], len(show_run(call, store, done)["forgotten"])) == ("done", 1)
 
 
+def test_reproduce_repeats_run_with_options_of_its_command(call, store):
+    """Neither the fill nor the number of seeds is the suite's own, and another command ran it."""
+    options = ("--fill", "black", "--seeds", "2", "--protocol", "roar", "--store", store)
+    assert call("run", *SMALL, "--estimators", "truth", *options).code == 0
+    done = read_results(make_default_url(store))
+    runs = {key: row.run for key, row in done.items()}
+    cells = {(run.cell.estimator, run.cell.fill, run.cell.t, run.seed): key for key, run in runs.items()}
+    key = cells["truth", "zero", 0.5, 1]
+    assert show_run(call, store, key)["plan"]["protocol"] == "roar"
+    assert "reference_recipe planted@1" in call("runs", key, "--store", store).out
+    assert call("reproduce", key, "--store", store).out.startswith("equal:")
+
+
 def test_reproduce_of_trusted_row_requires_trust_submission(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
     suite = add_estimators_with_twins(OLDER["quick@1"], [name])

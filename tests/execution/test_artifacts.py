@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from roarbench.analysis.load_results import ResultsQuery
 from roarbench.common.enums import ScoredNetwork, Split
@@ -17,7 +17,7 @@ from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import ReproductionOutcome
-from roarbench.store.schema import reproductions
+from roarbench.store.schema import remarks, reproductions
 from roarbench.store.workspace import Workspace
 from tests.helpers.tiny_suite import SUITE, InlineEngine
 
@@ -47,8 +47,10 @@ LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
     ],
     ids=["both", "scored", "retrained", "lent", "levels", "untrained"],
 )
-def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch, known, estimator, retrains):
-    """Another suite with the same images and network comes first in the table of suites."""
+def test_reproduce_repeats_networks_and_rankings_of_the_run(
+    tmp_path, store, published, monkeypatch, known, estimator, retrains
+):
+    """Without a plan entry, the suite is found, though another with the same images and network comes first."""
     given, workspace, console = make_weights_title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
     known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
     monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
@@ -58,8 +60,16 @@ def test_reproduce_uses_suite_of_the_run(tmp_path, store, published, monkeypatch
         monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
     assert run_suite(Request(known[-1], ResultsQuery(workspace.root, limit=8)), store, console).failed == 0
     rows = [result.run for result in store.read_results(store.list_result_keys("")).values()]
-    for retrain in retrains:
-        (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
+    kinds = {(run.cell.estimator, run.cell.retrain): run.key for run in rows}
+    keys = [kinds[estimator, retrain] for retrain in retrains]
+    with monkeypatch.context() as no_suites:  # what planned a run is stored beside its result
+        for title in [*SUITE_VERSIONS]:
+            no_suites.delitem(SUITE_VERSIONS, title)
+        for key in keys:
+            assert reproduce(key, ResultsQuery(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
+    with store.database.begin_exclusive_write() as connection:  # earlier versions stored results without it
+        connection.execute(delete(remarks))
+    for key in keys:
         assert reproduce(key, ResultsQuery(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
     if not known[-1].given:
         with pytest.raises(CallerError, match="has no given weights; leave --reference out"):

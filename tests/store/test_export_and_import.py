@@ -12,12 +12,19 @@ from roarbench.analysis.load_results import find_suite_in_open_store
 from roarbench.common.enums import Order, ScoredNetwork
 from roarbench.common.errors import CallerError, RemovedName, StoreError
 from roarbench.common.identity import encode_canonically, make_json_record
-from roarbench.execution import reproduction
+from roarbench.execution import find_suite_of_run, reproduction
+from roarbench.plan.plan_entry import add_rows, make_plan_entry, plan_single_run
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import KAR, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite, read_suite
-from roarbench.store.annotations_and_scores import AnnotationKind, read_annotations, replace_validation_findings
+from roarbench.store.annotations_and_scores import (
+    AnnotationKind,
+    find_plan_entry,
+    make_plan_annotations,
+    read_annotations,
+    replace_validation_findings,
+)
 from roarbench.store.archived_runs import (
     ArchivedCounts,
     archive_rows,
@@ -34,7 +41,7 @@ from roarbench.store.results import (
     store_reproduction,
 )
 from roarbench.store.run_result import RunResult, make_result_row, pack_correctness
-from roarbench.store.schema import results, suites
+from roarbench.store.schema import remarks, results, suites
 from roarbench.store.user_files import (
     ImageSource,
     find_addable_estimators_with_runs,
@@ -209,6 +216,27 @@ def test_reproduction_deviation_ignores_imported_rows(store, second, tmp_path):
     assert reproduction._estimate_run_deviation(store, suite, extremes[0], extremes[0]) is None
 
 
+def test_export_has_plan_entries_of_its_rows_and_import_checks_them(store, second, tmp_path):
+    """Files and stores from before have none, so their runs have none either."""
+    suite = find_builtin_suite("planted")
+    planned, unplanned, other = (build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)[-3:])
+    annotations = make_plan_annotations(suite, [planned, other])
+    store.add_results([make_result(planned), make_result(unplanned)], annotations=annotations)
+    assert find_plan_entry(store.database, planned.key) == make_plan_entry(suite, planned)
+    assert find_plan_entry(store.database, unplanned.key) is None
+    export_results(store, path := tmp_path / "file.parquet")
+    assert import_results(second, path).new == {planned.key, unplanned.key}
+    entries = [find_plan_entry(second.database, run.key) for run in (planned, unplanned, other)]
+    assert entries == [make_plan_entry(suite, planned), None, None]
+    with store.database.begin_exclusive_write() as connection:
+        key = f"{AnnotationKind.ENTRY} {make_plan_entry(suite, planned).key}"
+        forged = {**make_json_record(make_plan_entry(suite, planned)), "references": 9}
+        connection.execute(update(remarks).where(remarks.c.key == key), {"value": forged})
+    export_results(store, path := tmp_path / "forged.parquet")
+    with pytest.raises(StoreError, match="is not a valid annotation"):
+        import_results(second, path)
+
+
 def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     """KAR of one estimator was run once; training runs of Random under ROAR say how much training runs differ."""
     blocks = (Block(ROAR, ("random", "truth"), (0.5,), seeds=2), Block(KAR, ("random", "truth"), (0.5,), seeds=1))
@@ -218,11 +246,15 @@ def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     rows = [RunResult(run, 8 * run.seed, 8, b"\xff" if run.seed else b"\0", 1.0, ORIGIN) for run in roar]
     (kar,) = [run for run in runs if run.cell.order is KAR.order and run.cell.estimator == "truth"]
     stored = replace(RunResult(kar, 8, 8, b"\xff", 1.0, ORIGIN), rankings="ab" * 32)
-    monkeypatch.setattr(reproduction, "list_all_suites", lambda _: [suite])
+    monkeypatch.setattr(find_suite_of_run, "list_all_suites", lambda _: [suite])
     second.add_results([*rows, stored])
-    whole, part = reproduction._find_suite_and_part_of_run(second, stored, ())
+    whole, part = find_suite_of_run.find_suite_and_part_of_run(second, stored, ())
     assert [block.protocol for block in part.blocks] == [KAR]
-    assert reproduction._estimate_run_deviation(second, whole, stored, stored) > 0.7
+    single = plan_single_run(kar, make_plan_entry(suite, kar), [])
+    assert reproduction._estimate_run_deviation(second, single, stored, stored) is None
+    widened = add_rows(single, kar, second.list_cells_and_seeds(kar))
+    found = [reproduction._estimate_run_deviation(second, each, stored, stored) for each in (whole, widened)]
+    assert found[0] == found[1] > 0.7
 
 
 def test_archive_rows_removes_estimator_and_keeps_whole_rows(store):
