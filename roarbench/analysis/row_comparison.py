@@ -61,15 +61,19 @@ def compare_rows(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str
 
     A comparison that no column of a table contains was planned alone, so its p value is not adjusted.
     """
+    judge, counted = judges.judge(protocol, unit), _describe_predictions_for_and_against(protocol)
     if protocol.scores_all_network_pairs:
-        return _compare_own_network_gains(judges, protocol, unit, first, second)
-    judge, comparison = judges.judge(protocol, unit), judges.compare(protocol, unit, first, second)
+        if not {first, second} <= judge.own_network.keys():
+            return RowPair(Estimate(), None, (), counted)
+        levels = _compare_own_network_gains_at_levels(judge, first, second)
+    else:
+        correctness = (judge.scores.differences or judge.scores).correct
+        common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
+        levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
+    comparison = judges.compare(protocol, unit, first, second)
     gain = comparison.difference if comparison else judge.estimate(judge.subtract_gain(first, second))
-    correctness = (judge.scores.differences or judge.scores).correct
-    common = [t for t in judge.levels if (first, t) in correctness and (second, t) in correctness]
-    levels = tuple(_compare_at_level(judge, protocol, t, first, second) for t in common)
     planned = comparison is not None and judge.is_planned_alone(first, second)
-    return RowPair(gain, comparison, levels, _describe_predictions_for_and_against(protocol), planned)
+    return RowPair(gain, comparison, levels, counted, planned)
 
 
 def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) -> str:
@@ -80,19 +84,11 @@ def describe_subtraction(protocol: Protocol, names_by_row: Mapping[str, str]) ->
     return " - ".join(shown.values())
 
 
-def _compare_own_network_gains(judges: SuiteJudges, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    judge, counted = judges.judge(protocol, unit), _describe_predictions_for_and_against(protocol)
-    if not {first, second} <= judge.own_network.keys():
-        return RowPair(Estimate(), None, (), counted)
+def _compare_own_network_gains_at_levels(judge: Judge, first: str, second: str) -> tuple[LevelComparison, ...]:
     one, two = (judge.own_network[name] for name in (first, second))
-    difference, fixed = one.gain.subtract(two.gain), not judge.fixed.isdisjoint((first, second))
-    comparison = judges.compare(protocol, unit, first, second) if fixed or difference.varies else None
-    counts = [_count_discordant_predictions(own.kept, protocol.order) for own in (one, two)]
+    counts = [_count_discordant_predictions(own.kept, judge.protocol.order) for own in (one, two)]
     compared = [estimate(a.subtract(b)) for a, b in zip(one.levels, two.levels, strict=True)]
-    pairs = tuple(LevelComparison(*numbers) for numbers in zip(judge.levels, *counts, compared, strict=True))
-    gain = comparison.difference if comparison else estimate(difference)
-    planned = comparison is not None and judge.is_planned_alone(first, second)
-    return RowPair(gain, comparison, pairs, counted, planned)
+    return tuple(LevelComparison(*numbers) for numbers in zip(judge.levels, *counts, compared, strict=True))
 
 
 def _count_discordant_predictions(unchanged: NDArray[np.bool_], order: Order) -> list[PredictionCount]:

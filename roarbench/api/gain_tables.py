@@ -2,22 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roarbench.api.row_difference import Difference
 from roarbench.common.enums import Order, Unit
 from roarbench.common.errors import CallerError
-from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.report.table_record import ROW_KEY, Table, format_signed_value, format_thousandths, make_column
 from roarbench.report.table_renderers import format_html, format_plain_text, make_data_frame
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
 from roarbench.stats.own_network_gain import FEWEST_PERMUTED, JudgedGain, OwnNetworkGain, OwnNetworkVerdict
 from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
-from roarbench.stats.verdicts import Comparison, judge_comparisons
 
 if TYPE_CHECKING:
     import pandas
@@ -99,14 +99,30 @@ class OwnNetworkTable(GainTable):
             a row `search`, with which verdicts compare.
     """
 
-    gains: Mapping[str, OwnNetworkGain | None]
-    verdicts: Mapping[str, OwnNetworkVerdict | None]
+    judge: Judge
+    ids: Mapping[str, str]  # of rows in `judge`, by name; a caller's name may be an id that means something there
     networks: int
     images: int
     of: int
-    levels: tuple[float, ...]
-    order: Order
-    passes: Mapping[str, float | None] = field(default_factory=dict)
+    passes: Mapping[str, float | None]
+
+    @cached_property
+    def gains(self) -> dict[str, OwnNetworkGain | None]:
+        return {name: self.judge.own_network.get(id_) for name, id_ in self.ids.items()}
+
+    @cached_property
+    def verdicts(self) -> dict[str, OwnNetworkVerdict | None]:
+        few = self.images < FEWEST_IMAGES
+        judged = {name: self.judge.find_own_network_verdict(id_) for name, id_ in self.ids.items()}
+        return {name: None if few and self.gains[name] else verdict for name, verdict in judged.items()}
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        return self.judge.levels
+
+    @property
+    def order(self) -> Order:
+        return self.judge.protocol.order
 
     def gain(self, name: str) -> Estimate:
         """Return a gain in points with its 95 % interval; without interval for few images, or if all gains are 0."""
@@ -116,8 +132,9 @@ class OwnNetworkTable(GainTable):
     def compare(self, first: str, second: str) -> Difference:
         """Compare two rows by the first gain minus the second, paired by images and networks.
 
-        A comparison with a row of gain 0 by construction has the verdict of the table. Any other pair is one planned
-        comparison, whose p value is not adjusted. There is no verdict for fewer than 10 images.
+        A comparison with a row of gain 0 by construction, or with a row's own search, has the verdict of the table. Any
+        other pair is one planned comparison, whose p value is not adjusted. There is no verdict for fewer than 10
+        images, and none for gains whose difference is 0 on every image.
 
         Raises:
             CallerError: The table has no such row.
@@ -125,31 +142,23 @@ class OwnNetworkTable(GainTable):
         for name in (first, second):
             if name not in self.gains:
                 raise CallerError(f"there is no row '{name}' here, only: {', '.join(self.gains)}")
-        own_first, own_second = self.gains[first], self.gains[second]
-        comparison: Comparison | None = None
-        planned = bool(own_first and own_second)
-        if own_first and own_second:
-            difference = own_first.gain.subtract(own_second.gain)
-            points = estimate_over_images(difference)
-            if first != second and difference.varies:
-                comparison = judge_comparisons({"": difference})[""]
+        one, other = self.gains[first], self.gains[second]
+        if one and other:
+            points = estimate_over_images(one.gain.subtract(other.gain))
         else:
-            points = self.gain(first) if own_first else self.gain(second).negative
-            tested = judge_comparisons({name: own_gain.gain for name, own_gain in self.gains.items() if own_gain})
-            comparison = tested.get(first) or (tested[second].reversed if second in tested else None)
-        if comparison is None or self.images < FEWEST_IMAGES:
-            comparison, planned = None, False
-        protocol = OWN_NETWORK if self.order is Order.MORF else OWN_NETWORK_LERF
+            points = self.gain(first) if one else self.gain(second).negative
+        pair = self.ids[first], self.ids[second]
+        comparison = None if self.images < FEWEST_IMAGES else self.judge.compare(*pair)
         return Difference(
             *points,
             p_adjusted=comparison and comparison.q,
             verdict=comparison and comparison.verdict,
             gains=(self.gain(first), self.gain(second)),
-            protocol=protocol.name,
+            protocol=self.judge.protocol.name,
             unit=Unit.SCALAR,
             beside_zero=(self.verdicts[first], self.verdicts[second]),
             subtraction=f"{first} - {second}",
-            planned=planned,
+            planned=comparison is not None and self.judge.is_planned_alone(*pair),
         )
 
     def to_dataframe(self) -> "pandas.DataFrame":

@@ -41,11 +41,10 @@ from roarbench.api.user_networks import (
 from roarbench.common.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast, measure_means
-from roarbench.stats.correctness_and_gain import POINTS, compute_trapezoid_weights
-from roarbench.stats.intervals import FEWEST_IMAGES
-from roarbench.stats.own_network_gain import compute_own_network_gains
-from roarbench.stats.search_control import judge_own_network_gains
+from roarbench.stats.correctness_and_gain import POINTS, Correctness, compute_trapezoid_weights
 
 CHECK_LEVELS = (0.1, 0.3, 0.5)
 
@@ -259,12 +258,14 @@ def _make_own_network_table(
 ) -> OwnNetworkTable:
     """Compute gains and verdicts from the predictions that the networks keep after removal by own and other maps."""
     order, levels = request.own_removal
-    kept = {name: scores.kept for name, scores in scores_by_name.items() if scores.masks_differ}
-    computed_gains = compute_own_network_gains(kept, order)
-    gains = {name: computed_gains.get(name) for name in scores_by_name}
-    judged = judge_own_network_gains({name: gain and gain.gain for name, gain in gains.items()}, passes, searches)
-    images, all_images = int(request.agreed.sum()), len(request.agreed)
-    few = images < FEWEST_IMAGES
-    verdicts = {name: None if few and gains[name] else verdict for name, verdict in judged.items()}
-    settings = (len(request.networks), images, all_images, levels, order)
-    return OwnNetworkTable(gains, verdicts, *settings, passes)
+    ids = {name: f"row {number}" for number, name in enumerate(scores_by_name, 1)}
+    judge = Judge.from_kept(
+        Correctness(tuple(ids.values()), levels, {}),
+        OWN_NETWORK if order is Order.MORF else OWN_NETWORK_LERF,
+        {id_: scores_by_name[name].kept for name, id_ in ids.items() if scores_by_name[name].masks_differ},
+        frozenset(id_ for name, id_ in ids.items() if not scores_by_name[name].masks_differ),
+        {ids[name]: count for name, count in passes.items()},
+        {ids[name]: length for name, length in searches.items()},
+    )
+    images = int(request.agreed.sum()), len(request.agreed)
+    return OwnNetworkTable(judge, ids, len(request.networks), *images, passes)

@@ -239,8 +239,8 @@ class Judge:
         return ControlComparison({control: against[control] for control in self.controls if control in own})
 
     def _test_own_network(self, name: str, own: OwnNetworkGain) -> OwnNetworkTest | None:
-        verdict = self.find_verdict(name)
-        if not isinstance(verdict, OwnNetworkVerdict):
+        verdict = self.find_own_network_verdict(name)
+        if verdict is None:
             return None
         permutation = None if name in self.fixed else own.permutation
         return OwnNetworkTest(verdict, permutation, self._search_comparisons.get(name))
@@ -266,14 +266,17 @@ class Judge:
 
     def find_verdict(self, name: str) -> Verdict | OwnNetworkVerdict | None:
         """Return the verdict on a row's gain; None for a check, and without intervals."""
+        own_network = self.protocol.scores_all_network_pairs
+        return self.find_own_network_verdict(name) if own_network else self._verdicts_on_gains.get(name)
+
+    def find_own_network_verdict(self, name: str) -> OwnNetworkVerdict | None:
+        """Return the verdict on a row's own-network gain; None for a row without a gain."""
         if name in self.fixed:
             return OwnNetworkVerdict.BY_CONSTRUCTION
-        verdict = self._verdicts_on_gains.get(name)
-        if verdict is None or not self.own_network:
-            return verdict
         if name in self.searches:
             return OwnNetworkVerdict.CONTROL
-        return judge_beside_search(verdict, self._search_comparisons.get(name))
+        verdict = self._verdicts_on_gains.get(name)
+        return judge_beside_search(verdict, self._search_comparisons.get(name)) if verdict else None
 
     @cached_property
     def _verdicts_on_gains(self) -> dict[str, Verdict]:
@@ -359,18 +362,18 @@ class Judge:
         return [pair for column in columns for pair in column if not self.scores.submitted.isdisjoint(pair)]
 
     def compare(self, first: str, second: str) -> Comparison | None:
-        """Compare two rows; None without intervals.
+        """Compare two rows; None without intervals, and for own-network gains that are equal on every image.
 
         A comparison that no column contains was planned alone, so its p value is not adjusted. A row whose gain is 0 by
         construction counts as Random.
         """
         first, second = (RANDOM if name in self.fixed else name for name in (first, second))
-        if found := self._find_in_column(first, second):
-            return found
         difference = self.subtract_gain(first, second)
         if difference is None or not self.has_intervals or first == second:
             return None
-        return judge_comparisons({"": difference})[""]
+        if self.own_network and RANDOM not in (first, second) and not difference.varies:
+            return None
+        return self._find_in_column(first, second) or judge_comparisons({"": difference})[""]
 
     def is_planned_alone(self, first: str, second: str) -> bool:
         """Return whether no column contains the comparison of two rows that `compare` returns."""

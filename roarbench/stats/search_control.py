@@ -49,7 +49,7 @@ def compare_with_searches(
     return {name: SearchComparison(search, compared[name], enough) for name, (search, enough) in chosen.items()}
 
 
-def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | None) -> OwnNetworkVerdict:
+def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | None = None) -> OwnNetworkVerdict:
     """Return the verdict on a row from its comparisons with 0 and with a search; without a search, 0 decides."""
     if beside_zero is Verdict.WORSE:
         return OwnNetworkVerdict.OPPOSES
@@ -60,29 +60,3 @@ def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | 
     if beside_search.comparison.verdict is not Verdict.BETTER:
         return OwnNetworkVerdict.SEARCHED
     return OwnNetworkVerdict.EXPLAINS if beside_search.long_enough else OwnNetworkVerdict.ABOVE_SHORTER
-
-
-def judge_own_network_gains(
-    gains: Mapping[str, Contrast | None],
-    passes: Mapping[str, float | None] | None = None,
-    searches: Mapping[str, int] | None = None,
-) -> dict[str, OwnNetworkVerdict]:
-    """Judge the gains of a table's rows; a gain of None means that all networks have the same removal masks.
-
-    The gains of rows are tested against 0, and against searches, each with a false discovery rate of 5 % over the
-    column (`verdicts.judge_comparisons`). Without searches, 0 alone decides. A search itself is a control.
-
-    Args:
-        gains: Gains by row.
-        passes: Forward and backward passes of a map by row; None, or no entry, if they are unknown.
-        searches: Passes by name of a row that is a blind search.
-    """
-    lengths, passes = searches or {}, passes or {}
-    tested = {name: gain for name, gain in gains.items() if gain is not None}
-    rows = {name: gain for name, gain in tested.items() if name not in lengths}
-    used = {name: count for name, count in lengths.items() if name in tested}
-    beside_zero = judge_comparisons(rows)
-    compared = compare_with_searches(tested, {name: passes.get(name) for name in rows}, used)
-    verdicts = {name: judge_beside_search(beside_zero[name].verdict, compared.get(name)) for name in rows}
-    verdicts |= dict.fromkeys(used, OwnNetworkVerdict.CONTROL)
-    return {name: verdicts.get(name, OwnNetworkVerdict.BY_CONSTRUCTION) for name in gains}

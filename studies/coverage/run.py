@@ -15,10 +15,10 @@ from roarbench.plan.protocols import ROAR
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
 from roarbench.stats.intervals import Estimate, estimate_all, estimate_shares
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.rank_intervals import Pairs, compute_rank_intervals
-from roarbench.stats.search_control import judge_own_network_gains
 from roarbench.stats.variance_components import estimate_variance_components
+from roarbench.stats.verdicts import Verdict, decide_verdicts
 from studies.coverage.simulate import CONTROLS, Counts, Interval, Judged, count_right_own_network, simulate_all
 from studies.page import write_tables
 
@@ -41,11 +41,10 @@ def judge_table(scores: Correctness) -> Judged:
 def judge_own_network_table(unchanged: dict[str, NDArray[np.bool_]]) -> Counts:
     """Judge a simulated table of own-network gain, whose true gains are 0."""
     gains = {name: gain.gain for name, gain in compute_own_network_gains(unchanged, Order.MORF).items()}
-    verdicts = judge_own_network_gains(gains).values()
     ranks = compute_rank_intervals(Pairs.from_contrasts(list(gains.values())))
     return count_right_own_network(
         [_make_interval(gain) for gain in estimate_all(gains).values()],
-        [verdict is not OwnNetworkVerdict.OPEN for verdict in verdicts],
+        [verdict is not Verdict.SAME for verdict in decide_verdicts(gains).values()],
         [Interval(rank.low or 0, rank.high or 0) for rank in ranks],
     )
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
-from roarbench.stats.own_network_gain import OwnNetworkVerdict, compute_own_network_gains
-from roarbench.stats.search_control import judge_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gains
+from roarbench.stats.verdicts import Verdict, decide_verdicts
 from studies.page import write_tables
 
 _KEPT = (0.8, 0.3)  # shares of predictions that removal leaves unchanged, by level
@@ -38,13 +38,13 @@ def simulate_table(rows: int, images: int, spread: float, chance: np.random.Gene
     return unchanged
 
 
-def list_verdicts_by_networks(unchanged: dict[str, NDArray[np.bool_]]) -> list[set[OwnNetworkVerdict]]:
+def list_verdicts_by_networks(unchanged: dict[str, NDArray[np.bool_]]) -> list[set[Verdict]]:
     """Judge the table with three networks, with four, and so on; return the verdicts of its rows."""
     verdicts = []
     for count in range(FEWEST_NETWORKS, _MOST + 1):
         part = {name: bits[:count, :count] for name, bits in unchanged.items()}
         gains = {name: gain.gain for name, gain in compute_own_network_gains(part, Order.MORF).items()}
-        verdicts.append(set(judge_own_network_gains(gains).values()))
+        verdicts.append(set(decide_verdicts(gains).values()))
     return verdicts
 
 
@@ -52,8 +52,8 @@ def measure_design(rows: int, images: int, spread: float, tables: int) -> list[s
     """Return percentages of tables with a false verdict, with their standard errors."""
     chances = [np.random.default_rng([3, rows, images, round(10 * spread), table]) for table in range(tables)]
     looks = [list_verdicts_by_networks(simulate_table(rows, images, spread, chance)) for chance in chances]
-    explains = np.array([[OwnNetworkVerdict.EXPLAINS in verdicts for verdicts in table] for table in looks])
-    any_verdict = np.array([[verdicts != {OwnNetworkVerdict.OPEN} for verdicts in table] for table in looks])
+    explains = np.array([[Verdict.BETTER in verdicts for verdicts in table] for table in looks])
+    any_verdict = np.array([[verdicts != {Verdict.SAME} for verdicts in table] for table in looks])
     shares = [explains[:, 0], explains[:, -1], explains.any(1), any_verdict.any(1)]
     return [_format_share(np.asarray(share)) for share in shares]
 

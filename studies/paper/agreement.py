@@ -16,8 +16,7 @@ from roarbench.report.replication_comparison import compare_under_protocol
 from roarbench.stats.board_agreement import Replication, compute_agreement
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.search_control import judge_own_network_gains
+from roarbench.stats.verdicts import Verdict, decide_verdicts
 from studies.page import format_agreement
 from studies.paper.published import (
     HALF,
@@ -33,7 +32,7 @@ from studies.paper.published import (
 CONFIDENCE = 0.95
 HOLDS = 0.6  # minimum Kendall's tau of orders that agree
 _DIFFERS = 0.3  # below this tau, the order at .9 does not stand for the order at another level
-_SIGNS = (OwnNetworkVerdict.EXPLAINS, OwnNetworkVerdict.OPPOSES)  # significantly above and below 0
+_SIGNS = (Verdict.BETTER, Verdict.WORSE)  # significantly above and below 0
 _ORDER_HEADS = ("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict")
 _SAME, _INSIDE = 0.8, 0.9  # if the machine does not matter: minimum tau, and share of differences within the error
 
@@ -91,7 +90,7 @@ def own_network_levels(sets: list[DataSet]) -> str:
     rows = []
     for dataset in sets:
         first, *_, last = dataset.own_gains_by_level.items()
-        signs = [judge_own_network_gains(samples) for _, samples in (first, last)]
+        signs = [decide_verdicts(samples) for _, samples in (first, last)]
         counts = [sum(sign is verdict for sign in by_row.values()) for verdict in _SIGNS for by_row in signs]
         turned = sum({signs[0][name], signs[1][name]} == {*_SIGNS} for name in first[1])
         agreement = compute_agreement(first[1], last[1])

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.check_table import CheckTable
-from roarbench.api.gain_tables import OwnNetworkTable
 from roarbench.api.removal import compute_image_seeds
-from roarbench.common.enums import Order
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
@@ -189,7 +188,7 @@ def test_control_that_the_caller_asked_for_counts_as_control(networks, images):
 )
 def test_check_leader_of_own_network_is_shown_to_explain_its_network_on_ten_images(verdict, images, leader):
     verdicts = {"random": OwnNetworkVerdict.BY_CONSTRUCTION, "a": OwnNetworkVerdict[verdict]}
-    own = OwnNetworkTable({}, verdicts, 3, images, 40, (0.5,), Order.MORF)
+    own = SimpleNamespace(verdicts=verdicts, images=images)
     table = make_table({"x": {"random": 0, "a": 9}, "own network": {"random": 0, "a": 9}}, own_network=own)
     table.gains["own network"].update(
         zip(["random", "a"], make_contrasts([0.0, 9.0], np.diag([0, 1]), images), strict=True)

@@ -11,10 +11,9 @@ from captum.attr import InputXGradient, LayerGradCam, Occlusion
 from torch import nn
 
 import roarbench as rb
-from roarbench.api.gain_tables import OwnNetworkTable
+from roarbench.api.gain_tables import estimate_gain
 from roarbench.api.removal import rank_maps
 from roarbench.common.errors import CallerError
-from roarbench.stats.own_network_gain import OwnNetworkGain
 from tests.helpers.known_contrasts import make_contrasts
 from tests.helpers.user_networks import WithChangedOutput, gradient
 
@@ -141,8 +140,7 @@ def test_own_network_gain_adds_permutation_test_for_four_networks(networks, imag
 
 
 def test_interval_of_few_networks_ends_at_largest_possible_gain():
-    gain = OwnNetworkGain(make_contrasts([54.7], 300.0**2)[0], (), None)
-    assert OwnNetworkTable({"mine": gain}, {}, 3, 60, 60, LEVELS, "morf").gain("mine") == (54.7, -100, 100)
+    assert estimate_gain(make_contrasts([54.7], 300.0**2)[0]) == (54.7, -100, 100)
 
 
 @pytest.mark.filterwarnings("ignore:a single class is predicted")

@@ -8,6 +8,7 @@ import roarbench as rb
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.search import search_by_length
 from roarbench.estimators.map_input import Batch, MapInput
+from roarbench.stats.verdicts import judge_comparisons
 
 CORNERS = (0, 5, 30, 35)  # pixels of 6 x 6, one per network
 LABELS = torch.arange(200) % 2
@@ -75,3 +76,23 @@ def test_check_compares_with_search():
     )
     assert str(found.own_network.verdicts["search"]) == "control"
     assert found.own_network.passes["truth"] == 0 and found.own_network.passes["search"] == 32
+
+
+@pytest.mark.filterwarnings("ignore:an image's map by")
+def test_comparisons_have_the_verdicts_of_the_table_whatever_rows_are_called():
+    """`random` and `0` are ids of suites; here they are names of functions. A search is in a column of its own."""
+    networks, images = [make_reader(pixel) for pixel in CORNERS], draw_images()
+    names = ("random", "0", "sobel", "sobel~untrained")
+    rows = dict(zip(names, (read_weights, disguise(3), disguise(9), disguise(5)), strict=True))
+    plain = dict(zip("abcd", rows.values(), strict=True))
+    extra = {"search": "search(passes=20)", "centre": "centre"}
+    odd, usual = (rb.own_network_gain(networks, images, of | extra, levels=[0.05]) for of in (rows, plain))
+    assert list(odd.verdicts.values()) == list(usual.verdicts.values())
+    for name, other in zip(rows, plain, strict=True):
+        found = odd.compare(name, "centre")
+        assert found[:5] == usual.compare(other, "centre")[:5] and not found.planned
+        assert (found.verdict == "better") == (odd.verdicts[name] not in ("not shown", "opposes it"))
+        assert odd.compare("centre", name).p_adjusted == found.p_adjusted
+    assert odd.compare("random", "0")[:5] == usual.compare("a", "b")[:5] and odd.compare("random", "0").planned
+    beside_zero = judge_comparisons({name: odd.gains[name].gain for name in rows})
+    assert odd.compare("0", "centre").p_adjusted == beside_zero["0"].q, "searches do not change it"

@@ -21,13 +21,9 @@ from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.contrasts import measure_means
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
 from roarbench.stats.intervals import FEWEST_IMAGES, estimate_all
-from roarbench.stats.own_network_gain import (
-    OwnNetworkVerdict,
-    compute_own_network_gains,
-)
-from roarbench.stats.search_control import judge_own_network_gains
+from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.variance_components import estimate_variance_components
-from roarbench.stats.verdicts import Verdict
+from roarbench.stats.verdicts import Verdict, decide_verdicts
 from studies.coverage.run import judge_own_network_table, judge_table
 from studies.coverage.simulate import (
     NULL,
@@ -196,8 +192,8 @@ def has_false_own_network_verdict(images, chance, networks=3, rows=4, kept=(0.8,
     shared = np.sqrt(0.5) * chance.normal(size=images)
     unchanged = {f"{row}": shared + np.sqrt(0.5) * chance.normal(size=shape) < limits for row in range(rows)}
     gains = compute_own_network_gains(unchanged, Order.MORF)
-    verdicts = judge_own_network_gains({name: gain.gain for name, gain in gains.items()})
-    return any(verdict is not OwnNetworkVerdict.OPEN for verdict in verdicts.values())
+    verdicts = decide_verdicts({name: gain.gain for name, gain in gains.items()})
+    return any(verdict is not Verdict.SAME for verdict in verdicts.values())
 
 
 def test_maps_without_information_have_few_false_verdicts_on_fewest_images():

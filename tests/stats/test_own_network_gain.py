@@ -16,7 +16,8 @@ from roarbench.stats.own_network_gain import (
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs
-from roarbench.stats.search_control import judge_own_network_gains
+from roarbench.stats.search_control import judge_beside_search
+from roarbench.stats.verdicts import decide_verdicts
 
 
 def compute_own_network_gain(kept: np.ndarray, order: Order) -> OwnNetworkGain:
@@ -152,8 +153,12 @@ def test_own_network_verdict_names_side_of_0() -> None:
     kept = draw_answers(5, images=300, own=0.4)
     above, below = (compute_own_network_gain(kept, order).gain for order in (Order.MORF, Order.LERF))
     unclear = compute_own_network_gain(draw_answers(5, images=300, own=0), Order.MORF).gain
-    found = judge_own_network_gains({"a": above, "b": below, "c": unclear, "d": None})
-    assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
+    found = decide_verdicts({"a": above, "b": below, "c": unclear})
+    assert [judge_beside_search(verdict) for verdict in found.values()] == [
+        "explains its network",
+        "opposes it",
+        "not shown",
+    ]
 
 
 def test_prediction_interval_covers_gain_of_replication() -> None:

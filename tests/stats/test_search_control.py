@@ -9,7 +9,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
 from roarbench.stats.own_network_gain import compute_own_network_gains
-from roarbench.stats.search_control import choose_search, compare_with_searches, judge_own_network_gains
+from roarbench.stats.search_control import choose_search, compare_with_searches
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
 
@@ -35,6 +35,16 @@ def gains(kept):
     return {name: gain.gain for name, gain in compute_own_network_gains(kept, Order.MORF).items()}
 
 
+def judge_rows(kept, passes, searches, added=()):
+    scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added))
+    return Judge.from_kept(scores, OWN_NETWORK, kept, frozenset(), passes, searches)
+
+
+def find_verdicts(kept, passes, searches):
+    judge = judge_rows(kept, passes, searches)
+    return {name: judge.find_own_network_verdict(name) for name in kept}
+
+
 @pytest.mark.parametrize(
     ("passes", "expected"),
     [
@@ -50,10 +60,10 @@ def test_row_is_compared_with_shortest_search_that_is_long_enough(passes, expect
     assert choose_search(passes, LENGTHS) == choose_search(passes, dict(reversed(LENGTHS.items()))) == expected
 
 
-def test_verdict_depends_on_passes_of_row(gains):
+def test_verdict_depends_on_passes_of_row(kept):
     """The same gain is above a search of 2 passes, and below one of 50."""
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": 2.0, "copy": 50.0}
-    cheap = judge_own_network_gains(gains, passes, LENGTHS)
+    cheap = find_verdicts(kept, passes, LENGTHS)
     assert cheap == {
         "search(passes=2)": "control",
         "search(passes=50)": "control",
@@ -63,16 +73,16 @@ def test_verdict_depends_on_passes_of_row(gains):
         "below": "opposes it",
         "copy": "no more than a search",
     }
-    dear = judge_own_network_gains(gains, passes | {"between": 3.0, "good": 51.0}, LENGTHS)
+    dear = find_verdicts(kept, passes | {"between": 3.0, "good": 51.0}, LENGTHS)
     assert (dear["between"], dear["good"]) == ("no more than a search", "above a shorter search")
-    unknown = judge_own_network_gains(gains, dict.fromkeys(passes), LENGTHS)
+    unknown = find_verdicts(kept, dict.fromkeys(passes), LENGTHS)
     assert (unknown["between"], unknown["good"]) == ("no more than a search", "above a shorter search")
 
 
-def test_searches_do_not_change_comparison_with_0(gains):
+def test_searches_do_not_change_comparison_with_0(kept):
     """Searches have small p values, beside which a larger p value of a row would be called significant."""
-    rows = {name: gain for name, gain in gains.items() if name not in LENGTHS}
-    alone, beside = judge_own_network_gains(rows), judge_own_network_gains(gains, {}, LENGTHS)
+    rows = {name: bits for name, bits in kept.items() if name not in LENGTHS}
+    alone, beside = find_verdicts(rows, {}, {}), find_verdicts(kept, {}, LENGTHS)
     for name, verdict in alone.items():
         assert (beside[name] in ("not shown", "opposes it")) == (verdict in ("not shown", "opposes it"))
     assert alone["copy"] == "explains its network"  # without a search, 0 decides
@@ -88,13 +98,11 @@ def test_gain_over_search_is_paired(gains):
 
 
 @pytest.mark.parametrize("added", [(), ("search(passes=50)",)])
-def test_board_judges_as_table_without_store_does(kept, gains, added):
+def test_added_search_is_control_of_all_rows(kept, gains, added):
     """A search that was added to a suite is a control of all rows, which are adjusted as beside the suite's own."""
     passes = {"good": 50.0, "between": 2.0, "none": 2.0, "below": None, "copy": 50.0}
-    scores = Correctness(tuple(kept), (0.05, 0.5), {}, submitted=frozenset(added))
-    rows = Judge.from_kept(scores, OWN_NETWORK, kept, frozenset(), passes, LENGTHS).make_board().rows
-    expected = judge_own_network_gains(gains, passes, LENGTHS)
-    assert {row.estimator: row.network.verdict for row in rows} == expected
+    rows = judge_rows(kept, passes, LENGTHS, added).make_board().rows
+    assert {row.estimator: row.network.verdict for row in rows} == find_verdicts(kept, passes, LENGTHS)
     compared = compare_with_searches(gains, passes, LENGTHS)
     for row in rows:
         assert row.network.search == compared.get(row.estimator)
