@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 from roarbench.plan.protocols import ORDER_NAMES, Protocol
-from roarbench.report.row_doubts import Doubt
+from roarbench.report.doubts import Doubt
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.rank_intervals import RankInterval

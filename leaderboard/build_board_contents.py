@@ -1,6 +1,6 @@
 """Build the contents of a board from the judges of a suite."""
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Mapping
 
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import (
@@ -10,19 +10,15 @@ from leaderboard.headline import (
     write_own_network_headline,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
 from roarbench.analysis.suite_judges import SuiteJudges
-from roarbench.analysis.suite_results import ONLY_TESTS_INSTALLATION, SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR
-from roarbench.report.row_doubts import CHANGED_CODE, LONGEST_SENTENCE, RUN_ELSEWHERE, Doubt, list_row_doubts
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import write_all_notes
 from roarbench.report.table_record import list_texts_beside_gain
-from roarbench.stats.board_records import RANDOM, Row
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 
 
@@ -39,9 +35,6 @@ def make_board_contents(
     """
     board, protocol, results = table.board, table.board.protocol, judges.suite_results
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
-    points = _find_points_with_results(judges, table)
-    doubts = {row.estimator: list_row_doubts(judges, board, row) for row in table.rows}
-    shared = _find_shared_doubts_about_origin(table, doubts)
     more = list_texts_beside_gain(list_columns(table))
     rows = tuple(
         BoardRow(
@@ -55,11 +48,7 @@ def make_board_contents(
             better_than=table.list_beaten_control_groups(row),
             roar=roar_ranks.get(row.estimator),
             reversed_by=find_rows_in_reversed_order(row.estimator, ranks, roar_ranks),
-            doubts=(
-                *_explain_missing_rank(table, points, row),
-                *_make_missing_runs_doubt(table, row),
-                *(doubt for doubt in doubts[row.estimator] if doubt.short not in shared),
-            ),
+            doubts=tuple(doubt.typeset() for doubt in table.list_doubts(row.estimator) if not doubt.fact),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
             added=row.estimator in results.suite.added,
@@ -85,10 +74,7 @@ def make_board_contents(
         protocol=protocol,
         levels=board.levels,
         headline=headline,
-        facts=(
-            *list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
-            *(("by code with uncommitted changes",) if CHANGED_CODE in shared else ()),
-        ),
+        facts=list_facts(table, table.names, f"{measure}, {protocol.describe_removal(board.levels)}", board.images),
         included_levels_text=table.included_levels_text,
         value_label=protocol.gain_axis if table.has_gains_and_ranks else f"accuracy at t = {board.levels[-1]:g}, %",
         # the notes leave out signs such as †, because the rows state their doubts in words
@@ -130,7 +116,7 @@ def list_facts(table: SuiteTable, names: Collection[str], measure: str, images: 
         ", ".join(format_count(n, noun) for n, noun in counts if n),
         format_day(newest) if newest else "",
         f"unfinished: {table.runs.own.text}" if table.runs.own.missing and table.has_results else "",
-        "imported, not reproduced here" if table.all_rows_self_reported else "",
+        *table.common_facts,
     )
     return tuple(filter(None, facts))
 
@@ -140,45 +126,3 @@ def describe_estimator(suite_results: SuiteResults, name: str) -> str:
     submission, row = suite_results.submissions.get(name), find_estimator_or_placeholder(name)
     own_about = submission.description if submission and not row.twin else row.about
     return capitalize(shorten_line(own_about))
-
-
-def _explain_missing_rank(table: SuiteTable, done: Set[Point], row: Row) -> Iterator[Doubt]:
-    """Yield the reason why a row has no rank: inconsistent results, missing results, or networks at chance."""
-    if row.place or not table.has_gains_and_ranks:
-        return
-    compared = () if table.board.protocol.scores_all_network_pairs else (RANDOM,)
-    missing = filter(None, (_describe_missing_points(table, done, name) for name in (row.estimator, *compared)))
-    chance = f"at chance, {ONLY_TESTS_INSTALLATION}" if table.suite_results.at_chance_warning else ""
-    inconsistency = shorten_line(table.inconsistency_reasons.get(row.estimator, ""), LONGEST_SENTENCE)
-    if reason := inconsistency or chance or next(missing, ""):
-        yield Doubt("no rank", f"No rank: {reason}.")
-
-
-def _make_missing_runs_doubt(table: SuiteTable, row: Row) -> Iterator[Doubt]:
-    """Yield a doubt about an added row whose own runs are missing; the board's facts name runs that all rows lack."""
-    counts = table.runs.added.get(find_estimator_or_placeholder(row.estimator).untwinned_id)
-    if counts and counts.missing and row.estimator in table.estimators_with_results:
-        yield Doubt("unfinished", f"Unfinished: {counts.text}; the row’s verdicts may change.")
-
-
-def _find_shared_doubts_about_origin(table: SuiteTable, doubts: Mapping[str, Collection[Doubt]]) -> set[str]:
-    """Return the labels of doubts about the origin that all rows share; the board's facts state these doubts."""
-    started = [doubts[row.estimator] for row in table.rows if row.estimator in table.estimators_with_results]
-    changed = bool(started) and all(CHANGED_CODE in (doubt.short for doubt in found) for found in started)
-    shared = {RUN_ELSEWHERE: table.all_rows_self_reported, CHANGED_CODE: changed}
-    return {label for label, is_shared in shared.items() if is_shared}
-
-
-def _find_points_with_results(judges: SuiteJudges, table: SuiteTable) -> Set[Point]:
-    """Return the points of the table's protocol that have all results that its gains need."""
-    protocol, unit = table.board.protocol, table.unit
-    if protocol.scores_all_network_pairs:  # this protocol has no correctness
-        return set(list_points_with_every_map_and_network(table.suite_results, protocol, unit))
-    return judges.judge(protocol, unit).scores.correct.keys()
-
-
-def _describe_missing_points(table: SuiteTable, done: Set[Point], name: str) -> str:
-    points = (UNTOUCHED, *((name, t) for t in table.board.levels))
-    missing = [t for at, t in points if (at, t) not in done]
-    source = "the untouched images" if missing == [0.0] else shorten_line(name)
-    return f"no result yet of {source} at t = {', '.join(f'{t:g}' for t in missing)}" if missing else ""

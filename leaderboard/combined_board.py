@@ -28,6 +28,7 @@ from roarbench.common.text import capitalize
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
 from roarbench.plan.protocols import ROAR, Protocol, describe_levels
 from roarbench.report.combined_table import CombinedTable
+from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import list_texts_beside_gain
@@ -253,8 +254,9 @@ def _make_roar_answer(table: SuiteTable, row: Row, more: tuple[str, ...]) -> Ans
     kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
     gain = row.gain if comparison else Estimate(row.gain.value)
     text = mark_unfinished(RANDOM_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
-    sign, doubt = table.find_mark_sign(row.estimator), table.doubts.get(row.estimator, "")
-    return Answer(gain, CONTROL if control else kind, text, more=more, sign=sign, doubt=doubt)
+    doubts = [doubt.typeset() for doubt in table.list_doubts(row.estimator, Shown.GAIN)]
+    doubt = " ".join(doubt.sentence for doubt in doubts)
+    return Answer(gain, CONTROL if control else kind, text, more=more, sign=join_signs(doubts), doubt=doubt)
 
 
 def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.analysis.row_warnings import TIED
+from roarbench.analysis.marks import TIED
 from roarbench.api.inputs import (
     IMAGE_SHAPE,
     find_channel_ranges_without_outliers,

@@ -10,8 +10,9 @@ from roarbench.common.text import SAME
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, Protocol
 from roarbench.plan.suite import SuiteSpec
+from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import present_suite_table
-from roarbench.report.table import UNSTABLE_SIGN, SuiteTable, find_default_unit, make_suite_table, make_table
+from roarbench.report.table import SuiteTable, find_default_unit, make_suite_table, make_table
 from roarbench.report.table_notes import NOTES_METHOD, list_table_doubts, note_if_self_reported, write_all_notes
 from roarbench.report.table_record import ROW_KEY, Column, Table, align_part
 from roarbench.stats.board_records import IntervalScope, Row
@@ -67,10 +68,8 @@ class CombinedTable:
 
     def list_row_signs(self, name: str) -> tuple[str, ...]:
         """Return the signs after a row's name; signs of marks, which doubt ROAR's gain, stand beside this gain."""
-        signs = self.own_network.format_row_signs(name).split()
-        unstable = UNSTABLE_SIGN * (name in self.roar.low_prediction_stabilities)
-        inconsistent = "(!)" * (name in self.roar.inconsistency_reasons)
-        return tuple(dict.fromkeys(filter(None, (unstable, *signs, inconsistent))))
+        doubts = (doubt for table in self.tables for doubt in table.list_doubts(name, Shown.NAME))
+        return tuple(join_signs(doubts).split())
 
     @property
     def unfinished_text(self) -> str:
@@ -102,7 +101,7 @@ class CombinedTable:
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
-        marks = (self.roar.find_mark_sign(name) for name in self.names)
+        marks = (self.roar.format_row_signs(name, Shown.GAIN) for name in self.names)
         signs = dict.fromkeys([sign for name in self.names for sign in self.list_row_signs(name)])
         signs |= dict.fromkeys(filter(None, marks))
         more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."

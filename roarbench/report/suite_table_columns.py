@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from roarbench.analysis.faithfulness_scores import ProbabilityDrop
-from roarbench.analysis.row_warnings import Grade, describe_prediction_under_noise
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
     MISSING,
@@ -19,6 +18,7 @@ from roarbench.common.text import (
     format_rank,
 )
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.report.doubts import Shown
 from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.report.table_notes import NOTES_COMMAND, NOTES_METHOD, summarize_notes, write_all_notes
 from roarbench.report.table_record import (
@@ -170,8 +170,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(f"verdict_{control.replace('-', '_')}", map(_find_verdict, comparisons),
             short.replace("\n", " ") * has_sobel, verdicts(comparisons), short=short, worth=worth, side="left",
             has_words=True)  # fmt: skip
-    add("flag", (_explain_doubts(table, row) for row in rows), has_words=True)
-    add("grade", (_find_warning_grade(table, row) for row in rows), has_words=True)
+    add("flag", (_explain_signs(table, name) for name in names), has_words=True)
+    add("grade", map(table.find_worst_grade, names), has_words=True)
     for kind in table.twin_kinds:
         other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
         add(f"delta_twins/{kind}", (row.delta_twins.get(kind, _MISSING) for row in rows),
@@ -220,15 +220,8 @@ def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
     return comparison.verdict if comparison else None
 
 
-def _explain_doubts(table: SuiteTable, row: Row) -> str | None:
-    noise = describe_prediction_under_noise(table.low_prediction_stabilities.get(row.estimator))
-    return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
-
-
-def _find_warning_grade(table: SuiteTable, row: Row) -> str | None:
-    if not any(mark.grade for mark in table.marks.get(row.estimator, ())):
-        return None
-    return table.row_warnings[row.estimator].grade if row.estimator in table.row_warnings else Grade.NONE
+def _explain_signs(table: SuiteTable, name: str) -> str | None:
+    return " ".join(doubt.sentence for doubt in table.list_doubts(name, Shown.NAME, Shown.GAIN)) or None
 
 
 def _format_value_in_thousandths(estimate: Estimate) -> str:
@@ -276,7 +269,7 @@ def _compare_with_random_briefly(table: SuiteTable, row: Row) -> str:
     if row.estimator == RANDOM:
         return "control"
     verdict = _format_verdict(table, row, row.vs_random).replace(Verdict.SAME, SAME)
-    return f"{verdict} {table.find_mark_sign(row.estimator)}".rstrip()
+    return f"{verdict} {table.format_row_signs(row.estimator, Shown.GAIN)}".rstrip()
 
 
 def _format_beats_every_control(table: SuiteTable, row: Row) -> str:

@@ -7,17 +7,8 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
+from roarbench.analysis.marks import Grade, Mark, do_marks_apply_to, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
-from roarbench.analysis.row_warnings import (
-    STABLE_ENOUGH,
-    Mark,
-    RowWarning,
-    do_warnings_apply_to,
-    find_rows_not_above_mask_only,
-    find_warnings_by_row,
-    grade_shares_of_gain,
-    join_reasons,
-)
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork, Unit
@@ -26,28 +17,25 @@ from roarbench.common.text import TABLE_WORDS, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
-from roarbench.stats.board_records import RANDOM, VERSION, ZERO, Board, Row
+from roarbench.report.doubts import SELF_REPORTED, Doubt, Shown, find_doubts, is_control_off_zero, join_signs
+from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.store.results import UNVERIFIED, Origin
 
 CONTROLS, UNTRAINED = "controls", "untrained twin"  # entries of the column `better than`
-UNSTABLE_SIGN = "†"  # sign of rows with low prediction stability
 
 
 @dataclass(frozen=True, repr=False)
 class SuiteTable:
-    """The table of one protocol: a board (rows with gains, verdicts and ranks), and warnings and marks by estimator."""
+    """The table of one protocol: a board (rows with gains, verdicts and ranks), its doubts, and marks by estimator."""
 
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    row_warnings: dict[str, RowWarning]
+    doubts: tuple[Doubt, ...] = ()
     marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
     # accuracy minus accuracy of mask-only networks under ROAR, in [-1, 1], by estimator and level
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
-    # by estimator, the levels at which its accuracy is not significantly above that of mask-only networks
-    levels_not_above_mask_only: dict[str, tuple[float, ...]] = field(default_factory=dict)
     runs: ProtocolRuns = field(default_factory=ProtocolRuns)  # numbers of the protocol's planned and missing runs
 
     def __repr__(self) -> str:
@@ -128,7 +116,7 @@ class SuiteTable:
     @cached_property
     def runs_hash(self) -> str:
         """Return 12 hex digits that identify the runs and the statistics' version behind this table."""
-        protocols = {self.board.protocol, *((ROAR, MASK_ONLY) if do_warnings_apply_to(self.board.protocol) else ())}
+        protocols = {self.board.protocol, *((ROAR, MASK_ONLY) if do_marks_apply_to(self.board.protocol) else ())}
         results = {result.run.key: result for result in self.suite_results.list_used_results(protocols)}
         digest = hashlib.sha256(f"statistics {VERSION}".encode())
         for key, result in sorted(results.items()):
@@ -166,50 +154,34 @@ class SuiteTable:
             "AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of |p_0 - p| / p_0."
         )
 
-    @property
-    def low_prediction_stabilities(self) -> dict[str, float]:
-        """Return the prediction stability, in [0, 1], of the rows whose stability is below `STABLE_ENOUGH`."""
-        stability = self.suite_results.prediction_stability
-        names = [row.estimator for row in self.board.rows]
-        return {name: stability[name] for name in names if stability.get(name, 1.0) < STABLE_ENOUGH}
-
     @cached_property
     def inconsistency_reasons(self) -> dict[str, str]:
         """Return, by estimator, why the row's results cannot be combined."""
         return self.suite_results.explain_inconsistent_rows(self.board.protocol, self.unit)
 
-    @cached_property
-    def doubts(self) -> dict[str, str]:
-        """Return, by estimator, sentences on why the row has no rank or should be doubted."""
-        sources = self.inconsistency_reasons, {name: warning.reason for name, warning in self.row_warnings.items()}
-        reasons = {
-            row.estimator: [found[row.estimator] for found in sources if row.estimator in found]
-            for row in self.board.rows
-        }
-        return {name: ". ".join(found) for name, found in reasons.items() if found}
+    def list_doubts(self, estimator: str, *shown: Shown) -> list[Doubt]:
+        """Return the doubts about a row that tables show in these places, by default in any."""
+        own = (doubt for doubt in self.doubts if doubt.row == estimator)
+        return [doubt for doubt in own if not shown or doubt.kind.shown in shown]
 
-    @cached_property
+    def format_row_signs(self, estimator: str, *shown: Shown) -> str:
+        """Return the signs of `list_doubts`, such as `† (!!)`."""
+        return join_signs(self.list_doubts(estimator, *shown))
+
+    @property
+    def common_facts(self) -> list[str]:
+        """Return the facts that stand for doubts about all rows with results, such as a common origin."""
+        return [*dict.fromkeys(doubt.fact for doubt in self.doubts if doubt.fact)]
+
+    @property
     def all_rows_self_reported(self) -> bool:
-        """Return whether every row with results is self-reported; the rows then carry no warning of their own."""
-        names = [row.estimator for row in self.board.rows if row.estimator in self.suite_results.by_estimator]
-        reasons = {self.suite_results.doubts.get(name) for name in names}
-        return reasons == {UNVERIFIED[Origin.SELF_REPORTED]}
+        """Return whether every row with results is self-reported; the rows then have no sign for their origin."""
+        return SELF_REPORTED in self.common_facts
 
-    def find_warning_sign(self, estimator: str) -> str:
-        """Return `(!!)` or `(!)` for a row with a warning of its own; empty for other rows."""
-        warning = self.row_warnings.get(estimator)
-        shared = self.all_rows_self_reported and join_reasons([self.suite_results.doubts.get(estimator, "")])
-        return "" if warning is None or warning.reason == shared else warning.warning_sign
-
-    def find_mark_sign(self, estimator: str) -> str:
-        """Return `(!!)` or `(!)` for a row with a mark, which is beside the gain in a table of several gains."""
-        has_row = estimator in self.names
-        return self.row_warnings[estimator].mark_sign if has_row and estimator in self.row_warnings else ""
-
-    def format_row_signs(self, estimator: str) -> str:
-        """Return the signs after a row's name: `†` for unstable predictions; `(!!)` or `(!)` for a warning."""
-        warning = self.find_warning_sign(estimator) or "(!)" * (estimator in self.inconsistency_reasons)
-        return " ".join(filter(None, (UNSTABLE_SIGN * (estimator in self.low_prediction_stabilities), warning)))
+    def find_worst_grade(self, estimator: str) -> Grade | None:
+        """Return the grade of a row's worst mark; None if no mark has a grade."""
+        grades = [mark.grade for mark in self.marks.get(estimator, ()) if mark.grade]
+        return max(grades, key=list(Grade).index, default=None)
 
     @property
     def has_verdicts(self) -> bool:
@@ -312,16 +284,6 @@ def _is_better(comparison: Comparison | None) -> bool:
     return comparison is not None and comparison.verdict is Verdict.BETTER
 
 
-def is_control_off_zero(protocol: Protocol, row: Row) -> bool:
-    """Return whether a row is a control whose gain should be 0 but differs from Random's gain (Random: from 0)."""
-    comparison = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
-    return (
-        row.estimator in protocol.zero_gain_controls
-        and comparison is not None
-        and comparison.verdict is not Verdict.SAME
-    )
-
-
 def make_suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
@@ -384,17 +346,16 @@ def make_table(
     board = judges.make_board(protocol, unit, rows, levels)
     if board is None:
         return None
-    with_marks = judges.suite_results.suite.estimators_with_own_row if do_warnings_apply_to(protocol) else ()
-    return SuiteTable(
+    with_marks = judges.suite_results.suite.estimators_with_own_row if do_marks_apply_to(protocol) else ()
+    table = SuiteTable(
         judges.suite_results,
         board,
         unit,
-        find_warnings_by_row(judges, protocol),
-        {name: grade_shares_of_gain(judges, name) for name in with_marks},
-        _compute_accuracies_above_masks(judges) if protocol == ROAR else {},
-        find_rows_not_above_mask_only(judges) if protocol == ROAR else {},
-        count_protocol_runs(judges.suite_results, protocol, unit),
+        marks={name: grade_shares_of_gain(judges, name) for name in with_marks},
+        above_masks=_compute_accuracies_above_masks(judges) if protocol == ROAR else {},
+        runs=count_protocol_runs(judges.suite_results, protocol, unit),
     )
+    return replace(table, doubts=find_doubts(judges, table))
 
 
 def _compute_accuracies_above_masks(judges: SuiteJudges) -> dict[str, dict[float, Estimate]]:

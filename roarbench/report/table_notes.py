@@ -7,16 +7,10 @@ from dataclasses import replace
 from roarbench.analysis.faithfulness_scores import IMAGES
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN
 from roarbench.analysis.own_network_gain_of_suite import describe_total_disagreement_of_networks
-from roarbench.analysis.row_warnings import (
-    STABLE_ENOUGH,
-    describe_rows_not_above_mask_only,
-    list_general_doubts,
-)
 from roarbench.common.errors import Hint
 from roarbench.common.text import (
     SAME,
     format_count,
-    format_interval,
     list_some,
 )
 from roarbench.compute.masks import BINS
@@ -24,9 +18,9 @@ from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
-from roarbench.report.row_doubts import list_opposite_gains
-from roarbench.report.table import UNSTABLE_SIGN, SuiteTable
-from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Board, IntervalScope
+from roarbench.report.doubts import Shown, describe_doubts
+from roarbench.report.table import SuiteTable
+from roarbench.stats.board_records import ONE_NETWORK, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
@@ -54,8 +48,8 @@ def summarize_notes(table: SuiteTable, source: str = NOTES_COMMAND) -> list[str]
     else:
         intervals = f"{_describe_interval_scope(board)}; {SAME}: not significant."
     signs = dict.fromkeys(sign for name in table.names for sign in table.format_row_signs(name).split())
-    at_mask_only = table.levels_not_above_mask_only.keys() & set(table.names)
-    if at_mask_only or _describe_several_machines(table) or _describe_rows_with_opposite_gains(table):
+    other = any(doubt.kind.shown is Shown.NOTE and not doubt.kind.always for doubt in table.doubts)
+    if other or _describe_several_machines(table):
         signs["warnings"] = None
     more = f"{', '.join(signs)} and more are" if signs else "More is"
     fewer = _describe_fewer_scored_images(table)
@@ -68,11 +62,10 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
     doubts = (
         describe_missing_runs(table),
         _explain_no_scored_images(table),
-        _describe_nonzero_controls(table),
         _describe_missing_controls(table),
         describe_search(table),
     )
-    return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_inconsistent_rows(table))))
+    return list(filter(None, (describe_equal_matched_masks(table), *doubts, *_describe_doubts(table, always=True))))
 
 
 def note_if_self_reported(table: SuiteTable) -> str:
@@ -82,31 +75,28 @@ def note_if_self_reported(table: SuiteTable) -> str:
 
 
 def write_all_notes(table: SuiteTable, signs: bool = True) -> str:
-    """Describe the intervals' scope, all doubts, and special rows and columns.
-
-    The notes on missing runs and on unstable predictions name the signs ‡ and †, unless `signs` is False.
-    """
-    levels = {name: levels for name, levels in table.levels_not_above_mask_only.items() if name in table.names}
+    """Describe the intervals' scope, all doubts, and special rows and columns; `signs` or not."""
     left_out = _join_names_by_reason(table.suite_results.suite.left_out.items())
     notes = (
         describe_missing_runs(table, signs),
         describe_equal_matched_masks(table),
-        _describe_nonzero_controls(table),
+        *_describe_doubts(table, always=True, signs=signs),
         _describe_intervals(table),
         _describe_missing_controls(table),
         describe_search(table),
-        describe_rows_not_above_mask_only(levels),
-        *_describe_inconsistent_rows(table),
         _describe_several_machines(table),
         note_if_self_reported(table),
-        _describe_doubts_of_any_protocol(table),
-        _describe_rows_with_opposite_gains(table),
-        _describe_unstable_predictions(table, UNSTABLE_SIGN * signs),
+        *_describe_doubts(table, always=False, signs=signs),
         f"Left out: {left_out}." if left_out else "",
         _describe_quantus_columns(table),
         f"Hash of the runs: {table.runs_hash}." if table.board.images else "",
     )
     return " ".join(filter(None, notes))
+
+
+def _describe_doubts(table: SuiteTable, always: bool, signs: bool = True) -> list[str]:
+    noted = (doubt for doubt in table.doubts if doubt.kind.shown in (Shown.NAME, Shown.NOTE) and not doubt.fact)
+    return describe_doubts((doubt for doubt in noted if doubt.kind.always is always), signs)
 
 
 def describe_missing_runs(table: SuiteTable, signs: bool = True) -> str:
@@ -149,16 +139,6 @@ def describe_equal_matched_masks(table: SuiteTable) -> str:
     return f"With {data.channels} columns, matched masks are nearly always the own masks: gains are 0 for every map."
 
 
-def _describe_nonzero_controls(table: SuiteTable) -> str:
-    if not table.nonzero_controls:
-        return ""
-    controls = ", ".join(f"{name} {format_interval(gain)}" for name, gain in table.nonzero_controls.items())
-    return (
-        f"This table is doubtful, because gains that should be 0 differ significantly: {controls}. "
-        "A gain of that size may mean nothing."
-    )
-
-
 def _describe_missing_controls(table: SuiteTable) -> str:
     """Report that a user's suite lacks usual controls, if rows are compared with controls."""
     missing = describe_missing_controls(table.suite_results.suite, table.board.protocol)
@@ -180,20 +160,9 @@ def describe_search(table: SuiteTable) -> str:
 
 def suggest_diagnose(table: SuiteTable) -> Hint | None:
     """Return a hint to the command that explains the signs (!) and (!!); None if no row has such a sign."""
-    signs = ", ".join(sorted({table.find_warning_sign(name) for name in table.names} - {""}))
+    signs = ", ".join(sorted({doubt.sign for doubt in table.doubts if doubt.sign.startswith("(")}))
     suite = make_suite_option_value(table.suite_results.suite)
     return Hint(f"{signs}: `{{}}` explains the doubts.", "diagnose", ("--suite", suite)) if signs else None
-
-
-def _describe_inconsistent_rows(table: SuiteTable) -> list[str]:
-    by_reason = defaultdict[str, list[str]](list)
-    for name in (row.estimator for row in table.board.rows if row.estimator in table.inconsistency_reasons):
-        uncompared = " and no row is compared with it" if name == RANDOM else ""
-        by_reason[f" no rank{uncompared}: {table.inconsistency_reasons[name]}."].append(name)
-    return [
-        (f"{names[0]} has" if len(names) == 1 else f"{len(names)} rows ({', '.join(names)}) have") + text
-        for text, names in by_reason.items()
-    ]
 
 
 def _describe_several_machines(table: SuiteTable) -> str:
@@ -209,37 +178,12 @@ def _describe_several_machines(table: SuiteTable) -> str:
     return f"Different machines computed the runs of one row ({list_some(shown)}): {differ}."
 
 
-def _describe_doubts_of_any_protocol(table: SuiteTable) -> str:
-    shared = table.suite_results.doubts if table.all_rows_self_reported else {}
-    doubts = _join_names_by_reason(
-        (row.estimator, reason)
-        for row in table.board.rows
-        for reason in list_general_doubts(table.suite_results, row.estimator)
-        if reason != shared.get(row.estimator)
-    )
-    return f"(!) {doubts}." if doubts else ""
-
-
-def _describe_rows_with_opposite_gains(table: SuiteTable) -> str:
-    found = {row.estimator: list_opposite_gains(table.board, row) for row in table.board.rows}
-    rows = [f"{name} ({', '.join(gains)})" for name, gains in found.items() if gains]
-    return f"Gains of opposite sign at two levels: {'; '.join(rows)}." if rows else ""
-
-
 def _join_names_by_reason(reasons: Iterable[tuple[str, str]]) -> str:
     """Join pairs of a name and a reason to `a, b: reason; c: other reason`."""
     names_by_reason = defaultdict[str, list[str]](list)
     for name, reason in reasons:
         names_by_reason[reason].append(name)
     return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())
-
-
-def _describe_unstable_predictions(table: SuiteTable, sign: str) -> str:
-    if not table.low_prediction_stabilities:
-        return ""
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in table.low_prediction_stabilities.items())
-    text = f"The explained network keeps its prediction on fewer than {STABLE_ENOUGH:.0%} of the noisy copies"
-    return f"{sign} {text}: {shares}.".strip()
 
 
 def _describe_quantus_columns(table: SuiteTable) -> str:

@@ -13,22 +13,17 @@ from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
-from roarbench.analysis.row_warnings import (
-    MARKS,
-    MASKS,
-    describe_rows_not_above_mask_only,
-    find_row_warning,
-    find_rows_not_above_mask_only,
-    grade_shares_of_gain,
-)
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import MISSING, format_decimals, format_interval, format_percent_number
 from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
+from roarbench.report.doubts import MARKS, NO_RANK, Shown, describe_doubts
 from roarbench.report.status import describe_rows_without_rank
+from roarbench.report.table import make_table
 from roarbench.report.table_record import ROW_KEY, Column, Table, make_column
 from roarbench.report.table_renderers import format_list, measure_table_width
 from roarbench.stats.board_agreement import FEWEST_ROWS, Agreement, compute_agreement
@@ -221,24 +216,20 @@ def _format_agreement(agreement: Agreement | None) -> str:
 
 
 def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
-    """Return the rows without a rank, the rows that are not significantly above mask-only, and each row's warnings."""
+    """Return the rows without a rank, and the doubts about rows except those that columns show."""
     judges, results = panel.suite_judges, panel.suite_judges.suite_results
     unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is judges.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    by_row = {name: find_row_warning(judges, name) for name in panel.names}
-    names_by_warning: dict[str, list[str]] = {}
-    for name, warning in by_row.items():
-        if warning.reason:
-            names_by_warning.setdefault(f"{warning.warning_sign} {warning.reason}", []).append(name)
-    warnings = [f"{', '.join(names)} {text}" for text, names in names_by_warning.items()]
+    table = make_table(judges, judges.main_protocol, panel.names)
+    found = [doubt for doubt in table.doubts if doubt.kind.shown is not Shown.COLUMN] if table else []
+    doubts = describe_doubts(doubt for doubt in found if doubt.kind is not NO_RANK)  # `unranked` has every protocol
     if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
-        return [*unranked, *warnings, f"{columns} need ROAR, which {results.suite.name} does not have."]
+        return [*unranked, *doubts, f"{columns} need ROAR, which {results.suite.name} does not have."]
     if not judges.main_gains.has_intervals:
-        return [*unranked, *warnings, "One training per cell: no intervals, no marks."]
-    at_mask_only = filter(None, [describe_rows_not_above_mask_only(find_rows_not_above_mask_only(judges))])
-    return [*unranked, *at_mask_only, *(warnings or ["No row is marked."])]
+        return [*unranked, *doubts, "One training per cell: no intervals, no marks."]
+    return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]
 
 
 def _split(section: Table, width: int) -> list[Table]:

@@ -13,8 +13,6 @@ from roarbench.analysis.faithfulness_scores import (
     compute_probability_drops,
     list_score_specs,
 )
-from roarbench.analysis.row_warnings import find_warnings_by_row
-from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import PAPER_LEVELS, MapNumerics, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.cells_and_runs import CLEAN
@@ -129,7 +127,7 @@ def test_quantus_columns_leave_other_table_cells_unchanged():
     scored = make_table(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
     before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
     kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
-    assert (after, scored.row_warnings) == (before, plain.row_warnings)
+    assert (after, scored.doubts) == (before, plain.doubts)
     assert (kept["grad"], kept["sobel"]) == (VALUES, dict.fromkeys(VALUES))
     lines = render(scored, "markdown").splitlines()
     assert lines[2].endswith("| above masks at 0.9 | PF ↓ | RP ↑ | FC ↑ |")
@@ -181,10 +179,9 @@ def test_row_warning_states_share_of_tied_features(tmp_path):
     ranked = set_checksums(whole, rankings=lambda point: checksums.get(point.cell.estimator, ""))
     stored = add_stability_ties_and_chance(ranked, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
-    flags = find_warnings_by_row(judge_suite(stored))
+    tied = [doubt for doubt in make_table(stored).doubts if "same value" in doubt.sentence]
     doubt = "75% of the features in its maps have the same value, so their order is random"
-    assert flags.pop("var-grad").reason.startswith(doubt)
-    assert not any("same value" in flag.reason for flag in flags.values())
+    assert [(each.row, each.sentence, each.sign) for each in tied] == [("var-grad", f"{doubt}.", "(!)")]
     shown = compute_validity_panel(stored)
     (masks,) = (section.columns for section in list_sections(shown) if section.title == "Removal masks")
     texts = {column.heading: column.texts for column in masks}

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
+from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.result_checks import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.row_comparison import compare_rows
-from roarbench.analysis.row_warnings import MASKS, find_warnings_by_row, grade_shares_of_gain
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.cells_and_runs import CLEAN, Cell
@@ -214,8 +214,8 @@ def test_board_at_chance_has_no_ranks_and_warns_in_every_format():
         assert not any(row.place or row.against for row in judged.rows)
         assert all(row.gain.value is not None for row in judged.rows)  # measured gains are still shown
     assert all(row.place for row in judge_suite(sound, Unit.SCALAR).make_board(ROAR, Unit.SCALAR, MAIN).rows)
-    assert find_warnings_by_row(judge_suite(void, Unit.SCALAR)) == {}
-    assert find_warnings_by_row(judge_suite(sound, Unit.SCALAR))
+    assert not any(doubt.sign for doubt in make_table(void).doubts)
+    assert any(doubt.sign for doubt in make_table(sound).doubts)
     for suite_results, said in ((void, True), (sound, False)):
         shown, beside = make_table(suite_results), compute_validity_panel(suite_results)
         texts = (

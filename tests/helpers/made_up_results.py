@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 from scipy.special import ndtr
 
-from roarbench.analysis.row_warnings import Grade, RowWarning
+from roarbench.analysis.marks import Grade
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
@@ -20,6 +20,7 @@ from roarbench.plan.planned_runs import PlannedRun, build_run, list_clean_runs_o
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, OWN_NETWORK, ROAR
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.combined_table import CombinedTable
+from roarbench.report.doubts import Doubt, Kind, Shown
 from roarbench.report.table import SuiteTable, make_suite_table
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
@@ -105,9 +106,9 @@ def _table(protocol, levels, *rows):
     nothing = (Estimate(),) * len(levels)
     rows = tuple(replace(row, accuracies=nothing, differences=row.differences or nothing) for row in rows)
     board = Board(protocol, levels, rows, 100, IntervalScope.REFERENCES)
-    doubted = {"sobel": RowWarning(Grade.STRONG, "Its mask alone has it.")}
-    warnings = doubted if protocol == ROAR else {}
-    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, row_warnings=warnings)
+    doubt = Doubt("sobel", "masks alone", "Its mask alone has it.", Grade.STRONG, kind=Kind(shown=Shown.GAIN))
+    doubts = (doubt,) if protocol == ROAR else ()
+    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, doubts)
 
 
 def _row(name, gain, **found):

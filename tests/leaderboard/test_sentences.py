@@ -20,11 +20,12 @@ from leaderboard.page.estimator import (
     write_verdict_sentence,
 )
 from leaderboard.render import load_templates
+from roarbench.analysis.marks import Grade
 from roarbench.analysis.suite_judges import judge_suite
-from roarbench.common.enums import Order
+from roarbench.common.enums import Order, Unit
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, SHOWN
-from roarbench.report.row_doubts import Doubt, list_row_doubts
-from roarbench.report.table import CONTROLS, UNTRAINED
+from roarbench.report.doubts import Doubt, find_doubts
+from roarbench.report.table import CONTROLS, UNTRAINED, SuiteTable
 from roarbench.stats.board_records import Board, IntervalScope, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
@@ -196,7 +197,7 @@ def test_explain_disagreement_names_win_and_loss_under_roar():
 
 
 def test_explanations_cover_rank_range_and_mask_only_accuracy():
-    found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
+    found = (Doubt("e2", "≈ contrast", ""), Doubt("e2", "masks alone 66 %", ""))
     first = make_row("yes", "e1", place=RankInterval(1, 1, 1))
     ranged = make_row("≈", "e2", place=RankInterval(2, 2, 4), doubts=found)
     place, masks = list_explanations(SimpleNamespace(rows=[first, ranged]))
@@ -211,8 +212,9 @@ def test_explanations_cover_rank_range_and_mask_only_accuracy():
 def test_collect_doubts_merges_equal_doubts_of_boards():
     suite = SimpleNamespace(title="quick")
     here, there = (SimpleNamespace(tab_label=protocol.title) for protocol in (MATCHED, ROAR))
-    aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
-    rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
+    level = Doubt("e", "≈ c", "Level with contrast.", Grade.STRONG)
+    aside = (Doubt("e", "m", "Masks tell. This counts under ROAR."), level)
+    rows = [(here, aside), (there, (Doubt("e", "m", "Masks tell.", Grade.STRONG), Doubt("e", "x", "Else.")))]
     both = ["quick, Matched gain", "quick, ROAR"]
     assert collect_doubts((suite, board, make_row("≈", doubts=found)) for board, found in rows) == [
         ("Masks tell. This counts under ROAR.", True, both),
@@ -228,10 +230,11 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, None)
 def list_doubts(results, protocol=MATCHED, **row):
     """Return short text, sentence and severity of each doubt, with plain spaces and minus signs."""
     levels = tuple(0.1 * (1 + i) for i in range(len(row.get("differences", ()))))
-    board = Board(protocol, levels, (), 0, IntervalScope.NETWORKS)
-    found = list_row_doubts(judge_suite(results), board, replace(BARE, **row))
+    board = Board(protocol, levels, (replace(BARE, **row),), 0, IntervalScope.NETWORKS)
+    found = find_doubts(judge_suite(results), SuiteTable(results, board, Unit.SCALAR))
+    shown = [doubt.typeset() for doubt in found if doubt.short not in ("no rank", "at the floor, t = 0.9")]
     return [
-        (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
+        (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in shown
     ]
 
 
@@ -311,7 +314,7 @@ def test_changed_code_doubt_counts_runs_of_protocol_and_its_parts():
 def test_stability_doubt_is_in_all_protocols_and_imported_text_is_one_line(protocol):
     outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
     results = replace(make_suite_results(), prediction_stability={"var-grad": 0.684}, **outside)
-    found, elsewhere, noise = list_doubts(results, protocol)
+    elsewhere, found, noise = list_doubts(results, protocol)
     assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
     assert noise[0] == "prediction stability 68 %" and "another class" in noise[1]
     assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510

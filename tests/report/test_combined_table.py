@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from roarbench.analysis.row_warnings import do_warnings_apply_to
+from roarbench.analysis.marks import do_marks_apply_to
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.errors import CallerError
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
@@ -99,8 +99,8 @@ def test_doubt_about_roar_stands_beside_roar_gain(both):
     """Sobel's strong mark is about ROAR's gain, not about its own-network gain of 0."""
     rows = {row["estimator"]: row for row in json.loads(render(both, "json"))["rows"]}
     assert rows["sobel"]["roar"]["flag"] == "Its mask alone has it." and rows["sobel"]["own_network"]["flag"] is None
-    assert both.list_row_signs("sobel") == () and both.roar.find_mark_sign("sobel") == "(!!)"
-    assert not do_warnings_apply_to(OWN_NETWORK) and do_warnings_apply_to(ROAR)
+    assert both.list_row_signs("sobel") == () and both.roar.format_row_signs("sobel") == "(!!)"
+    assert not do_marks_apply_to(OWN_NETWORK) and do_marks_apply_to(ROAR)
 
 
 def test_combined_table_distinguishes_not_run_from_missing(both):

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.analysis.row_warnings import Grade, Mark
+from roarbench.analysis.marks import Grade, Mark
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
 from roarbench.plan.suites import SUITES
-from roarbench.report.row_doubts import _find_mask_leakage_doubt
+from roarbench.report.doubts import _do_masks_reach_half, _make_mark_doubt
 from roarbench.report.table import make_suite_table
 from roarbench.stats.intervals import Estimate
 from roarbench.store import run_result
@@ -36,9 +36,11 @@ def test_missing_accuracy_is_not_0_beside_an_accuracy_of_masks(missing):
         roar=SimpleNamespace(estimate_accuracy=lambda *_: accuracies[1]),
     )
     mark = Mark("masks", Estimate(0.8), Grade.STRONG)
-    assert len(list(_find_mask_leakage_doubt(judges, mark, "grad", "", True))) == 1
+    assert _do_masks_reach_half(judges, "grad")
     accuracies[missing] = Estimate()
-    assert not list(_find_mask_leakage_doubt(judges, mark, "grad", "", True))
+    assert not _do_masks_reach_half(judges, "grad")
+    words = "images –;" if missing else "masks alone have an accuracy of –"
+    assert words in _make_mark_doubt(judges, "grad", mark).more
 
 
 def test_versions_of_code_that_is_not_installed_are_unknown(monkeypatch):

@@ -12,6 +12,7 @@ from roarbench.common.errors import CallerError
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import KAR, MATCHED, ROAR, find_protocol
 from roarbench.plan.suite import Block
+from roarbench.report.doubts import Shown
 from roarbench.report.suite_charts import make_chart
 from roarbench.report.table import make_suite_table
 from roarbench.report.table_notes import summarize_notes, write_all_notes
@@ -169,7 +170,8 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
         replace_validation_findings(here.database, ENTRY.id, [ValidationFinding.NETWORK, ValidationFinding.CLASS])
         export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
         import_results(there, tmp_path / "told.parquet")
-        assert make_table(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}
+        (found,) = make_table(seen(here), protocol.name).list_doubts(ENTRY.id, Shown.NAME)
+        assert (found.sentence, found.sign) == (f"{NETWORK}.", "(!!)")
         shown = seen(there)
     table = make_table(shown, protocol.name)
     for style, dagger in (("markdown", "†"), ("csv", NOISE), ("json", NOISE)):
@@ -178,7 +180,6 @@ def test_row_doubts_appear_under_every_protocol_in_every_format(tmp_path, protoc
     flags = {name: row["flag"] for name, row in parse_rows(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
-    (last,) = (line for line in list_lines_below_panel(compute_validity_panel(shown)) if line.startswith(ENTRY.id))
-    assert "(!)" in last and NETWORK in last
+    assert f"(!!) {ENTRY.id}: {NETWORK}." in list_lines_below_panel(compute_validity_panel(shown))
     said = write_all_notes(table, signs=False)  # rows of the board have no sign
     assert "var-grad 50%" in said and "†" not in said

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import roarbench.cli.main  # noqa: F401  # registers the commands that proposed lines are made from
-from roarbench.analysis.row_warnings import Grade, Mark, RowWarning
+from roarbench.analysis.marks import Grade, Mark
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.api.published_results import load_published_results
@@ -18,6 +18,7 @@ from roarbench.common.text import format_interval
 from roarbench.plan.protocols import SHOWN
 from roarbench.plan.suites import RESULTS, read_suite
 from roarbench.report.combined_table import has_combined_table, make_combined_table
+from roarbench.report.doubts import Doubt, Kind, Shown, find_doubts
 from roarbench.report.table import SuiteTable, find_default_unit
 from roarbench.report.table import make_table as make_protocol_table
 from roarbench.report.table_notes import list_table_doubts, suggest_diagnose, summarize_notes, write_all_notes
@@ -34,7 +35,9 @@ from tests.helpers.shown_tables import format_html, format_text, list_columns, r
 
 NONE = Estimate()
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
-FLAG = RowWarning(Grade.SOME, "Its mask alone has most of it.")
+FLAG = Doubt("var-grad", "masks alone", "Its mask alone has most of it.", kind=Kind(shown=Shown.GAIN))
+AT_MASKS = Kind(shown=Shown.NOTE, heading="At the floor, accuracy not significantly above that of masks alone")
+AT_FLOOR = Doubt("var-grad", "at the floor", "", brief="(t = 0.9)", kind=AT_MASKS)
 
 
 def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
@@ -64,16 +67,16 @@ TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
     Unit.SCALAR,
-    row_warnings={"var-grad": FLAG},
+    doubts=(FLAG, AT_FLOOR),
     marks={"var-grad": (Mark("masks", Estimate(0.8, 0.7, 0.9), Grade.SOME),)},
     above_masks={"var-grad": {0.9: Estimate(0.012, -0.01, 0.034)}},
-    levels_not_above_mask_only={"var-grad": (0.9,), "not shown": (0.5,)},
 )
 
 
 def make_table_with_board(suite=SUITE, **changes):
     results = replace(TABLE.suite_results, suite=suite)
-    return replace(TABLE, suite_results=results, board=replace(BOARD, **changes))
+    table = replace(TABLE, suite_results=results, board=replace(BOARD, **changes))
+    return replace(table, doubts=(*TABLE.doubts, *find_doubts(judge_suite(results), table)))
 
 
 def format_printed(table, width=80, notes=True):
@@ -234,7 +237,9 @@ def test_row_below_zero_gain_control_is_not_better_than_controls(gain, beaten):
 
 
 def test_strong_warning_has_own_sign_with_diagnose_command(monkeypatch, capsys):
-    strong = replace(TABLE, row_warnings={"var-grad": RowWarning(Grade.STRONG, "All of it."), "ig": FLAG})
+    doubts = FLAG._replace(severity=Grade.STRONG, sentence="All of it."), FLAG._replace(row="ig")
+    worst = {"var-grad": (*TABLE.marks["var-grad"], Mark("blurred", Estimate(1.2, 1.0, 1.4), Grade.STRONG))}
+    strong = replace(TABLE, doubts=doubts, marks=worst)
     assert suggest_diagnose(strong).text == "(!!), (!): `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in parse_rows(strong).values()] == ["strong", None, None, None, None]
@@ -248,7 +253,7 @@ def test_notes_name_rows_with_gains_of_opposite_sign():
     note = "opposite sign at two levels: var-grad (+10.0 [+5.0, +15.0] at t = 0.5, -20.0 [-30.0, -10.0] at t = 0.9)"
     shown, others = make_table_with_board(rows=(row,)), make_table_with_board(rows=ROWS)
     assert note in write_all_notes(shown) and "opposite" not in write_all_notes(others)
-    assert "warnings" in summarize_notes(replace(shown, levels_not_above_mask_only={}))[-1]
+    assert "warnings" in summarize_notes(shown)[-1]
 
 
 def test_narrow_table_drops_whole_columns():
@@ -298,9 +303,10 @@ def test_table_is_doubtful_when_zero_gain_control_differs_from_0():
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
     table = make_table_with_board(protocol=SHOWN["matched"], rows=rows)
     assert write_all_notes(table).startswith(
-        "This table is doubtful, because gains that should be 0 differ significantly: random-blurred +3.0 [+1.0, +5.0]."
+        "This table is doubtful: gains that should be 0 differ significantly, and a gain of that size may mean "
+        "nothing: random-blurred +3.0 [+1.0, +5.0]."
     )
-    assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("This table is doubtful, because ")
+    assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("This table is doubtful: ")
     assert table.list_beaten_control_groups(rows[1]) == (), "no better than a blurred random map"
     calm = make_table_with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
     assert "Doubt on" not in write_all_notes(calm) and calm.list_beaten_control_groups(rows[1]) == ("controls",)

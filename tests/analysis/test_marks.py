@@ -1,4 +1,4 @@
-"""Marks and warnings of rows, and the draws behind them, on synthetic results with known truth."""
+"""Marks of rows, the doubts that they cause, and the draws behind them, on synthetic results with known truth."""
 
 from dataclasses import replace
 
@@ -6,21 +6,15 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.row_warnings import (
-    MARKS,
-    Grade,
-    RowWarning,
-    find_row_warning,
-    find_rows_not_above_mask_only,
-    find_warnings_by_row,
-    grade_shares_of_gain,
-)
+from roarbench.analysis.marks import Grade, find_rows_not_above_mask_only, grade_shares_of_gain
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY, ROAR
 from roarbench.plan.suite import Block
+from roarbench.report.doubts import MARKS, Shown, join_signs
+from roarbench.report.table import make_table
 from roarbench.stats.intervals import Estimate
 from tests.helpers.made_up_results import (
     LEVELS,
@@ -104,6 +98,13 @@ def make_shared_gain_accuracy(shares):
     return accuracy
 
 
+def list_mark_doubts(judges, *names):
+    """Return the doubts of ROAR's table that stand beside its gains."""
+    table = make_table(judges, ROAR, judges.suite_results.suite.estimators)
+    doubts = table.doubts if table else ()
+    return [each for each in doubts if each.kind.shown is Shown.GAIN and each.row in (names or [each.row])]
+
+
 def find_marks_by_kind(draws, name):
     return {mark.kind: mark for mark in grade_shares_of_gain(draws, name)}
 
@@ -120,15 +121,16 @@ def find_marks_by_kind(draws, name):
 )
 def test_twin_mark_grades_share_of_gain(twin, share, grade):
     found, kind = make_draws(SHARED, make_shared_gain_accuracy({twin: share})), twin.removeprefix("var-grad~")
-    mark, flag = find_marks_by_kind(found, "var-grad")[kind], find_row_warning(found, "var-grad")
-    assert mark.grade is flag.grade is grade and covers(mark.share, share)
-    assert (f"{MARKS[kind]} reaches " in flag.reason.lower()) is (grade is not Grade.NONE)
+    mark, doubts = find_marks_by_kind(found, "var-grad")[kind], list_mark_doubts(found, "var-grad")
+    assert mark.grade is grade and covers(mark.share, share)
+    graded = [(doubt.row, doubt.severity) for doubt in doubts if f"{MARKS[kind][1]} reaches " in doubt.sentence.lower()]
+    assert graded == [("var-grad", grade)] * (grade is not Grade.NONE)
 
 
 def test_row_without_gain_has_empty_marks(made):
     """grad is worse than Random, and images at chance have no accuracy that masks could share."""
     assert find_marks_by_kind(made, "grad")["blurred"] == ("blurred", Estimate(), None)
-    assert find_row_warning(made, "grad") == RowWarning(Grade.NONE, "")
+    assert list_mark_doubts(made, "grad") == []
     at_chance = make_draws(accuracy=make_leaky_accuracy(0.4, 0.25))
     assert find_marks_by_kind(at_chance, "var-grad")["masks"] == ("masks", Estimate(), None)
 
@@ -141,7 +143,9 @@ def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floo
     made = make_draws(accuracy=make_leaky_accuracy(alone))
     mark = find_marks_by_kind(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
-    assert ("ts mask alone reaches" in find_row_warning(made, "var-grad").reason) is (grade is not Grade.NONE)
+    assert ["ts mask alone reaches" in doubt.sentence for doubt in list_mark_doubts(made)] == [True] * (
+        grade is not Grade.NONE
+    )
     assert find_rows_not_above_mask_only(made) == ({"var-grad": floor} if floor else {})
 
 
@@ -150,9 +154,10 @@ def test_row_warning_lists_strong_reasons_first():
         masks = cell.retrain is ScoredNetwork.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else make_shared_gain_accuracy({"var-grad~blurred": 0.75})(cell)
 
-    flag = find_row_warning(make_draws(SHARED, both), "var-grad")
-    assert flag.reason.startswith("Its mask alone reaches") and "; its blurred twin, which adds no info" in flag.reason
-    assert (flag.grade, flag.warning_sign) == (Grade.STRONG, "(!!)")
+    first, second = list_mark_doubts(make_draws(SHARED, both), "var-grad")
+    assert first.sentence.startswith("Its mask alone reaches") and "blurred twin, which adds no inf" in second.sentence
+    assert (first.severity, first.sign, second.sign) == (Grade.STRONG, "(!!)", "(!)")
+    assert join_signs([second, first]) == "(!!)"
 
 
 def test_missing_cell_gives_empty_estimates(made):
@@ -169,15 +174,15 @@ def test_single_seed_has_values_without_intervals_or_warnings():
         made.mask_only.estimate_difference_from_counterpart("var-grad", 0.9),
     ):
         assert number.value is not None and number.low is None
-    assert find_warnings_by_row(made) == {}
+    assert list_mark_doubts(made) == []
     unretrained = made.lerf_morf_gap_unretrained.estimate_area("var-grad")
     assert unretrained.low is not None, "without training, the interval covers images only"
 
 
 def test_suite_without_results_or_roar_has_no_warnings():
-    assert find_warnings_by_row(judge_suite(SuiteResults(SUITE, "", None, {}))) == {}
+    assert list_mark_doubts(judge_suite(SuiteResults(SUITE, "", None, {}))) == []
     alone = make_draws(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
-    assert (alone.main_gains.levels, alone.judges_by_unit, find_warnings_by_row(alone)) == ((), {}, {})
+    assert (alone.main_gains.levels, alone.judges_by_unit, list_mark_doubts(alone)) == ((), {}, [])
     assert alone.mask_only.estimate_accuracy("grad", 0.9).low is not None
 
 
@@ -211,6 +216,6 @@ def test_pixel_mask_only_runs_warn_only_about_pixel_rows():
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = make_suite_results(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    found = find_warnings_by_row(judge_suite(suite_results, Unit.PIXEL))
-    assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
-    assert "var-grad" not in find_warnings_by_row(judge_suite(suite_results))
+    (found,) = list_mark_doubts(judge_suite(suite_results, Unit.PIXEL))
+    assert found.row == "var-grad" and "mask alone" in found.sentence
+    assert list_mark_doubts(judge_suite(suite_results)) == []
