@@ -4,7 +4,7 @@ For a suite without ROAR, the panel checks the headline protocol. docs/validity.
 missing value is a dash.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from textwrap import wrap
@@ -21,7 +21,7 @@ from roarbench.common.text import MISSING, format_decimals, format_interval, for
 from roarbench.estimators.catalogue import TWINS, choose_row_names
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR
-from roarbench.report.doubts import MARKS, NO_RANK, Shown, describe_doubts
+from roarbench.report.doubts import MARKS, NO_RANK, Doubt, Shown, describe_doubts
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.report.table import make_table
 from roarbench.report.table_record import ROW_KEY, Column, Table, make_column
@@ -221,15 +221,28 @@ def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
     unranked = describe_rows_without_rank(row for row in results.inconsistent_rows if row.unit is judges.unit)
     if results.at_chance_warning:
         return [*unranked, results.at_chance_warning]
-    table = make_table(judges, judges.main_protocol, panel.names)
-    found = [doubt for doubt in table.doubts if doubt.kind.shown is not Shown.COLUMN] if table else []
-    doubts = describe_doubts(doubt for doubt in found if doubt.kind is not NO_RANK)  # `unranked` has every protocol
+    found = list(_list_doubts(panel))
+    doubts = describe_doubts(found)
     if judges.main_protocol != ROAR:
         columns = "Marks, accuracies above masks alone and the area LeRF - MoRF after retraining"
         return [*unranked, *doubts, f"{columns} need ROAR, which {results.suite.name} does not have."]
     if not judges.main_gains.has_intervals:
         return [*unranked, *doubts, "One training per cell: no intervals, no marks."]
     return [*unranked, *doubts, *([] if any(doubt.sign for doubt in found) else ["No row is marked."])]
+
+
+def _list_doubts(panel: ValidityPanel) -> Iterator[Doubt]:
+    """Yield the doubts about the main protocol's rows, then those about rows that only other protocols have."""
+    judges = panel.suite_judges
+    known = set[str]()
+    for protocol in dict.fromkeys((judges.main_protocol, *judges.suite_results.list_started_protocols())):
+        rows = [name for name in panel.names if name not in known]
+        table = make_table(judges, protocol, rows) if rows else None
+        for doubt in table.doubts if table else ():
+            here = doubt.kind.shown is Shown.NAME if known else doubt.kind.shown is not Shown.COLUMN
+            if here and doubt.kind is not NO_RANK:  # the panel names rows without a rank under any protocol
+                yield doubt
+        known.update(table.names if table else ())
 
 
 def _split(section: Table, width: int) -> list[Table]:
