@@ -14,6 +14,7 @@ from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.gains import compute_areas_between_lerf_and_morf
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.variance_components import VarianceComponents
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
@@ -28,7 +29,9 @@ class SuiteJudges:
 
     suite_results: SuiteResults
     unit: Unit
-    _judges: dict[tuple[Protocol, Unit, str, frozenset[float]], Judge] = field(default_factory=dict, init=False)
+    # shared by all units
+    _judges: dict[tuple[Protocol, Unit, str, frozenset[float]], Judge] = field(default_factory=dict, repr=False)
+    _variances: dict[tuple[Protocol, str], VarianceComponents | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -118,8 +121,13 @@ class SuiteJudges:
         if levels:
             variances = self.judge(protocol, unit, fill).variances
         else:
-            variances = self.suite_results.estimate_variance(protocol, fill) if scores.levels else None
+            variances = self._estimate_variance(protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
+
+    def _estimate_variance(self, protocol: Protocol, fill: str) -> VarianceComponents | None:
+        if (protocol, fill) not in self._variances:
+            self._variances[protocol, fill] = self.suite_results.estimate_variance(protocol, fill)
+        return self._variances[protocol, fill]
 
     def _sum_passes(self, rows: Iterable[str]) -> dict[str, float | None]:
         counted = {name: self.suite_results.find_passes(name) for name in rows}
@@ -157,11 +165,18 @@ class SuiteJudges:
         return replace(one, scores=scores, areas=areas, covers=covers)
 
 
-@lru_cache(16)  # all tables of a suite's results share their judges
 def judge_suite(suite_results: SuiteResults, unit: Unit | None = None) -> SuiteJudges:
     """Return the judges of a suite; the default is the first unit of its main protocol."""
+    return _share_judges(suite_results, unit or _share_judges(suite_results).unit)
+
+
+@lru_cache(32)  # all tables of a suite's results share their judges
+def _share_judges(suite_results: SuiteResults, unit: Unit | None = None) -> SuiteJudges:
+    if unit:
+        default = _share_judges(suite_results)
+        return default if unit is default.unit else replace(default, unit=unit)
     units = suite_results.list_units(find_roar_or_headline_protocol(suite_results))
-    return SuiteJudges(suite_results, unit or (units[0] if units else Unit.SCALAR))
+    return SuiteJudges(suite_results, units[0] if units else Unit.SCALAR)
 
 
 def find_roar_or_headline_protocol(suite_results: SuiteResults) -> Protocol:
