@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from roarbench.analysis.collect_results import (
     add_stability_ties_and_chance,
@@ -25,6 +24,7 @@ from roarbench.common.errors import (
 from roarbench.common.identity import make_json_record
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_run_keys
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import set_explained_networks, set_explained_weights
 from roarbench.plan.suites import SUITES, find_builtin_suite, make_suite_option_value
@@ -111,36 +111,20 @@ def _read_stored_suites(store: Path, db: str, name: str) -> list[SuiteSpec]:
         return []
 
 
-class ResultsQuery(NamedTuple):
-    """Specification of the results to load: store, images and explained networks."""
-
-    store: Path
-    db: str = ""  # database URL; the store's own database if empty
-    limit: int | None = None  # images per split of a reduced data set; None for the whole
-    data: str = ""  # folder of the images, or the start of their fingerprint; empty for the suite's own images
-    # file or name of each reference's weights, or the start of its name in titles; empty for the suite's own references
-    references: tuple[str, ...] = ()
-
-    @property
-    def image_folder(self) -> Path | None:
-        """Return the folder of the images; None for the suite's own images."""
-        return Path(self.data) if self.data else None
-
-
-def load_suite_results(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
+def load_suite_results(suite: SuiteSpec, settings: Settings) -> SuiteResults:
     """Load a suite's results; raise StoreError without a store, and CallerError for unknown images or networks."""
-    with open_store_for_reading(query.store, query.db) as results:
-        return load_from_open_store(results, suite, query)
+    with open_store_for_reading(settings.store, settings.database) as results:
+        return load_from_open_store(results, suite, settings)
 
 
-def load_from_open_store(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
+def load_from_open_store(results: ResultsStore, suite: SuiteSpec, settings: Settings) -> SuiteResults:
     """Return a suite's results in an open store; raise CallerError as `load_suite_results` does."""
-    sources = list_image_sources(results, query.store, suite.dataset)
+    sources = list_image_sources(results, settings.store, suite.dataset)
     known = [given for *_, given in results.read_seeds_by_data_and_weights(suite.dataset, suite.model) if given]
-    chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
-    data = _find_image_fingerprint(suite, query, sources, results) if query.data else None
-    collected = collect_results(add_stored_estimators(chosen, results), results, query.limit, data, sources)
-    return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), query.store)
+    chosen = set_explained_networks(suite, settings.weights, list(dict.fromkeys(known)))
+    data = _find_image_fingerprint(suite, settings, sources, results) if settings.data else None
+    collected = collect_results(add_stored_estimators(chosen, results), results, settings.limit, data, sources)
+    return add_stability_ties_and_chance(drop_unrun_submissions(collected, chosen, results), settings.store)
 
 
 def matches_selection(suite_results: SuiteResults, data: str, reference: str, sources: Iterable[ImageSource]) -> bool:
@@ -154,25 +138,22 @@ def matches_selection(suite_results: SuiteResults, data: str, reference: str, so
 
 
 def _find_image_fingerprint(
-    suite: SuiteSpec, query: ResultsQuery, sources: list[ImageSource], results: ResultsStore
+    suite: SuiteSpec, settings: Settings, sources: list[ImageSource], results: ResultsStore
 ) -> str:
     versions = results.read_seeds_by_data_and_weights(suite.dataset, suite.model)
-    mine = [source for source in sources if source.limit == query.limit]
-    known = {*(data for data, limit, _ in versions if limit == query.limit), *(source.data for source in mine)}
-    begun = [data for data in known if data.startswith(query.data) and len(query.data) >= _FEWEST]
+    mine = [source for source in sources if source.limit == settings.limit]
+    known = {*(data for data, limit, _ in versions if limit == settings.limit), *(source.data for source in mine)}
+    begun = [data for data in known if data.startswith(settings.data) and len(settings.data) >= _FEWEST]
     if len(begun) == 1:
         return begun[0]
-    gone = [source.data for source in mine if source.folder == str(Path(query.data).resolve())]
+    gone = [source.data for source in mine if source.folder == str(Path(settings.data).resolve())]
     fingerprints = (
-        _list_fingerprints_of_files(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
+        _list_fingerprints_of_files(suite, settings.data, mine) if Path(settings.data).exists() or not gone else gone
     )
     if not fingerprints:
-        words = (
-            ("--data", query.data) if suite.own else ("--suite", make_suite_option_value(suite), "--data", query.data)
-        )
-        raise CallerError(
-            f"this store has no results for the images in {query.data}", Hint("; `{}` computes them", "run", words)
-        )
+        words = () if suite.own else ("--suite", make_suite_option_value(suite))
+        hint = Hint("; `{}` computes them", "run", (*words, "--data", settings.data))
+        raise CallerError(f"this store has no results for the images in {settings.data}", hint)
     return fingerprints[-1]
 
 
@@ -185,24 +166,24 @@ def _list_fingerprints_of_files(suite: SuiteSpec, folder: str, sources: Iterable
     return [source.data for source in sources if source.files == files]
 
 
-def load_results_reused_by_run(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
+def load_results_reused_by_run(suite: SuiteSpec, settings: Settings, data: str | None) -> SuiteResults:
     """Load the stored results that `run` would reuse; empty without a store.
 
     `data` is the fingerprint of the images, or None for the suite's own images. An empty `data` means that the folder
     has not been decoded in this store; then images that were decoded from the same files are used.
     """
     try:
-        with open_store_for_reading(query.store, query.db) as results:
-            sources = list_image_sources(results, query.store, suite.dataset)
+        with open_store_for_reading(settings.store, settings.database) as results:
+            sources = list_image_sources(results, settings.store, suite.dataset)
             if data == "":
-                of_size = [source for source in sources if source.limit == query.limit]
-                alike = _list_fingerprints_of_files(suite, query.data, of_size)
+                of_size = [source for source in sources if source.limit == settings.limit]
+                alike = _list_fingerprints_of_files(suite, settings.data, of_size)
                 data = alike[-1] if alike else ""
             if data != "":
-                return collect_results(suite, results, query.limit, data, sources)
+                return collect_results(suite, results, settings.limit, data, sources)
     except EmptyStore:
         pass
-    return SuiteResults(suite, data or "", query.limit, {})
+    return SuiteResults(suite, data or "", settings.limit, {})
 
 
 def has_only_results_of_other_suites(suite_results: SuiteResults, results: ResultsStore) -> bool:

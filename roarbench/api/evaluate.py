@@ -35,6 +35,7 @@ from roarbench.execution.ranking_jobs import join_ranked_ranges
 from roarbench.execution.run_suite import run_suite
 from roarbench.execution.submission_intake import SubmissionMode, check_and_store_submissions
 from roarbench.plan.planned_runs import ranks_only_test_images
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import apply_selection_options, select_part_of_suite
 from roarbench.report.status import list_run_failures
@@ -118,13 +119,14 @@ def evaluate(
     suite = load_suite(suite) if isinstance(suite, str) else suite
     if not isinstance(suite, Suite):
         raise CallerError(f"suite is {describe_type(suite)}; expected a suite's name or the result of load_suite")
-    suite.store = suite.store if store is None else Path(store)
+    suite.settings = suite.settings if store is None else replace(suite.settings, store=Path(store))
     by_name = map_estimators_by_name(estimators)
     read_estimators = {name: _read_estimator(name, estimator, suite) for name, estimator in by_name.items()}
     console = make_console(quiet)
     suite.find_learning_rate_if_missing(protocol, console)
     with suite.open_store_for_writing(console) as results:
-        evaluation = _Evaluation(suite, results, workers, console, protocol, seeds)
+        settings = replace(suite.settings, protocol=protocol, seeds=seeds)
+        evaluation = _Evaluation(suite, results, workers, console, settings)
         return evaluation.evaluate_all(
             read_estimators, {name for name, estimator in by_name.items() if callable(estimator)}
         )
@@ -193,8 +195,7 @@ class _Evaluation(NamedTuple):
     results: ResultsStore
     workers: int | None
     console: Console
-    protocol: str
-    seeds: int | None
+    settings: Settings  # of the suite, with the protocol and seeds of this call
 
     def evaluate_all(
         self, estimators: Mapping[str, str | Submission | MapsBySplit], unsandboxed: Collection[str]
@@ -214,14 +215,15 @@ class _Evaluation(NamedTuple):
             if isinstance(maps, dict):
                 ids[name], part = self._evaluate_precomputed_maps(name, maps)
                 rows += part.estimators
-        result = EvaluatedRows.read(self.suite.runnable_plan, self.suite.query, ids)
+        result = EvaluatedRows.read(self.suite.runnable_plan, self.suite.settings, ids)
         own = self.suite.runnable_plan.estimators_with_own_row
         rows += [name for name in own if name in result.stored.by_estimator]
         return replace(result, rows=tuple(dict.fromkeys(rows)))
 
     def _store_submission(self, submission: Submission, trusted: bool) -> str:
         """Store a submission (checked first if it runs in the sandbox) and return the id of its row."""
-        mode, workspace = SubmissionMode(trusted, False, self.suite.plan, self.suite.limit), Workspace(self.suite.store)
+        mode = SubmissionMode(trusted, False, self.suite.plan, self.settings.limit)
+        workspace = Workspace(self.settings.store)
         return check_and_store_submissions([submission], mode, self.results, workspace, self.console)[0]
 
     def _evaluate_precomputed_maps(self, name: str, maps: MapsBySplit) -> tuple[str, SuiteSpec]:
@@ -239,7 +241,7 @@ class _Evaluation(NamedTuple):
         return row, part
 
     def _select_possible_protocols(self, name: str, maps: MapsBySplit) -> SuiteSpec:
-        plan = apply_selection_options(self.suite.runnable_plan, protocol=self.protocol)
+        plan = apply_selection_options(self.suite.runnable_plan, protocol=self.settings.protocol)
         if Split.TRAIN in maps:
             return plan
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
@@ -258,7 +260,7 @@ class _Evaluation(NamedTuple):
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         submitted = [row for row in ids if find_estimator(row).submitted]
         built_in = [row for row in ids if row not in submitted] if ids else None
-        return apply_selection_options(plan, built_in, submitted, self.seeds, self.protocol)
+        return apply_selection_options(plan, built_in, submitted, self.settings.seeds, self.settings.protocol)
 
     def _run_plan(self, part: SuiteSpec) -> None:
         finished = run_suite(self.suite.make_request(part, self.workers), self.results, self.console)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store, open_store_for_reading
+from roarbench.analysis.load_results import load_from_open_store, open_store_for_reading
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_judges import judge_suite
@@ -17,6 +17,7 @@ from roarbench.api.row_difference import Difference, TwoDifferences
 from roarbench.common.errors import CallerError
 from roarbench.estimators.catalogue import map_row_names_to_ids, refuse_name_of_several_submissions
 from roarbench.plan.protocols import OWN_NETWORK, ROAR, SHOWN
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_changes import find_unit
 from roarbench.report.combined_table import CombinedTable, has_combined_table, make_combined_table, present
@@ -39,7 +40,7 @@ class EvaluatedRows:
 
     Attributes:
         plan: The suite.
-        query: Query for the results: store, images and explained networks.
+        settings: Store, images and explained networks of the results.
         stored: All results of the suite in the store, submissions included.
         failures: Failed runs, each with `estimator`, `run` and `reason`.
         names: Row ids by the names that the caller gave.
@@ -48,7 +49,7 @@ class EvaluatedRows:
     """
 
     plan: SuiteSpec
-    query: ResultsQuery
+    settings: Settings
     stored: SuiteResults
     failures: tuple[dict[str, str], ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -59,25 +60,25 @@ class EvaluatedRows:
     def read(
         cls,
         plan: SuiteSpec,
-        query: ResultsQuery,
+        settings: Settings,
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
         published: bool = False,
     ) -> Self:
         """Read a suite's rows, published rows at the levels that most share; raises as `Suite.result` does."""
-        with open_store_for_reading(query.store, query.db) as results:
-            stored = load_from_open_store(results, plan, query)
+        with open_store_for_reading(settings.store, settings.database) as results:
+            stored = load_from_open_store(results, plan, settings)
             failures = tuple(list_run_failures(stored, results))
         stored = keep_most_shared_levels(stored) if published else stored
-        return cls(plan, query, stored, failures, names, rows, published)
+        return cls(plan, settings, stored, failures, names, rows, published)
 
     def __or__(self, other: "EvaluatedRows") -> "EvaluatedRows":
         """Return the rows of both results, read again; CallerError if suites or stores differ."""
-        if (self.plan, self.query) != (other.plan, other.query):
+        if (self.plan, self.settings) != (other.plan, other.settings):
             seen = f"the rows are from {self.plan.title} and {other.plan.title}, or from two stores"
             raise CallerError(f"{seen}; combine rows of one suite in one store")
         rows = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
-        return self.read(self.plan, self.query, {**self.names, **other.names}, rows, self.published)
+        return self.read(self.plan, self.settings, {**self.names, **other.names}, rows, self.published)
 
     def __repr__(self) -> str:
         from rich.console import Console

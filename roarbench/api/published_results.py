@@ -6,11 +6,12 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from roarbench.analysis.load_results import ResultsQuery, open_store_for_reading
+from roarbench.analysis.load_results import open_store_for_reading
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.errors import UnknownName
 from roarbench.common.files import compute_sha256
 from roarbench.common.identity import hash_value
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import RESULTS, find_builtin_suite
 from roarbench.store.export_and_import import import_results
@@ -66,8 +67,8 @@ def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> EvaluatedRows
     with open_store_for_reading(store, "") as results:
         versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
     images = {data for data, limit, _ in versions if limit is None}
-    query = ResultsQuery(store, data=images.pop() if len(images) == 1 else "")
-    return EvaluatedRows.read(plan, query, published=True)
+    settings = Settings(store, data=images.pop() if len(images) == 1 else "")
+    return EvaluatedRows.read(plan, settings, published=True)
 
 
 def _import_into_cached_store(files: list[Path]) -> Path:

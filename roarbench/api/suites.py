@@ -1,6 +1,5 @@
 """Load suites in Python by name, from a TOML file or a store; a suite has a plan and a store of its results."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
@@ -10,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from platformdirs import user_data_path
 
-from roarbench.common.enums import Split, Unit
+from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
+from roarbench.plan.settings import Settings, find_default_store
 from roarbench.plan.suite import SuiteSpec, describe_missing_controls, find_recorded_fill_name
 from roarbench.plan.suite_changes import (
     add_submissions_and_estimators,
+    apply_selection_options,
     find_unit,
     parse_estimators_option,
     set_allowed_fill_and_unit,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor, nn
 
-    from roarbench.analysis.load_results import ResultsQuery
     from roarbench.api.evaluated_rows import EvaluatedRows
     from roarbench.execution.job_context import JobContext, ReferenceModel
     from roarbench.execution.run_suite import Request
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-def find_default_store() -> Path:
-    """Return the folder in the variable ROARBENCH_STORE, or the user's data folder if the variable is not set."""
-    return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
-
-
-def find_default_database(store: Path) -> str:
-    """Return the URL in the variable ROARBENCH_DB for the default store; empty, an SQLite file in it, for others."""
-    return os.environ.get("ROARBENCH_DB", "") if store.absolute() == find_default_store().absolute() else ""
 
 
 def print_store_if_default(store: Path, console: "Console") -> None:
@@ -92,34 +82,25 @@ def _use_neutral_settings(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @dataclass(eq=False)
 class Suite:
-    """A suite, its data, and the store of its results; made by `load_suite` or `from_arrays`.
+    """A suite, and the settings of its data and results; made by `load_suite` or `from_arrays`.
 
     Attributes:
         plan: Data set, network, recipes, protocols, estimators, levels and seeds.
-        store: Folder of images, networks, rankings and results; `evaluate` may change it.
-        db: URL of the results database; an SQLite file in the store if empty.
-        data: Folder to read the images from; the suite's own source if None.
-        limit: Number of images of each split; None for all.
-        weights: Pretrained weights of each explained network; if empty, networks are trained.
+        settings: Store, database, images, pretrained weights, fill and unit; `evaluate` may change the store.
         name_or_file: Name or file by which the suite was loaded; the network of a TOML file is trusted.
-        trusted: SHA-256 of an imported network's file that may run.
-        fill: Fill in place of the suite's own fills, if set.
-        unit: Unit in place of the suite's own units, if set.
     """
 
     plan: SuiteSpec
-    store: Path = field(default_factory=find_default_store)
-    db: str = ""
-    data: Path | None = None
-    limit: int | None = None
-    weights: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
     name_or_file: str = ""
-    trusted: str = ""
-    fill: str = ""
-    unit: Unit | None = None
 
-    def __post_init__(self) -> None:
-        self.db = self.db or find_default_database(self.store)
+    @classmethod
+    def load(cls, name_or_file: str, settings: Settings) -> "Suite":
+        """Return the suite with this name or file; raise CallerError as `load_suite` does."""
+        from roarbench.analysis.load_results import find_suite_spec
+
+        plan = find_suite_spec(name_or_file, settings.store, settings.database)
+        return cls(set_allowed_fill_and_unit(plan, settings.fill, settings.unit), settings, name_or_file)
 
     @classmethod
     @_use_neutral_settings
@@ -180,7 +161,6 @@ class Suite:
             >>> suite.name, suite.plan.estimators[-3:]
             ('mine', ('grad', 'input-x-grad', 'ig(baseline=mean)'))
         """
-        from roarbench.analysis.load_results import find_suite_spec
         from roarbench.api.suite_from_arrays import require_lists, write_array_suite
         from roarbench.api.user_networks import restore_attributes
 
@@ -192,16 +172,16 @@ class Suite:
         with restore_attributes(model):
             folder = write_array_suite(model, train, test, settings, root, network, say)
         path = str(folder / "suite.toml")
-        return cls(
-            find_suite_spec(path, root, find_default_database(root)),
-            root,
-            weights=(str(folder / "weights.pt"),),
-            name_or_file=path,
-        )
+        return cls.load(path, Settings(root, weights=(str(folder / "weights.pt"),)))
 
     def __repr__(self) -> str:
-        plan = self.plan
-        return f"Suite({plan.title}: {plan.dataset}, {plan.model}, {len(plan.estimators)} estimators, {self.store})"
+        plan, store = self.plan, self.store
+        return f"Suite({plan.title}: {plan.dataset}, {plan.model}, {len(plan.estimators)} estimators, {store})"
+
+    @property
+    def store(self) -> Path:
+        """Return the folder of images, networks, rankings and results."""
+        return self.settings.store
 
     @property
     def name(self) -> str:
@@ -212,13 +192,6 @@ class Suite:
     def version(self) -> int | str:
         """Return the suite's version: a number, or the start of a hash for your own suite."""
         return self.plan.version
-
-    @property
-    def query(self) -> "ResultsQuery":
-        """Return the query for the suite's results in the store."""
-        from roarbench.analysis.load_results import ResultsQuery
-
-        return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @property
     def runnable_plan(self) -> SuiteSpec:
@@ -238,17 +211,19 @@ class Suite:
     @cached_property
     @_use_neutral_settings
     def _runnable_plan_and_warnings(self) -> tuple[SuiteSpec, list[str]]:
+        settings = self.settings
         if self.plan.own is None:
-            return set_explained_networks(self.plan, self.weights), []
+            return set_explained_networks(self.plan, self.settings.weights), []
         from roarbench.execution.network_trials import check_network_and_drop_estimators
         from roarbench.store.user_files import record_trusted_network, refuse_untrusted_network
 
         if self.name_or_file.endswith(".toml"):
             record_trusted_network(self.plan)
         else:
-            refuse_untrusted_network(self.plan, self.trusted, self.store)
-        plan, warnings = check_network_and_drop_estimators(self.plan, trains_explained=not self.weights)
-        return set_allowed_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
+            refuse_untrusted_network(self.plan, settings.trusted_network, settings.store)
+        plan, warnings = check_network_and_drop_estimators(self.plan, trains_explained=not settings.weights)
+        plan = set_explained_networks(plan, settings.weights)
+        return set_allowed_fill_and_unit(plan, settings.fill, settings.unit), warnings
 
     def find_learning_rate_if_missing(self, protocol: str, console: "Console") -> None:
         """Find the missing peak learning rate of a suite from arrays if `protocol` (any if empty) trains networks."""
@@ -259,7 +234,7 @@ class Suite:
         if not trains or not self.name_or_file.endswith(".toml"):
             return
         if write_peak_learning_rate_if_missing(Path(self.name_or_file), partial(console.print, soft_wrap=True)):
-            self.plan = find_suite_spec(self.name_or_file, self.store, self.db)
+            self.plan = find_suite_spec(self.name_or_file, self.store, self.settings.database)
             self.__dict__.pop("_runnable_plan_and_warnings", None)
 
     def make_request(self, plan: SuiteSpec, workers: int | None = None) -> "Request":
@@ -267,9 +242,15 @@ class Suite:
         from roarbench.execution.run_suite import Request
         from roarbench.execution.worker_counts import choose_worker_count
 
-        return Request(plan, self.query, choose_worker_count(workers, plan.dataset_record.size))
+        return Request(plan, self.settings, choose_worker_count(workers, plan.dataset_record.size))
 
-    def result(self, estimators: list[str] | None = None) -> "EvaluatedRows":
+    def select_part(self, submissions: Sequence[str] = (), settings: Settings | None = None) -> SuiteSpec:
+        """Return the part that the settings (by default the suite's) select, with the submissions of these ids."""
+        chosen = settings or self.settings
+        estimators, seeds, protocol = chosen.estimators or None, chosen.seeds, chosen.protocol
+        return apply_selection_options(self.runnable_plan, estimators, submissions, seeds, protocol)
+
+    def result(self, estimators: Sequence[str] | None = None) -> "EvaluatedRows":
         """Return stored rows, optionally of these estimators only; nothing is run.
 
         Raises:
@@ -279,15 +260,16 @@ class Suite:
         result = self.read_result_or_empty(estimators)
         if not {*result.stored.by_estimator} & {*(result.rows or result.stored.suite.estimators)}:
             requested = ", ".join(result.rows or [self.plan.title])
-            seen = f"{self.query.store} has no results of {requested}"
+            seen = f"{self.store} has no results of {requested}"
             raise CallerError(f"{seen}; roarbench.evaluate(suite) computes them")
         return result
 
-    def read_result_or_empty(self, estimators: list[str] | None = None) -> "EvaluatedRows":
+    def read_result_or_empty(self, estimators: Sequence[str] | None = None) -> "EvaluatedRows":
         """Return rows as `result` does, even if the store has no rows."""
         from roarbench.api.evaluated_rows import EvaluatedRows
 
-        result = EvaluatedRows.read(add_submissions_and_estimators(self.plan, estimators), self.query)
+        estimators = self.settings.estimators if estimators is None else estimators
+        result = EvaluatedRows.read(add_submissions_and_estimators(self.plan, estimators), self.settings)
         rows = parse_estimators_option(result.stored.suite, estimators)
         return replace(result, rows=tuple(rows) if rows else None)
 
@@ -317,8 +299,8 @@ class Suite:
 
         print_store_if_default(self.store, console)
         plan = self.runnable_plan
-        identify_source = partial(make_source_identity, plan.dataset_record, self.data)
-        results = open_store_for_writing(self.store, self.db, identify_source)
+        identify_source = partial(make_source_identity, plan.dataset_record, self.settings.image_folder)
+        results = open_store_for_writing(self.store, self.settings.database, identify_source)
         if plan.own:
             store_or_replace_suite(results.database, plan)
         for name, reason in plan.left_out.items():
@@ -343,7 +325,7 @@ class Suite:
 
     def _load_images(self, split: Split) -> LabelledImages:
         console = make_console()
-        prepare = self.make_context_with_networks if self.weights else self.make_context_with_images
+        prepare = self.make_context_with_networks if self.settings.weights else self.make_context_with_images
         with self.open_store_for_writing(console) as results:
             work = prepare(self.runnable_plan, results, console)
         return _normalise_images(work, split)
@@ -417,13 +399,15 @@ def load_suite(
         >>> suite.name, suite.version, suite.plan.estimators[:2]
         ('planted', 1, ('truth', 'random'))
     """
-    from roarbench.analysis.load_results import find_suite_spec
-
-    folder = find_default_store() if store is None else Path(store)
-    db = db or find_default_database(folder)
     references = (reference,) if isinstance(reference, str | Path) else reference or ()
-    weights = tuple(str(weights_file) for weights_file in references if weights_file)
-    name_or_file, image_folder = str(suite), None if data is None else Path(data)
-    feature_unit = find_unit(unit) if unit else None
-    plan = set_allowed_fill_and_unit(find_suite_spec(name_or_file, folder, db), fill, feature_unit)
-    return Suite(plan, folder, db, image_folder, limit, weights, name_or_file, trust_network, fill, feature_unit)
+    settings = Settings(
+        find_default_store() if store is None else Path(store),
+        db,
+        limit,
+        str(data or ""),
+        tuple(str(weights_file) for weights_file in references if weights_file),
+        trust_network,
+        fill,
+        find_unit(unit) if unit else None,
+    )
+    return Suite.load(str(suite), settings)

@@ -1,21 +1,20 @@
 """Options that several commands share, records of options, and the decorator that expands these records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.common.enums import Unit
 from roarbench.common.errors import CallerError
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.plan.protocols import SHOWN
-from roarbench.plan.suite import FIRST_REFERENCE_SEED, SuiteSpec
-from roarbench.plan.suite_changes import apply_selection_options
+from roarbench.plan.settings import Settings, find_default_database, find_default_store
+from roarbench.plan.suite import FIRST_REFERENCE_SEED
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
@@ -157,22 +156,48 @@ class SuiteOptions:
         declare_option("Training runs per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS),
     ] = None
 
-    def select_part(self, suite: "Suite", submission_ids: Sequence[str] = ()) -> SuiteSpec:
-        """Return the part of a suite that these options select, with the submissions of these ids."""
-        return apply_selection_options(
-            suite.runnable_plan, self.estimators or None, submission_ids, self.seeds, self.protocol
-        )
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """Options that select a suite's table and rows."""
+
+    seeds: ClassVar[None] = None
+    estimators: Rows = None
+    protocol: Annotated[
+        str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results")
+    ] = ""
 
 
 class _SuiteSource:
     """Base class of options that specify a suite's images and explained networks."""
 
-    def load(self, suite: str) -> "Suite":
-        """Load the suite of this name with its store, images and explained networks."""
-        from roarbench.api.suites import load_suite
+    store: Path
+    db: str
+    limit: int | None
+    data: Path | str | None
+    reference: list[str] | None
+    trust_network: str = ""
+    fill: str
+    unit: Unit | None
 
-        values = {name: value for name, value in vars(self).items() if name != "workers"}
-        return load_suite(suite, **values | {"data": values["data"] or None})
+    def load(self, suite: str, selected: SuiteOptions | BoardOptions = BoardOptions()) -> "Suite":
+        """Load the suite of this name with the settings of the command."""
+        from roarbench.api.suites import Suite
+
+        settings = Settings(
+            self.store,
+            self.db,
+            self.limit,
+            str(self.data or ""),
+            tuple(filter(None, self.reference or ())),
+            self.trust_network,
+            self.fill,
+            self.unit,
+            tuple(selected.estimators) if selected.estimators else None,
+            selected.protocol,
+            selected.seeds,
+        )
+        return Suite.load(suite, settings)
 
 
 @dataclass(frozen=True)
@@ -242,7 +267,7 @@ class SubmissionOptions:
         """Return the settings with which these submissions are checked and run for a suite."""
         from roarbench.execution.submission_intake import SubmissionMode
 
-        return SubmissionMode(self.trust, self.device == "cuda", suite.plan, suite.limit)
+        return SubmissionMode(self.trust, self.device == "cuda", suite.plan, suite.settings.limit)
 
 
 @dataclass(frozen=True)
@@ -270,13 +295,3 @@ class ResultsOptions(_SuiteSource):
     ] = None
     fill: Fill = ""
     unit: UnitName = None
-
-
-@dataclass(frozen=True)
-class BoardOptions:
-    """Options that select a suite's table and rows."""
-
-    estimators: Rows = None
-    protocol: Annotated[
-        str, declare_option(f"One of {', '.join(SHOWN)}.", "NAME", "the suite's first that has results")
-    ] = ""

@@ -47,30 +47,30 @@ def run(
     format: Annotated[TableFormat, declare_option("Format of the final table.")] = "text",
 ) -> None:
     """Run the missing parts of a suite, then show the table. Repeat the command to resume."""
-    suite = work.load(options.suite)
-    part = options.select_part(suite)
+    suite = work.load(options.suite, options)
+    part = suite.select_part()
     from roarbench.execution.quantus import add_quantus_scores, read_quantus_version
     from roarbench.execution.run_suite import run_suite
     from roarbench.report.status import format_failure_advice, list_run_failures
 
     if engine.engine == "ray":  # workers on other machines of a cluster have other working directories
-        suite.store = suite.store.absolute()
+        suite.settings = replace(suite.settings, store=suite.settings.store.absolute())
     if metrics:
         read_quantus_version()  # fails before hours of work if Quantus is missing
     _warn_of_missing_compiler(engine, part)
     count, start = _choose_workers(engine, work, suite.plan.dataset_record.size)
     submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite, options)
+    _explain_additional_seeds(suite)
     with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, options, submitted, submissions, results)
-        print_roar = partial(_print_interim_roar_table, suite, options, part)
+        part = _submit_and_select_part(suite, submitted, submissions, results)
+        print_roar = partial(_print_interim_roar_table, suite, part)
         request = replace(suite.make_request(part), workers=count, start=start, on_roar_complete=print_roar)
         finished = run_suite(replace(request, check_files=engine.check_files), results, err)
         if metrics and not finished.failed:
             finished = add_quantus_scores(finished, results, err)
         advice = format_failure_advice(list_run_failures(finished.suite_results, results))
         where = results.database.where
-    _print_tables(suite, options, part, format)
+    _print_tables(suite, part, format)
     err.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _print_next_commands(finished, f"{suite.name}.png", advice)
     if finished.failed:
@@ -86,31 +86,27 @@ def _read_submissions(submitted: SubmissionOptions) -> "list[Submission]":
 
 
 def _submit_and_select_part(
-    suite: "Suite",
-    options: SuiteOptions,
-    submitted: SubmissionOptions,
-    submissions: "Sequence[Submission]",
-    results: "ResultsStore",
+    suite: "Suite", submitted: SubmissionOptions, submissions: "Sequence[Submission]", results: "ResultsStore"
 ) -> SuiteSpec:
     """Return the requested part of a suite with accepted submissions."""
     if not submissions:
-        return options.select_part(suite)
+        return suite.select_part()
     from roarbench.execution.submission_intake import check_and_store_submissions
     from roarbench.store.workspace import Workspace
 
-    mode, workspace = submitted.make_mode(suite), Workspace(suite.store)
-    return options.select_part(suite, check_and_store_submissions(submissions, mode, results, workspace, err))
+    mode, workspace = submitted.make_mode(suite), Workspace(suite.settings.store)
+    return suite.select_part(check_and_store_submissions(submissions, mode, results, workspace, err))
 
 
-def _explain_additional_seeds(suite: "Suite", options: SuiteOptions) -> None:
+def _explain_additional_seeds(suite: "Suite") -> None:
     """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
-    blocks = replace(options, seeds=None).select_part(suite).blocks
+    blocks = suite.select_part(settings=replace(suite.settings, seeds=None)).blocks
     own = max((block.seeds for block in blocks if block.protocol.trains), default=0)
-    if own and own < (options.seeds or 0):
+    if own and own < (seeds := suite.settings.seeds or 0):
         path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
         tables = f"tables of {suite.plan.title} show at most {format_count(own, 'seed')}"
-        use = f"the results of more seeds are stored, and count if {path} says `seeds = {options.seeds}`"
-        err.print(f"--seeds {options.seeds}: {tables}; {use}", soft_wrap=True)
+        use = f"the results of more seeds are stored, and count if {path} says `seeds = {seeds}`"
+        err.print(f"--seeds {seeds}: {tables}; {use}", soft_wrap=True)
 
 
 def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequence[Hint]) -> None:
@@ -128,32 +124,32 @@ def _print_next_commands(finished: "FinishedSuite", picture: str, advice: Sequen
         err.print(append_proposed_command(line), soft_wrap=True)
 
 
-def _print_interim_roar_table(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> None:
+def _print_interim_roar_table(suite: "Suite", part: SuiteSpec) -> None:
     """Print ROAR's table while own-network gain is still being computed."""
     from roarbench.report.combined_table import has_combined_table, present
     from roarbench.report.table_renderers import format_text
 
     if has_combined_table(part):
-        table = _load_rows_to_show(suite, options, part).single_table(ROAR.name)
+        table = _load_rows_to_show(suite, part).single_table(ROAR.name)
         err.print(format_text(present(table), err.width), crop=False)
 
 
-def _print_tables(suite: "Suite", options: SuiteOptions, part: SuiteSpec, format: TableFormat) -> None:
+def _print_tables(suite: "Suite", part: SuiteSpec, format: TableFormat) -> None:
     """Print the tables of a finished run; formats other than text print a single table."""
     from roarbench.plan.suites import find_headline_protocols
     from roarbench.report.combined_table import has_combined_table
 
-    result = _load_rows_to_show(suite, options, part)
+    result = _load_rows_to_show(suite, part)
     if has_combined_table(part):
         print_table(result.table(), format)
         return
     headlines = [protocol.name for protocol in find_headline_protocols(part)]
-    for name in headlines if format == "text" else [options.protocol]:
+    for name in headlines if format == "text" else [suite.settings.protocol]:
         print_table(result.single_table(name), format)
 
 
-def _load_rows_to_show(suite: "Suite", options: SuiteOptions, part: SuiteSpec) -> "EvaluatedRows":
-    return replace(suite.read_result_or_empty(options.estimators), rows=part.estimators if options.estimators else None)
+def _load_rows_to_show(suite: "Suite", part: SuiteSpec) -> "EvaluatedRows":
+    return replace(suite.read_result_or_empty(), rows=part.estimators if suite.settings.estimators else None)
 
 
 def _warn_of_missing_compiler(engine: EngineOptions, part: SuiteSpec) -> None:
@@ -192,9 +188,9 @@ def plan(
     format: ReportFormat = "text",
 ) -> None:
     """Show the missing runs of a suite and their cost: time, disk and memory."""
-    suite = work.load(options.suite)
-    part, data, decoded, codes = options.select_part(suite), work.data, None, dict[str, bytes]()
-    _explain_additional_seeds(suite, options)
+    suite = work.load(options.suite, options)
+    part, data, decoded, codes = suite.select_part(), work.data, None, dict[str, bytes]()
+    _explain_additional_seeds(suite)
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load_results import load_results_reused_by_run
@@ -212,8 +208,8 @@ def plan(
         from roarbench.execution.submission_intake import map_ids_to_code
 
         codes = map_ids_to_code(_read_submissions(submitted), submitted.make_mode(suite))
-        part = options.select_part(suite, list(codes))
-    suite_results = load_results_reused_by_run(part, suite.query, decoded)
+        part = suite.select_part(list(codes))
+    suite_results = load_results_reused_by_run(part, suite.settings, decoded)
     lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     say = partial(err.print, soft_wrap=True)
     with start_rate_measurement(say, codes) if measured else nullcontext() as measure:
@@ -234,7 +230,7 @@ def replicate(
     The command first completes the suite itself if it is unfinished. The exit code is 1 if a verdict is contradicted:
     better in the suite and worse in its replication, or the reverse.
     """
-    suite = work.load(options.suite)
+    suite = work.load(options.suite, options)
     from roarbench.analysis.load_results import load_suite_results
     from roarbench.report.replication_comparison import (
         compare_replication,
@@ -243,10 +239,10 @@ def replicate(
         make_replication_record,
     )
 
-    whole, query = add_submissions_and_estimators(suite.runnable_plan, options.estimators), suite.query
-    part = _run_suite_and_replication(suite, options, work, submitted, replication)
-    original = load_suite_results(whole, query)
-    replicated = load_suite_results(replace(whole, replication=replication), query)
+    whole = add_submissions_and_estimators(suite.runnable_plan, suite.settings.estimators)
+    part = _run_suite_and_replication(suite, work.workers, submitted, replication)
+    original = load_suite_results(whole, suite.settings)
+    replicated = load_suite_results(replace(whole, replication=replication), suite.settings)
     replications = compare_replication(original, replicated, part)
     record = make_replication_record(replications, original, replicated)
     print_report(format, record, lambda _: format_replication(replications, original, replicated))
@@ -258,15 +254,15 @@ def replicate(
 
 
 def _run_suite_and_replication(
-    suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
+    suite: "Suite", workers: int | None, submitted: SubmissionOptions, number: int
 ) -> SuiteSpec:
     from roarbench.execution.run_suite import run_suite
 
     submissions = _read_submissions(submitted)
-    _explain_additional_seeds(suite, options)
+    _explain_additional_seeds(suite)
     with suite.open_store_for_writing(err) as results:
-        part = _submit_and_select_part(suite, options, submitted, submissions, results)
-        requests = [suite.make_request(plan, work.workers) for plan in (part, replace(part, replication=number))]
+        part = _submit_and_select_part(suite, submitted, submissions, results)
+        requests = [suite.make_request(plan, workers) for plan in (part, replace(part, replication=number))]
         finished_suites = [run_suite(request, results, err) for request in requests]
     if any(finished.failed for finished in finished_suites):
         raise RunError(f"runs failed; `{propose_command('status')}` lists them")

@@ -35,7 +35,7 @@ def table(
     format: TableFormat = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    result = source.load(suite).read_result_or_empty(board.estimators)
+    result = source.load(suite, board).read_result_or_empty()
     from roarbench.report.status import format_failures
 
     shown = result.table(board.protocol)
@@ -58,7 +58,7 @@ def compare(
     format: ReportFormat = "text",
 ) -> None:
     """Compare two rows of a suite by the paired test that its tables use."""
-    result = source.load(suite).read_result_or_empty(None)
+    result = source.load(suite).read_result_or_empty()
     _require_rows(result.stored, "compare", first, second)
     from roarbench.api.row_difference import TwoDifferences
 
@@ -131,7 +131,7 @@ def diagnose(
     from roarbench.analysis.load_results import load_suite_results
     from roarbench.report.validity_panel import compute_validity_panel, format_text
 
-    suite_results = load_suite_results(loaded.plan, loaded.query)
+    suite_results = load_suite_results(loaded.plan, loaded.settings)
     _require_rows(suite_results, "diagnose")
     panel = compute_validity_panel(suite_results)
     out.print(format_text(panel, out.width), crop=False)
@@ -152,9 +152,9 @@ def plot(
     """
     from roarbench.report.curve_panels import check_picture_path
 
-    loaded = source.load(suite)
+    loaded = source.load(suite, board)
     check_picture_path(output)
-    result = loaded.read_result_or_empty(board.estimators)
+    result = loaded.read_result_or_empty()
     _require_rows(result.stored, "plot")
     result.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
@@ -181,7 +181,7 @@ def claims(*, suite: _Tested = "", source: ResultsOptions) -> None:
         command = propose_command("claims", reused=())
         seen = f"the claims are tested on ROAR or own-network gain, and suite '{loaded.name}' has neither"
         raise CallerError(f"{seen}; `{command}` tests them on the paper's results")
-    suite_results = load_suite_results(loaded.plan, loaded.query) if loaded else None
+    suite_results = load_suite_results(loaded.plan, loaded.settings) if loaded else None
     if suite_results:
         _require_rows(suite_results, "claims")
     judges = judge_suite(suite_results, find_default_unit(suite_results.suite, ROAR)) if suite_results else None
@@ -204,7 +204,7 @@ def report(
     from roarbench.analysis.load_results import load_suite_results
 
     loaded = source.load(suite)
-    suite_results = load_suite_results(loaded.plan, loaded.query)
+    suite_results = load_suite_results(loaded.plan, loaded.settings)
     _require_rows(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)

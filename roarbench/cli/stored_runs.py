@@ -23,6 +23,7 @@ from roarbench.cli.suggested_commands import append_proposed_command, describe_o
 from roarbench.cli.terminal import err, out, print_other_results, print_report
 from roarbench.common.errors import CallerError
 from roarbench.common.text import format_count
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import add_submissions_and_estimators, parse_estimators_option
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def status(
     from roarbench.report.status import format_lines_below_status_table, make_status_record, make_status_table
 
     with open_store_for_reading(source.store, source.db) as results:
-        suite_results = load_from_open_store(results, loaded.plan, loaded.query)
+        suite_results = load_from_open_store(results, loaded.plan, loaded.settings)
         counts = make_status_record(suite_results, results)
     print_report(format, counts, make_status_table)
     if format == "text":
@@ -121,7 +122,7 @@ def _load_results_and_run_records(
     from roarbench.report.status import list_run_records
 
     plan = add_submissions_and_estimators(loaded.plan, estimators)
-    suite_results = load_from_open_store(results, plan, loaded.query)
+    suite_results = load_from_open_store(results, plan, loaded.settings)
     if not suite_results.data and (other_results := describe_other_results(suite_results, command)):
         raise CallerError(other_results)
     chosen = parse_estimators_option(suite_results.suite, estimators)
@@ -158,14 +159,14 @@ def reproduce(
     trust_network: TrustNetwork = "",
 ) -> None:
     """Repeat one stored run from scratch, with its reference and rankings, and compare the results."""
-    from roarbench.analysis.load_results import ResultsQuery, open_store_for_writing
+    from roarbench.analysis.load_results import open_store_for_writing
     from roarbench.execution import reproduction
     from roarbench.execution.worker_counts import choose_worker_count
     from roarbench.store.results import ReproductionOutcome
 
-    query, count = ResultsQuery(store, db, None, str(data or ""), tuple(reference or ())), choose_worker_count(workers)
+    settings = Settings(store, db, None, str(data or ""), tuple(reference or ()), trust_network)
     with open_store_for_writing(store, db) as results:
-        outcome = reproduction.reproduce(key, query, results, err, count, trust_network, trust)
+        outcome = reproduction.reproduce(key, settings, results, err, choose_worker_count(workers), trust)
     out.print(outcome.format_report(), soft_wrap=True)
     if outcome.verdict in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.INCOMPARABLE):
         raise typer.Exit(1)

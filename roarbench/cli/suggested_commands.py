@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from typer.main import get_command
 
-from roarbench.api.suites import find_default_database, find_default_store
 from roarbench.cli.options import app
 from roarbench.common.errors import Hint, RoarbenchError
+from roarbench.plan.settings import find_default_database, find_default_store
 from roarbench.plan.suites import make_suite_option_value
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import ResultsQuery, find_run_key
+from roarbench.analysis.load_results import find_run_key
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -27,6 +27,7 @@ from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, Run, make_weights_t
 from roarbench.plan.plan_entry import add_rows, plan_single_run
 from roarbench.plan.planned_runs import PlannedRun
 from roarbench.plan.protocols import PROTOCOLS, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.annotations_and_scores import find_plan_entry
 from roarbench.store.published_networks import find_network_file, read_network_file
@@ -46,22 +47,21 @@ from roarbench.submissions.sandbox_isolation import check_sandbox_isolation
 
 def reproduce(
     key: str,
-    query: ResultsQuery,
+    settings: Settings,
     store: ResultsStore,
     console: Console,
     workers: int = 1,
-    trusted_network: str = "",
     trusts_submission: bool = False,
 ) -> Reproduction:
     """Repeat a stored run, including its explained network, rankings and training, and store the outcome.
 
     Args:
         key: Key of the run, or its beginning.
-        query: Folder of the store, folder of the images, and weights of the run's given networks, unless published.
+        settings: Folder of the store, folder of the images, weights of the run's given networks, unless published, and
+            the hash of the network's Python file, if the file came with imported results.
         store: The results.
         console: Receives messages.
         workers: Number of processes.
-        trusted_network: Hash of the network's Python file, if the file came with imported results.
         trusts_submission: Whether to repeat a run whose submission runs without the sandbox.
 
     Raises:
@@ -70,7 +70,7 @@ def reproduce(
         DataError: The images differ from those of the stored run.
         RunError: The repetition fails.
     """
-    key, workspace = find_run_key(store, key), Workspace(query.store)
+    key, workspace = find_run_key(store, key), Workspace(settings.store)
     if not (results := store.read_results([key])):
         hint = Hint("; `{}` shows its state", "runs", (key,))
         raise CallerError(f"the run {key} has no result in this store", hint)
@@ -78,7 +78,7 @@ def reproduce(
     if TRUSTED in EstimatorId.parse(run.cell.estimator).marks and not trusts_submission:
         seen = f"{run.cell.estimator} runs without the sandbox, with your rights"
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
-    paths = {make_weights_title(path): path for path in query.references}
+    paths = {make_weights_title(path): path for path in settings.weights}
     if entry := find_plan_entry(store.database, key):
         suite = part = plan_single_run(run, entry, read_suites(store.database))
         measured = add_rows(suite, run, store.list_cells_and_seeds(run))
@@ -86,10 +86,10 @@ def reproduce(
         suite, part = find_suite_and_part_of_run(store, stored, paths)
         measured = suite
     weights = _choose_weights_to_reproduce(suite, run, paths)
-    refuse_untrusted_network(suite, trusted_network, workspace.root)
+    refuse_untrusted_network(suite, settings.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
-        settings = query.image_folder, run.limit, workers, display.show_progress
-        images = decode_dataset(suite.dataset_record, workspace.data, *settings)
+        source = settings.image_folder, run.limit, workers, display.show_progress
+        images = decode_dataset(suite.dataset_record, workspace.data, *source)
     if images.fingerprint != run.data:
         seen = f"the images have fingerprint {images.fingerprint[:8]}, but the stored run used {run.data[:8]}"
         raise DataError(f"{seen}; give the stored run's images with --data")

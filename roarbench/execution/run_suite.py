@@ -11,7 +11,6 @@ import numpy as np
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.result_checks import NEAR_CHANCE, compute_largest_class_share
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.device_settings import list_gpu_ids
@@ -51,6 +50,7 @@ from roarbench.plan.planned_runs import (
 from roarbench.plan.protocols import ROAR
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.resolution import refuse_equal_matched_masks, refuse_levels_without_effect
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.results import ResultsStore
@@ -72,7 +72,7 @@ class Request:
     """Request of a user for the runs of a suite."""
 
     suite: SuiteSpec  # the suite; its field `given` identifies weights unless the suite trains the explained networks
-    query: ResultsQuery  # store, images, and file or name of each explained network's weights
+    settings: Settings  # store, images, and file or name of each explained network's weights
     workers: int = 1
     start: Start = start_local_workers
     check_files: bool = False  # whether large files, too, are hashed completely
@@ -80,7 +80,7 @@ class Request:
 
     @property
     def workspace(self) -> Workspace:
-        return Workspace(self.query.store)
+        return Workspace(self.settings.store)
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Request:
         if self.suite.networks:
             return tuple(network.weights for network in self.suite.networks)
         published = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
-        return self.query.references or tuple(published)
+        return self.settings.weights or tuple(published)
 
     @property
     def starting_weights(self) -> tuple[str, ...]:
@@ -170,12 +170,12 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
 
 
 def _decode_images(request: Request, console: Console) -> ImageData:
-    start, record, query = time.monotonic(), request.suite.dataset_record, request.query
+    start, record, settings = time.monotonic(), request.suite.dataset_record, request.settings
     # the CPUs of this machine decode photographs, even if remote workers do the other jobs
     workers = count_cores() if list_gpu_ids() else min(request.workers, MOST_PER_CORE * count_cores())
     with DecodingDisplay(console) as display:
-        settings = query.image_folder, query.limit, workers
-        images = decode_dataset(record, request.workspace.data, *settings, display.show_progress)
+        source = settings.image_folder, settings.limit, workers
+        images = decode_dataset(record, request.workspace.data, *source, display.show_progress)
     lines = []
     if display.has_decoded and images.repairs:
         lines.append(describe_repairs(images.repairs))

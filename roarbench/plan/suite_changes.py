@@ -27,7 +27,7 @@ from roarbench.plan.suites import SUITE_VERSIONS
 
 def apply_selection_options(
     suite: SuiteSpec,
-    estimators: list[str] | None = None,
+    estimators: Sequence[str] | None = None,
     submissions: Iterable[str] = (),
     seeds: int | None = None,
     protocol: str = "",
@@ -110,7 +110,7 @@ def find_unit(name: str) -> Unit:
 
 
 def add_submissions_and_estimators(
-    suite: SuiteSpec, estimators: list[str] | None, submissions: Iterable[str] = ()
+    suite: SuiteSpec, estimators: Sequence[str] | None, submissions: Iterable[str] = ()
 ) -> SuiteSpec:
     """Add submissions and the estimators of `--estimators` to a suite."""
     added = []
@@ -159,7 +159,7 @@ def _list_added_ids_and_twins(block: Block, names: Iterable[str], suite: SuiteSp
         yield from (make_twin_id(name, kind) for kind in dict.fromkeys(kinds))
 
 
-def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
+def parse_estimators_option(suite: SuiteSpec, estimators: Sequence[str] | None) -> list[str] | None:
     """Return the ids in `--estimators`, or None if it selects all; raise CallerError if the suite lacks an id."""
     listed = _split_names(estimators)
     if estimators and not listed:
@@ -177,7 +177,7 @@ def parse_estimators_option(suite: SuiteSpec, estimators: list[str] | None) -> l
     return chosen or None
 
 
-def _split_names(estimators: list[str] | None) -> list[str]:
+def _split_names(estimators: Sequence[str] | None) -> list[str]:
     return [part.strip() for listed in estimators or () for part in split_estimator_ids(listed) if part.strip()]
 
 

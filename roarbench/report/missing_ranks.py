@@ -6,12 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import load_from_open_store
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import ScoredNetwork
 from roarbench.common.text import format_count
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_records import RANDOM
@@ -34,13 +35,13 @@ def find_missing_ranks(
     `data` is the fingerprint of the suite's images. A published row that loses its rank is returned, too.
     """
     with TemporaryDirectory() as folder, ResultsStore.open(make_default_url(Path(folder))) as copy:
-        query = ResultsQuery(Path(folder), data=data)
+        settings = Settings(Path(folder), data=data)
         for file in published:
             import_results(copy, file)
-        before = {*load_from_open_store(copy, suite, query).inconsistent_rows} if published else set()
+        before = {*load_from_open_store(copy, suite, settings).inconsistent_rows} if published else set()
         export_results(store, Path(folder) / "new.parquet", keys=keys)
         import_results(copy, Path(folder) / "new.parquet")
-        after = load_from_open_store(copy, suite, query)
+        after = load_from_open_store(copy, suite, settings)
     new = [unranked for unranked in after.inconsistent_rows if unranked not in before]
     return MissingRanks(describe_rows_without_rank(new), [*_describe_missing_runs(after, row)])
 

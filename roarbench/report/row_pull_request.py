@@ -5,12 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.load_results import ResultsQuery, find_suite_in_open_store, load_from_open_store
+from roarbench.analysis.load_results import find_suite_in_open_store, load_from_open_store
 from roarbench.common.errors import CallerError, Hint
 from roarbench.common.text import format_count, format_markdown_table
 from roarbench.estimators.catalogue import ESTIMATORS, map_row_names_to_ids
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.settings import Settings
 from roarbench.report.combined_table import make_default_table, present
 from roarbench.report.missing_ranks import find_missing_ranks
 from roarbench.report.table_renderers import render
@@ -58,7 +59,7 @@ def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -
         for file in files:
             import_results(store, folder / file.path)
         suite = find_named_or_exported_suite(name, [folder / file.path for file in files])
-        results = load_from_open_store(store, suite, ResultsQuery(Path(temporary)))
+        results = load_from_open_store(store, suite, Settings(Path(temporary)))
         return render(present(make_default_table(results)), "markdown", notes=True)
 
 
@@ -80,7 +81,7 @@ def plan_pull_request(store: ResultsStore, suite: str, row: str, folder: Path, a
             or without the sandbox. Runs on imported rankings are allowed; the pull request mentions them. The row has
             no rank among the folder's rows, because it explains other networks or has other images.
     """
-    stored = load_from_open_store(store, find_suite_in_open_store(suite, store), ResultsQuery(folder))
+    stored = load_from_open_store(store, find_suite_in_open_store(suite, store), Settings(folder))
     title, row = stored.suite.title, map_row_names_to_ids(stored.suite.estimators).get(row, row)
     if row not in stored.by_estimator:
         missing = f"the store has no runs of {row} in {title}"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.collect_results import collect_results, collect_results_of_all_versions
-from roarbench.analysis.load_results import ResultsQuery, load_from_open_store
+from roarbench.analysis.load_results import load_from_open_store
 from roarbench.analysis.result_versions import Version, Versions
 from roarbench.analysis.shown_rows_and_levels import keep_most_shared_levels
 from roarbench.analysis.suite_judges import judge_suite
@@ -17,6 +17,7 @@ from roarbench.datasets.catalogue import PINNED_FINGERPRINTS
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, list_planned_runs
 from roarbench.plan.protocols import DIFFROAR, KAR, LERF, MASK_ONLY, MATCHED, MORF, OWN_NETWORK, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import add_estimators_with_twins, set_explained_weights
 from roarbench.plan.suites import SUITE_VERSIONS
@@ -229,10 +230,10 @@ def test_submission_appears_under_protocols_with_its_runs(store, tmp_path):
     store.add_results(rows[at] for at in {*rows} - {*mine} | {*common})
 
     def standing():
-        found = load_from_open_store(store, second, ResultsQuery(tmp_path))
+        found = load_from_open_store(store, second, Settings(tmp_path))
         return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
 
-    before, (found, protocols) = load_from_open_store(store, first, ResultsQuery(tmp_path)), standing()
+    before, (found, protocols) = load_from_open_store(store, first, Settings(tmp_path)), standing()
     assert before.suite == first and protocols == {MATCHED}
     assert [make_status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
     assert len(found.results) == len(list_planned_runs(found.suite))

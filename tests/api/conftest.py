@@ -9,6 +9,7 @@ from torch import nn
 import roarbench
 from roarbench.execution import run_suite
 from roarbench.plan.protocols import PROTOCOLS
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.submissions import run_in_sandbox
@@ -24,7 +25,7 @@ BLOCKS = (Block(PROTOCOLS["roar"], ROWS, (0.9,), seeds=2), Block(PROTOCOLS["morf
 def suite(tmp_path_factory):
     """Eight planted images of each split, in a store of these tests."""
     few = replace(find_builtin_suite("planted"), name="few", blocks=BLOCKS)
-    return roarbench.Suite(few, tmp_path_factory.mktemp("api"), limit=8)
+    return roarbench.Suite(few, Settings(tmp_path_factory.mktemp("api"), limit=8))
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.usefixtures("inline"), pytest.mark.process]  # each su
 @pytest.fixture(scope="module")
 def suite(suite, tmp_path_factory):
     """Put the suite into a store that other test files do not change."""
-    return replace(suite, store=tmp_path_factory.mktemp("result"))
+    return replace(suite, settings=replace(suite.settings, store=tmp_path_factory.mktemp("result")))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def result(suite, inline):
 
 @pytest.fixture(scope="module")
 def empty_store_suite(suite, tmp_path_factory):
-    return replace(suite, store=tmp_path_factory.mktemp("fresh"))
+    return replace(suite, settings=replace(suite.settings, store=tmp_path_factory.mktemp("fresh")))
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,6 @@ def test_evaluate_resumes_after_interrupt_in_event_loop(empty_store_suite, monke
 
 def test_suite_result_raises_without_stored_rows(suite, result, tmp_path):
     with pytest.raises(roarbench.RoarbenchError):
-        replace(suite, store=tmp_path / "none").result()
+        replace(suite, settings=replace(suite.settings, store=tmp_path / "none")).result()
     with pytest.raises(roarbench.CallerError, match=r"has no results of grad; roarbench.evaluate\(suite\) computes"):
         suite.result(["grad"])

@@ -57,7 +57,7 @@ def test_evaluate_runs_array_suite(array_suite):
     result = roarbench.evaluate(array_suite, quiet=True)
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
-    assert roarbench.load_suite("mine", array_suite.store, reference=Path("net.pt")).weights == ("net.pt",)
+    assert roarbench.load_suite("mine", array_suite.store, reference=Path("net.pt")).settings.weights == ("net.pt",)
     given = array_suite.runnable_plan.given
     kept = roarbench.load_suite("mine", array_suite.store, reference=given).result(["grad"])  # by name, as a command
     assert list(kept.to_dataframe()["name"]) == ["grad"]
@@ -65,7 +65,7 @@ def test_evaluate_runs_array_suite(array_suite):
 
 def compute_logits_of_suite(suite, images):
     """Compute logits of the suite's network, which is built from its file and weights as in workers."""
-    held = torch.load(suite.weights[0], weights_only=True)
+    held = torch.load(suite.settings.weights[0], weights_only=True)
     made = build_network(suite.plan.model, 2, 3, images.shape[-1], torch.Generator(), suite.plan.network_source).eval()
     made.load_state_dict(held["state_dict"])
     return made(torch.as_tensor(images))

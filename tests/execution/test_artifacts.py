@@ -7,13 +7,13 @@ import pytest
 from rich.console import Console
 from sqlalchemy import delete, select
 
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
 from roarbench.execution.reproduction import reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
 from roarbench.store.results import ReproductionOutcome
@@ -58,7 +58,7 @@ def test_reproduce_repeats_networks_and_rankings_of_the_run(
         monkeypatch.delitem(SUITE_VERSIONS, title)
     for suite in known:
         monkeypatch.setitem(SUITE_VERSIONS, (suite.name, 1), suite)
-    assert run_suite(Request(known[-1], ResultsQuery(workspace.root, limit=8)), store, console).failed == 0
+    assert run_suite(Request(known[-1], Settings(workspace.root, limit=8)), store, console).failed == 0
     rows = [result.run for result in store.read_results(store.list_result_keys("")).values()]
     kinds = {(run.cell.estimator, run.cell.retrain): run.key for run in rows}
     keys = [kinds[estimator, retrain] for retrain in retrains]
@@ -66,30 +66,30 @@ def test_reproduce_repeats_networks_and_rankings_of_the_run(
         for title in [*SUITE_VERSIONS]:
             no_suites.delitem(SUITE_VERSIONS, title)
         for key in keys:
-            assert reproduce(key, ResultsQuery(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
+            assert reproduce(key, Settings(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
     with store.database.begin_exclusive_write() as connection:  # earlier versions stored results without it
         connection.execute(delete(remarks))
     for key in keys:
-        assert reproduce(key, ResultsQuery(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
+        assert reproduce(key, Settings(workspace.root), store, console).verdict is ReproductionOutcome.EQUAL
     if not known[-1].given:
         with pytest.raises(CallerError, match="has no given weights; leave --reference out"):
-            reproduce(key, ResultsQuery(workspace.root, references=(str(published),)), store, console)
+            reproduce(key, Settings(workspace.root, weights=(str(published),)), store, console)
 
 
 def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, store, monkeypatch):
     monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
     console = Console(file=StringIO())
-    assert run_suite(Request(SCORED, ResultsQuery(tmp_path, limit=8)), store, console).failed == 0
+    assert run_suite(Request(SCORED, Settings(tmp_path, limit=8)), store, console).failed == 0
     rows = store.read_results(store.list_result_keys("")).values()
     stored = next(row for row in rows if row.weights and row.rankings and not row.run.cell.retrain.trains)
     again = replace(stored, weights="0" * len(stored.weights), bits=bytes(len(stored.bits)), correct=0)
     monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: again)
-    outcome = reproduce(stored.run.key, ResultsQuery(tmp_path), store, console)
+    outcome = reproduce(stored.run.key, Settings(tmp_path), store, console)
     assert outcome.verdict is ReproductionOutcome.INCOMPARABLE and "has other weights" in outcome.format_report()
     with store.database.begin_read() as connection:
         assert connection.execute(select(reproductions)).all() == []
     monkeypatch.setattr("roarbench.execution.reproduction._rerun", lambda *_: stored)
-    assert reproduce(stored.run.key, ResultsQuery(tmp_path), store, console).verdict is ReproductionOutcome.EQUAL
+    assert reproduce(stored.run.key, Settings(tmp_path), store, console).verdict is ReproductionOutcome.EQUAL
     with store.database.begin_read() as connection:
         assert len(connection.execute(select(reproductions)).all()) == 1

@@ -13,7 +13,6 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.collect_results import collect_results
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.common.enums import Order, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import encode_canonically
@@ -25,6 +24,7 @@ from roarbench.execution.reproduction import reproduce
 from roarbench.execution.run_suite import Request, run_suite
 from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.protocols import MORF, OWN_NETWORK
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import set_explained_networks
 from roarbench.plan.suites import convert_user_suite_to_record, read_suite, read_user_suite_record
@@ -118,14 +118,14 @@ def ran(tmp_path, store, monkeypatch):
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
 
     def run(suite, files=()):
-        request = Request(suite, ResultsQuery(workspace.root, limit=8, references=files))
+        request = Request(suite, Settings(workspace.root, limit=8, weights=files))
         assert run_suite(request, store, console).failed == 0
         rows = store.read_results(store.list_result_keys("")).values()
         assert len({row.bits for row in rows}) > 3  # so that equal results are not trivial
         return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
 
     def again(row, *files):
-        return reproduce(row.run.key, ResultsQuery(workspace.root, references=files), store, console).verdict
+        return reproduce(row.run.key, Settings(workspace.root, weights=files), store, console).verdict
 
     return SimpleNamespace(run=run, again=again)
 

@@ -13,11 +13,12 @@ from leaderboard.figures import make_estimator_curves
 from leaderboard.render import load_templates
 from leaderboard.suite_report import render_report
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.load_results import ResultsQuery, load_suite_results
+from roarbench.analysis.load_results import load_suite_results
 from roarbench.common.enums import Unit
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MORF, OWN_NETWORK, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import (
     add_estimators_with_twins,
@@ -82,7 +83,7 @@ def read_report(folder, suite):
 
 
 def load(folder, suite):
-    return load_suite_results(SUITES[suite], ResultsQuery(folder, limit=LIMIT))
+    return load_suite_results(SUITES[suite], Settings(folder, limit=LIMIT))
 
 
 def test_report_commands_run_the_reported_results(folder, report, call, tmp_path):
