@@ -1,5 +1,6 @@
 """Read the suites of a store, and again after new results; compute the pages of the running app in advance."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -56,16 +57,18 @@ class LiveStore:
         with self._lock:
             state = self._store.read_change_stamp()
             if state != self.state:
-                order = list_possible_suites(self._store)
-                needed = self._read_and_select_first_page_suites(order) if first_page_only else order
-                self._read = {suite: self._read_if_changed(suite) for suite in needed}
+                order, read_stamp = list_possible_suites(self._store), cache(self._store.read_change_stamp_of_network)
+                needed = self._read_and_select_first_page_suites(order, read_stamp) if first_page_only else order
+                self._read = {suite: self._read_if_changed(suite, read_stamp) for suite in needed}
                 read = [view for _, views in self._read.values() for view in views]
                 in_order = sorted(read, key=lambda view: rank_by_rows_and_headline(view.results))
                 self._views = {view.slug: view for view in in_order}
                 self.state = state if len(needed) == len(order) else ""
             return self._views
 
-    def _read_and_select_first_page_suites(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
+    def _read_and_select_first_page_suites(
+        self, order: list[SuiteSpec], read_stamp: Callable[[str, str], str]
+    ) -> list[SuiteSpec]:
         """Return the suite of the first page, the suites that were read before, and the suites that this page needs.
 
         If the first suite has no ROAR, its page shows the ROAR ranks of suites on the same data set and network.
@@ -73,15 +76,15 @@ class LiveStore:
         near = "", ""
         best = {suite: min(rank_by_headline(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
-            self._read[suite] = self._read_if_changed(suite)
+            self._read[suite] = self._read_if_changed(suite, read_stamp)
             if any(rank_by_rows_and_headline(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 if best[suite]:
                     near = suite.dataset, suite.model
                 break  # later suites in `order` cannot come first
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
-    def _read_if_changed(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
-        stamp = self._store.read_change_stamp_of_network(suite.dataset, suite.model)
+    def _read_if_changed(self, suite: SuiteSpec, read_stamp: Callable[[str, str], str]) -> tuple[str, list[SuiteView]]:
+        stamp = read_stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
         read = read_all_results_of_suite(self._store, suite, self._folder, self._selection)
@@ -97,7 +100,8 @@ class LiveStore:
                 for suite in list_possible_suites(self._store):
                     # the lock is released after each suite, so that a visitor waits for one suite at most
                     with self._lock:
-                        self._read[suite] = self._read_if_changed(suite)
+                        read_stamp = self._store.read_change_stamp_of_network
+                        self._read[suite] = self._read_if_changed(suite, read_stamp)
                     sleep(_BREATH)
                 for view in self.read_views().values():
                     view.combined_board or view.board  # noqa: B018

@@ -15,6 +15,7 @@ from leaderboard.page import board, compare, estimator, images, overview, submit
 from leaderboard.suite_view import Views
 from leaderboard.text_helpers import REPOSITORY, format_day, shorten_line
 from roarbench.common.errors import CallerError, StoreError
+from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import (
     capitalize,
     format_count,
@@ -59,6 +60,7 @@ def render_page(site: Site, address: Address) -> Page:
     return _render_template(address.page, site, nav=nav, cite=cite, **fields)
 
 
+@pause_garbage_collection()
 def render_live_page(shown: ShownStore, query: dict[str, str]) -> Page:
     """Return the app's page for a query, or a page that explains which results are missing; cache the first page."""
     files = read_sqlite_stamp(shown.url)  # the stamp is read before the store, so that it differs after a later write

@@ -34,7 +34,6 @@ from roarbench.store.annotations_and_scores import (
     AnnotationKind,
     describe_validation_findings,
     read_annotations,
-    read_score_counts,
     read_scores,
 )
 from roarbench.store.rankings import RankingsStore
@@ -86,6 +85,10 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
     counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)
     other_versions = [other for other in versions.stored if other != version]
     unverified = explain_unverified_estimators(store.database, results.values())
+    scores = read_scores(store.database, list_score_specs(suite, version.data))
+    quantus: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    for (estimator, metric), score in scores.items():
+        quantus[estimator][metric] = score.value
     return SuiteResults(
         suite,
         version.data,
@@ -96,8 +99,8 @@ def _load_results(versions: Versions, version: Version, store: ResultsStore) -> 
         findings=describe_validation_findings(store.database, suite.estimators),
         shares=read_annotations(store.database, AnnotationKind.STABILITY, rankings),
         counted_passes=_average_passes_by_estimator(results, counted),
-        quantus=_load_quantus_scores(suite, store, version.data),
-        quantus_counts=_load_quantus_counts(suite, store, version.data),
+        quantus=dict(quantus),
+        quantus_counts={cell: score.images for cell, score in scores.items()},
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
@@ -156,22 +159,6 @@ def _load_reference_results(suite: SuiteSpec, version: Version, store: ResultsSt
     ]
     stored = store.read_results(keys)
     return {number: stored[key] for number, key in enumerate(keys) if key in stored}
-
-
-def _load_quantus_scores(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
-    specs = list_score_specs(suite, data)
-    values = read_scores(store.database, [spec.key for spec in specs.values()])
-    scores: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
-    for (estimator, metric), spec in specs.items():
-        if spec.key in values:
-            scores[estimator][metric] = values[spec.key]
-    return dict(scores)
-
-
-def _load_quantus_counts(suite: SuiteSpec, store: ResultsStore, data: str) -> dict[tuple[str, str], int]:
-    specs = list_score_specs(suite, data)
-    counts = read_score_counts(store.database, [spec.key for spec in specs.values()])
-    return {cell: counts[spec.key] for cell, spec in specs.items() if spec.key in counts}
 
 
 def add_stability_ties_and_chance(suite_results: SuiteResults, folder: Path) -> SuiteResults:

@@ -22,6 +22,7 @@ from roarbench.cli.options import app, expand_option_records
 from roarbench.cli.suggested_commands import append_proposed_command, find_program_name
 from roarbench.cli.terminal import discard_unwritable_output, redirect_prints_to_stderr, tolerate_output_errors
 from roarbench.common.errors import CallerError, RunError
+from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import fit_on_one_line
 
 __all__ = ["app", "main"]
@@ -66,7 +67,8 @@ for _panel, _examples in _PANELS.items():
         _name = _command.__name__.rstrip("_").replace("_", "-")
         _epilog = f"Example: `{f'roarbench {_name} {_arguments}'.rstrip()}`"
         _add = app.command(_name, epilog=_epilog, rich_help_panel=_panel)
-        _add(redirect_prints_to_stderr()(expand_option_records(_command)))
+        _called = redirect_prints_to_stderr()(expand_option_records(_command))
+        _add(pause_garbage_collection()(_called) if _panel == "Look" else _called)  # without training, a short process
 
 
 app.add_typer(shared_results.results, name="results", rich_help_panel="Share")

@@ -53,7 +53,8 @@ def convert_exit_to_error() -> Iterator[None]:
 def pause_garbage_collection() -> Iterator[None]:
     """Pause the search for garbage in cycles during the block.
 
-    For work that makes many records without cycles: the search would pass through all of them again and again.
+    For work that makes many records without cycles: the search would pass through all of them again and again. The
+    first search after the block would, too, so the records are counted as old.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -61,6 +62,9 @@ def pause_garbage_collection() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()
 
 

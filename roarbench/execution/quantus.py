@@ -49,11 +49,11 @@ def add_quantus_scores(finished: FinishedSuite, store: ResultsStore, console: Co
     (results, _, work), start = finished, time.monotonic()
     specs = list_score_specs(results.suite, results.data)
     versions = read_provenance().versions | {"roarbench": read_code_version(), "quantus": read_quantus_version()}
-    done = read_scores(store.database, [spec.key for spec in specs.values()])
+    done = read_scores(store.database, specs)
     todo: defaultdict[str, list[ScoreSpec]] = defaultdict(list)
-    for (estimator, _), spec in specs.items():
-        if spec.key not in done:
-            todo[estimator].append(spec)
+    for cell, spec in specs.items():
+        if cell not in done:
+            todo[cell[0]].append(spec)
     if todo:
         verify_images_and_rankings(work, [])
     for estimator, missing in todo.items():

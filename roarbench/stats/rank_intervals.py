@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -19,6 +19,9 @@ from roarbench.stats.normal_mixtures import (
     list_variance_factors,
     reduce_to_two_estimates,
 )
+
+# most probabilities are above or below the confidence whatever the nodes with least weight contribute, so these wait
+_DECIDING_WEIGHTS = (0.98, 0.9995)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,25 +144,26 @@ def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> i
     """
     known, estimated, all_freedoms = reduce_to_two_estimates(spread)
     freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
-
-    def prepare(roughness: float) -> tuple[Floats, Floats]:
-        factors, weights = list_variance_factors(freedoms, roughness)
-        variances = known[:, None] + estimated[:, : len(freedoms)] @ factors
-        return half_widths[:, None] / np.sqrt(2 * variances), weights
-
-    rough, exact = prepare(2.0), prepare(1.0)
+    factors, weights = list_variance_factors(freedoms)
+    order = (-weights).argsort(kind="stable")
+    parts = np.split(order, np.cumsum(weights[order]).searchsorted(_DECIDING_WEIGHTS))
     candidates = -np.sort(-ratios)
 
-    def is_above(number: int, scaled: Floats, weights: Floats) -> bool:
-        return float((1 - compute_erfc(candidates[number] * scaled)).prod(0) @ weights) >= CONFIDENCE
+    @cache
+    def scale(part: int) -> Floats:
+        variances = known[:, None] + estimated[:, : len(freedoms)] @ factors[:, parts[part]]
+        return half_widths[:, None] / np.sqrt(2 * variances)
 
-    # few nodes find the count almost; all nodes decide
-    count = bisect_left(range(len(candidates)), True, key=lambda number: not is_above(number, *rough))
-    while count > 0 and not is_above(count - 1, *exact):
-        count -= 1
-    while count < len(candidates) and is_above(count, *exact):
-        count += 1
-    return count
+    def is_above(number: int) -> bool:
+        probability, rest = 0.0, float(weights.sum())
+        for part, nodes in enumerate(parts):
+            probability += float((1 - compute_erfc(candidates[number] * scale(part))).prod(0) @ weights[nodes])
+            rest -= float(weights[nodes].sum())
+            if not probability < CONFIDENCE <= probability + rest:
+                break
+        return probability >= CONFIDENCE
+
+    return bisect_left(range(len(candidates)), True, key=lambda number: not is_above(number))
 
 
 def find_maximal_tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select
 
@@ -170,18 +170,21 @@ def store_scores(database: Database, new: Iterable[Score]) -> None:
         insert_new(connection, scores, [_make_row(score) for score in new])
 
 
-def read_scores(database: Database, keys: Collection[str]) -> dict[str, float | None]:
-    """Return a dict from keys to stored scores, which are None for undefined metrics; missing scores have no entry."""
-    columns = select(scores.c.key, scores.c.value)
-    with database.begin_read() as connection:
-        return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
+class StoredScore(NamedTuple):
+    """A stored score."""
+
+    value: float | None  # mean over the images; None if the metric is undefined for every image
+    images: int  # in the mean
 
 
-def read_score_counts(database: Database, keys: Collection[str]) -> dict[str, int]:
-    """Return a dict from keys of stored scores to the number of images in the mean."""
-    columns = select(scores.c.key, scores.c.count)
+def read_scores(database: Database, specs: Mapping[tuple[str, str], ScoreSpec]) -> dict[tuple[str, str], StoredScore]:
+    """Return the stored scores among these specifications, by (estimator, metric); missing scores have no entry."""
+    statement = select(scores.c.estimator, scores.c.key, scores.c.value, scores.c.count)
     with database.begin_read() as connection:
-        return {row.key: row._mapping["count"] for row in select_matching(connection, columns, scores.c.key, keys)}
+        stored = {(name, key): StoredScore(*score) for name, key, *score in connection.execute(statement)}
+    scored = {name for name, _ in stored}
+    keys = {cell: (cell[0], spec.key) for cell, spec in specs.items() if cell[0] in scored}  # a key is a slow hash
+    return {cell: stored[key] for cell, key in keys.items() if key in stored}
 
 
 def _make_row(score: Score) -> dict[str, Any]:

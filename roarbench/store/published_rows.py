@@ -4,11 +4,13 @@
 only the hash is checked again here. Nothing here imports SQLAlchemy.
 """
 
+import hashlib
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import MISSING, fields
 from datetime import datetime
 from functools import lru_cache
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,8 +21,7 @@ from numpy.typing import NDArray
 
 from roarbench.common.enums import MapNumerics
 from roarbench.common.errors import StoreError
-from roarbench.common.files import compute_sha256
-from roarbench.plan.cells_and_runs import Cell, Run, read_cell_record
+from roarbench.plan.cells_and_runs import Run, read_cell_record
 from roarbench.store.run_result import Provenance, RunResult
 
 _SEED = ',"seed":'  # records are canonical JSON, so every record ends with its seed
@@ -30,6 +31,7 @@ _COLUMNS = [
     *("key", "correct", "total", "bits", "seconds", "rankings", "smoothness", "weights", "loss", "created"),
     *_PROVENANCE,
 ]
+_MAPS = {maps.value: maps for maps in MapNumerics}
 _DEFAULTS_OF_RUN = {field.name: field.default for field in fields(Run) if field.default is not MISSING}
 
 Record = TypeVar("Record")
@@ -48,30 +50,47 @@ def read_published_rows(path: Path, sha256: str, seeds: Container[int], notes: t
     Raises:
         StoreError: The file has another hash.
     """
-    if (seen := compute_sha256(path)) != sha256:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    if (seen := hashlib.sha256(content).hexdigest()) != sha256:
         raise StoreError(f"{path} has the SHA-256 {seen[:12]}…, expected {sha256[:12]}… as in the index")
-    with pq.ParquetFile(path, memory_map=True, read_dictionary=_REPEATED) as file:
-        metadata = file.schema_arrow.metadata
+    with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_REPEATED) as file:
+        metadata = file.metadata.metadata
         records = file.read(["record"], use_threads=False)["record"].to_pylist()
-        split = [record.rpartition(_SEED) for record in records]
-        kept = [int(seed[:-1]) in seeds for *_, seed in split]  # without `}`
-        wanted = [(text, seed) for (text, _, seed), keep in zip(split, kept, strict=True) if keep]
-        results = list(_read_results(file, wanted, np.array(kept))) if wanted else []
+        split = [(text, int(seed[:-1])) for text, _, seed in (record.rpartition(_SEED) for record in records)]
+        kept = [seed in seeds for _, seed in split]
+        results = _read_results(file, list(compress(split, kept)), np.array(kept)) if any(kept) else []
         return PublishedRows(results, {key: json.loads(metadata[key]) for key in notes if key in metadata})
 
 
-def _read_results(file: pq.ParquetFile, records: list[tuple[str, str]], kept: NDArray[np.bool_]) -> Iterator[RunResult]:
+def _read_results(file: pq.ParquetFile, records: list[tuple[str, int]], kept: NDArray[np.bool_]) -> list[RunResult]:
+    """Return the results of records that were split at their seeds."""
     table = file.read(_COLUMNS, use_threads=False)
     if not kept.all():
         table = table.filter(pa.array(kept))
     columns = {name: _list_values(table[name].combine_chunks()) for name in _COLUMNS}
-    columns["run"] = list(map(_read_run, records, columns.pop("key")))
+    keys = columns.pop("key")  # hashes of the records, which were checked before the file was published
+    # canonical JSON begins with the cell; many runs have the same cell, or differ in cell and seed alone
+    parts = [text.partition('},"')[::2] for text, _ in records]
+    distinct_cells = _parse_distinct((text for text, _ in parts), "", "}}")
+    cells = {text: read_cell_record(values["cell"]) for text, values in distinct_cells}
+    settings = {
+        text: {**_DEFAULTS_OF_RUN, **values, "maps": _MAPS[values.get("maps", MapNumerics.FLOAT32)]}
+        for text, values in _parse_distinct((text for _, text in parts), '{"', "}")
+    }
+    columns["run"] = [
+        _make_checked(Run, {**settings[rest], "cell": cells[cell], "seed": seed, "key": key})
+        for (cell, rest), (_, seed), key in zip(parts, records, keys, strict=True)
+    ]
     columns["created"] = list(map(datetime.fromisoformat, columns["created"]))
     columns["provenance"] = list(map(_parse_provenance, *(columns.pop(name) for name in _PROVENANCE)))
     columns["probability"] = [None] * len(records)
-    names = list(columns)
-    for values in zip(*columns.values(), strict=True):
-        yield _make_checked(RunResult, dict(zip(names, values, strict=True)))
+    return [
+        _make_checked(RunResult, dict(zip(columns, values, strict=True)))
+        for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def _list_values(column: pa.Array) -> list[Any]:
@@ -87,30 +106,14 @@ def _make_checked(kind: type[Record], values: dict[str, Any]) -> Record:
     An ordinary call takes four times as long, and the package has 45,000 results.
     """
     record = object.__new__(kind)
-    vars(record).update(values)
+    object.__setattr__(record, "__dict__", values)
     return record
 
 
-def _read_run(record: tuple[str, str], key: str) -> Run:
-    """Return the run of a record that was split at its seed; canonical JSON begins with the cell.
-
-    `key` is the record's hash, which was checked before the file was published.
-    """
-    text, seed = record
-    cell, _, settings = text.partition('},"')
-    values = {**_read_settings(settings), "cell": _read_cell(cell), "seed": int(seed[:-1]), "key": key}
-    return _make_checked(Run, values)
-
-
-@lru_cache(10_000)  # many runs have the same cell, or differ in cell and seed alone
-def _read_cell(text: str) -> Cell:
-    return read_cell_record(json.loads(f"{text}}}}}")["cell"])
-
-
-@lru_cache(10_000)
-def _read_settings(text: str) -> dict[str, Any]:
-    settings: dict[str, Any] = _DEFAULTS_OF_RUN | json.loads(f'{{"{text}}}')
-    return settings | {"maps": MapNumerics(settings["maps"])}
+def _parse_distinct(texts: Iterable[str], head: str, tail: str) -> Iterator[tuple[str, Any]]:
+    """Yield each distinct text with the value of the JSON text that it becomes between `head` and `tail`."""
+    distinct = list(dict.fromkeys(texts))
+    return zip(distinct, json.loads(f"[{','.join(f'{head}{text}{tail}' for text in distinct)}]"), strict=True)
 
 
 @lru_cache(256)

@@ -20,11 +20,15 @@ def test_limit_compiler_threads_divides_cores_between_processes(monkeypatch):
 
 
 def test_search_for_garbage_pauses_in_a_block_and_keeps_its_setting():
+    gc.unfreeze()  # `conftest` froze imported modules
     with process_settings.pause_garbage_collection():
         with pytest.raises(ValueError), process_settings.pause_garbage_collection():
             raise ValueError
         assert not gc.isenabled()
+        made = [[]]
     assert gc.isenabled()
+    assert any(known is made for known in gc.get_objects(2)), "searches of young records would pass through it"
+    gc.freeze()
 
 
 PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"
