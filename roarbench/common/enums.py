@@ -70,7 +70,9 @@ class MapNumerics(StrEnum):
     """Precision and batching with which maps are computed; the meaning of a published name never changes."""
 
     FLOAT32 = "float32"  # float32, with the network unchanged
-    BF16 = "bf16"  # `Precision.BF16`, with batch norms folded into convolutions (docs/decisions/0019)
+    # `Precision.BF16`, with batch norms folded into convolutions (docs/decisions/0019); on hardware without bfloat16,
+    # as FLOAT32_STEM, and recorded as such
+    BF16 = "bf16"
     # float32, with batch norms folded; all points of a path pass through the stem together (docs/decisions/0032)
     FLOAT32_STEM = "float32-stem"
     BF16_STEM = "bf16-stem"  # as FLOAT32_STEM, but all layers after the stem compute in `Precision.BF16`

@@ -26,6 +26,7 @@ from roarbench.common.errors import StoreError
 from roarbench.common.identity import make_json_record
 from roarbench.compute.degraded_images import RankingMask
 from roarbench.compute.masks import compute_smoothness_vs_random
+from roarbench.compute.networks import make_inference_copy
 from roarbench.compute.prediction import (
     Normalisation,
     NormalisedNetwork,
@@ -282,7 +283,7 @@ def score_networks_on_maps_of_one_network(work: JobContext, runs: tuple[Run, ...
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)
 def _load_explained_network_for_scoring(explained: ReferenceModel, checksum: str) -> NormalisedNetwork:
     """Load an explained network to the device; each process loads a network once per checksum."""
-    return NormalisedNetwork(explained.load_trained().to(choose_device()), explained.norm)
+    return NormalisedNetwork(make_inference_copy(explained.load_trained()).to(choose_device()), explained.norm)
 
 
 def _predict_test_classes(

@@ -1,13 +1,17 @@
 """The blind search: lengths, what it finds, and what it cannot know."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from roarbench.estimators.catalogue import count_passes, find_estimator, find_search_length
 from roarbench.estimators.compute_maps import compute_importance_maps
+from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.search import search_by_length
 from roarbench.estimators.map_input import Batch, MapInput
+from roarbench.estimators.random_draws import RngStream, make_rng
 from tests.helpers.networks import importance
 from tests.helpers.trainings import seeded
 
@@ -53,6 +57,46 @@ def test_shorter_search_is_beginning_of_longer_one():
     for name in names:
         torch.testing.assert_close(together[name], importance(name, model, batch), rtol=0, atol=0)
     assert not torch.equal(together[names[0]], together[names[1]])
+
+
+def search_slowly(model, batch, row, length):
+    """Search one image on whole maps, by the docstring of `search_by_length`."""
+    image, target, rng = batch.images[row], batch.targets[row], make_rng(SEED, RngStream.SEARCH, row)
+    counts = [round(level * image.numel()) for level in (0.05, 0.5)]
+    best, lowest, finished = [torch.zeros_like(image)] * 2, [torch.inf] * 2, [False] * 2
+
+    def change(mask):
+        changed = best[mask] + 1.5 / max(1, number // 2) ** (1 / 3) * noise
+        return changed / changed.std(correction=0)
+
+    for number in range(length + 1):
+        if not all(finished):
+            cells = torch.from_numpy(rng.standard_normal((len(image), 6, 6), np.float32)).double()
+            noise = F.interpolate(cells[None], image.shape[1:], mode="bilinear")[0]
+            noise = noise / noise.std(correction=0)
+        if number < length and not all(finished):
+            mask = 1 - number % 2 if finished[number % 2] else number % 2
+            tested = changed = change(mask)
+            if mask == 1:
+                tested = changed.masked_fill(mark_top(best[0], counts[0]), torch.inf)
+            logits = model(image.masked_fill(mark_top(tested, counts[mask]), 0)[None])[0]
+            probability, finished[mask] = logits.softmax(0)[target], logits.argmax() != target
+            if finished[mask] or probability < lowest[mask]:
+                best[mask], lowest[mask] = changed, probability
+    smaller, larger = (best[mask] if finished[mask] else change(mask) for mask in range(2))
+    return torch.where(mark_top(smaller, counts[0]), smaller + 1 + larger.max() - smaller.min(), larger)
+
+
+def mark_top(values, count):
+    return values >= values.flatten().sort().values[-count]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_search_on_grids_equals_search_on_whole_maps(length):
+    model = Brightness().eval()
+    batch = make_batch(model, images=6, side=9)
+    found = importance(f"search(passes={length})", model, batch)
+    torch.testing.assert_close(found, torch.stack([search_slowly(model, batch, row, length) for row in range(6)]))
 
 
 def test_searches_of_one_network_take_passes_of_longest():

@@ -102,9 +102,15 @@ def test_run_rejects_rankings_of_another_network(work, other):
 
 
 @pytest.mark.parametrize(
-    ("maps", "hardware"), [(MapNumerics.BF16, True), (MapNumerics.FLOAT32_STEM, True), (MapNumerics.BF16_STEM, False)]
+    ("maps", "hardware", "done"),
+    [
+        (MapNumerics.BF16, True, "bf16"),
+        (MapNumerics.BF16, False, "float32-stem"),
+        (MapNumerics.FLOAT32_STEM, True, "float32-stem"),
+        (MapNumerics.BF16_STEM, False, "float32-stem"),
+    ],
 )
-def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch, hardware, maps):
+def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch, maps, hardware, done):
     asked = []
     monkeypatch.setattr(
         device_settings, "can_use_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware
@@ -112,7 +118,6 @@ def test_map_numerics_change_rankings_and_are_recorded(work, other, monkeypatch,
     other = replace(other, suite=replace(work.suite, maps=maps))
     rank_all(other, "grad", "random")
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
-    done = maps if hardware else maps.replace("bf16", "float32")
     for name, precision in (("grad", done), ("random", "float32")):
         assert (make_scalar_spec(other, name) == make_scalar_spec(work, name)) == (name == "random")
         (part,) = open_rankings(other, name).files[Split.TEST]["made"]

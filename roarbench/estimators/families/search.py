@@ -52,31 +52,34 @@ def search_by_length(inputs: MapInput, lengths: Sequence[int]) -> list[Tensor]:
 
 
 class _Search:
-    """The two masks of each image; the first dimension of the fields is the mask."""
+    """The two masks of each image; the first dimension of the fields is the mask.
+
+    Every map is a sum of smooth noise, which is linear in a grid of cells. So maps are kept and changed as grids, float
+    (n, c, rows, columns), and are enlarged to the images only to remove features.
+    """
 
     def __init__(self, inputs: MapInput) -> None:
         images = inputs.images
+        count, channels, *sides = images.shape
         self.inputs, self.baseline = inputs, inputs.baseline
         self.counts = [round(level * prod(images.shape[1:])) for level in OWN_NETWORK_LEVELS]
-        self.best = images.new_zeros(2, *images.shape)
-        self.lowest = images.new_full((2, len(images)), torch.inf)
+        self.enlarge_rows, self.enlarge_columns = (_make_enlarging_matrix(side).to(images) for side in sides)
+        self.best = images.new_zeros(2, count, channels, *(min(_CELLS, side) for side in sides))
+        self.smaller_mask = torch.zeros_like(images, dtype=torch.bool)  # features that the smaller mask removes so far
+        self.lowest = images.new_full((2, count), torch.inf)
         # a mask of no feature cannot change a prediction
-        self.finished = torch.tensor(self.counts, device=images.device)[:, None].eq(0).repeat(1, len(images))
+        self.finished = torch.tensor(self.counts, device=images.device)[:, None].eq(0).repeat(1, count)
         stream = random_draws.RngStream.SEARCH
         self.generators = [random_draws.make_rng(SEED, stream, image) for image in inputs.batch.ids.tolist()]
-        self.noise = torch.zeros_like(images)  # of the pass, for images that are not finished
+        self.noise = torch.zeros_like(self.best[0])  # of the pass, for images that are not finished
 
     def draw_smooth_noise(self) -> None:
-        """Draw normal numbers on a grid of at most 6 x 6 cells per channel, and enlarge it to the image."""
-        images, rows = self.inputs.images, (~self.finished.all(0)).nonzero()[:, 0]
-        _, channels, *sides = images.shape
-        cells = np.empty((len(rows), channels, *(min(_CELLS, side) for side in sides)), np.float32)
+        """Draw normal numbers on a grid of at most 6 x 6 cells per channel."""
+        rows = (~self.finished.all(0)).nonzero()[:, 0]
+        cells = np.empty((len(rows), *self.noise.shape[1:]), np.float32)
         for drawn, row in zip(cells, rows.tolist(), strict=True):
             self.generators[row].standard_normal(dtype=np.float32, out=drawn)
-        self.noise = torch.zeros_like(images)
-        if len(rows):
-            enlarged = F.interpolate(torch.from_numpy(cells).to(images), tuple(sides), mode="bilinear")
-            self.noise[rows] = _standardise(enlarged)
+        self.noise[rows] = self._standardise(torch.from_numpy(cells).to(self.noise))
 
     def try_changes(self, number: int) -> None:
         """Test a change of one unfinished mask of each image, in pass `number`."""
@@ -90,44 +93,61 @@ class _Search:
         changed = self._change(mask, rows, number)
         images, targets = self.inputs.images[rows], self.inputs.batch.targets[rows]
         layout = device_settings.choose_fastest_float32_layout(images.device)
-        degraded = torch.where(self._mark_removed(mask, rows, changed), self.baseline[rows], images)
+        removed = self._mark_removed(mask, rows, changed)
+        degraded = torch.where(removed, self.baseline[rows], images)
         logits = self.inputs.model(degraded.contiguous(memory_format=layout))
         probability = logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
         finished = logits.argmax(1) != targets
         better = finished | (probability < self.lowest[mask, rows])
         self.best[mask, rows[better]] = changed[better]
+        if mask == 0:
+            self.smaller_mask[rows[better]] = removed[better]
         self.lowest[mask, rows[better]] = probability[better]
         self.finished[mask, rows] = finished
 
     def _change(self, mask: int, rows: Tensor, number: int) -> Tensor:
-        """Return the maps of a mask, of these rows, after a change; their standard deviation is 1."""
+        """Return the grids of a mask, of these rows, after a change; the maps' standard deviation is 1."""
         size = _FIRST_STEP / max(1, number // 2) ** _DECAY
         changed = self.best[mask, rows] + size * self.noise[rows]
-        return _standardise(changed)
+        return self._standardise(changed)
 
-    def _mark_removed(self, mask: int, rows: Tensor, importance: Tensor) -> Tensor:
-        """Mark the features that a mask with these maps removes; the larger mask contains the smaller one."""
+    def _standardise(self, grids: Tensor) -> Tensor:
+        """Divide grids by the standard deviation of their enlarged maps, which are not computed."""
+        down, across = self.enlarge_rows, self.enlarge_columns
+        means = (down.mean(0) @ grids @ across.mean(0)).mean(1)
+        centred = grids - means[:, None, None, None]  # as each row of the matrices sums to 1, the maps are centred, too
+        products = (down.T @ down / len(down)) @ centred @ (across.T @ across / len(across))
+        deviations = (products * centred).sum((2, 3)).mean(1).clamp_(min=0).sqrt_()
+        return grids / deviations.clamp_(min=1e-6)[:, None, None, None]
+
+    def _enlarge(self, grids: Tensor) -> Tensor:
+        """Enlarge grids to maps (n, c, h, w) bilinearly."""
+        return self.enlarge_rows @ grids @ self.enlarge_columns.T
+
+    def _mark_removed(self, mask: int, rows: Tensor, grids: Tensor) -> Tensor:
+        """Mark the features that a mask with these grids removes; the larger mask contains the smaller one."""
+        importance = self._enlarge(grids)
         if mask == 1:
-            importance = importance.masked_fill(_mark_top(self.best[0, rows], self.counts[0]), torch.inf)
+            importance = importance.masked_fill_(self.smaller_mask[rows], torch.inf)
         return _mark_top(importance, self.counts[mask])
 
     def make_map(self, number: int) -> Tensor:
         """Return the maps after `number` passes."""
         rows = torch.arange(len(self.inputs.images), device=self.inputs.images.device)
         smaller, larger = (
-            torch.where(self.finished[mask][:, None, None, None], self.best[mask], self._change(mask, rows, number))
+            self._enlarge(
+                torch.where(self.finished[mask][:, None, None, None], self.best[mask], self._change(mask, rows, number))
+            )
             for mask in range(2)
         )
         first = _mark_top(smaller, self.counts[0])
         return torch.where(first, smaller + 1 + larger.amax((1, 2, 3), True) - smaller.amin((1, 2, 3), True), larger)
 
 
-def _standardise(importance: Tensor) -> Tensor:
-    """Divide each map by its standard deviation."""
-    flat = importance.flatten(1)
-    centred = flat - flat.mean(1, keepdim=True)
-    deviations = (centred * centred).mean(1).sqrt_()  # on a CPU, torch's `std` takes several times as long
-    return importance / deviations.clamp_(min=1e-6)[:, None, None, None]
+def _make_enlarging_matrix(side: int) -> Tensor:
+    """Return the bilinear enlargement of at most 6 cells to a side as a matrix, float64 (side, cells)."""
+    cells = torch.eye(min(_CELLS, side), dtype=torch.float64)[None]
+    return F.interpolate(cells, side, mode="linear")[0].T.contiguous()
 
 
 def _mark_top(importance: Tensor, count: int) -> Tensor:
