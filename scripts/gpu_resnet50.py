@@ -32,7 +32,7 @@ from roarbench.execution.run_suite import (
 )
 from roarbench.execution.workload import WorkCounts, count_work, find_existing_shared_inputs
 from roarbench.plan.cells_and_runs import CLEAN, Cell
-from roarbench.plan.planned_runs import build_run, list_planned_runs
+from roarbench.plan.planned_runs import build_run, list_planned_runs, list_shared_inputs
 from roarbench.store.export_and_import import export_results
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore
@@ -132,12 +132,13 @@ def run_parts(data: Path | None, out: Path, workers: int, suite_name: str = SUIT
                 runs = {planned: run for planned, run in todo.items() if name_part(planned.cell) == part}
                 if not runs:
                     continue
-                existing = find_existing_shared_inputs(workspace, suite, results.data, runs)
-                of_part = count_work(suite, runs, limit, existing)
+                needed = list_shared_inputs(suite, runs)
+                existing = find_existing_shared_inputs(workspace, suite, results.data, needed)
+                of_part = count_work(suite, runs, limit, existing, needed)
                 plans = {name: plan_stages(of_part, rates, workers) for name, rates in all_rates.items()}
                 measured, failures, before = dict[str, float](), list[str](), time.monotonic()
                 title = f"{part}, stopped"
-                graph = build_job_graph(work, list(runs.values()))
+                graph = build_job_graph(work, list(runs.values()), needed)
                 steps = do_steps_on_workers(
                     work, graph, store, lambda _: all_rates["measured"], workers, console, start
                 )

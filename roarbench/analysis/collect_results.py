@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from roarbench.analysis.faithfulness_scores import list_score_specs
 from roarbench.analysis.result_checks import compute_largest_class_share
@@ -56,14 +57,15 @@ def collect_results(
     limit: int | None = None,
     data: str | None = None,
     sources: Iterable[ImageSource] = (),
+    known: Mapping[str, RunResult] = MappingProxyType({}),
 ) -> SuiteResults:
     """Collect a suite's results on the images with fingerprint `data`; None means the suite's own images.
 
-    `limit` is the number of images per split, or None for all.
+    `limit` is the number of images per split, or None for all. Results in `known`, by key, are not read again.
     """
     versions = list_versions(suite, store, sources)
     images = versions.find_default_data(limit) if data is None else data
-    return _load_results(versions, Version(images, limit, suite.given), store)
+    return _load_results(versions, Version(images, limit, suite.given), store, known)
 
 
 def collect_results_of_all_versions(
@@ -75,11 +77,14 @@ def collect_results_of_all_versions(
     return sorted(loaded, key=lambda results: (-(results.limit or float("inf")), bool(results.options)))
 
 
-def _load_results(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
+def _load_results(
+    versions: Versions, version: Version, store: ResultsStore, known: Mapping[str, RunResult] = MappingProxyType({})
+) -> SuiteResults:
     suite = set_explained_weights(versions.suite, version.given)
     runs = list_runs(suite, version.data, version.limit)
     by_key = {run.key: run for run in runs.values()}
-    stored = store.read_results(by_key, by_key)
+    stored = {key: known[key] for key in store.find_done_keys(known)} if known else {}
+    stored |= store.read_results(by_key.keys() - stored.keys(), by_key)
     results = {point: stored[run.key] for point, run in runs.items() if run.key in stored}
     rankings = {row.rankings for row in stored.values() if row.rankings}
     counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)

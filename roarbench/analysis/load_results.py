@@ -219,8 +219,7 @@ def _have_same_networks(one: SuiteSpec, other: SuiteSpec) -> bool:
 
 def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:
     """Return the rows without a rank in all suites that use these results, by suite title."""
-    cells = [result.run.cell for result in results.read_results(keys).values()]
-    datasets_and_models = {(cell.dataset, cell.model) for cell in cells}
+    datasets_and_models = results.list_datasets_and_networks(keys)
     dropped = {}
     for suite in list_all_suites(results.database):
         if (suite.dataset, suite.model) not in datasets_and_models:

@@ -210,7 +210,7 @@ def plan(
         codes = map_ids_to_code(_read_submissions(submitted), submitted.make_mode(suite))
         part = suite.select_part(list(codes))
     suite_results = load_results_reused_by_run(part, suite.settings, decoded)
-    lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
+    lacking, _ = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     say = partial(err.print, soft_wrap=True)
     with start_rate_measurement(say, codes) if measured else nullcontext() as measure:
         forecast = make_plan(suite_results, lacking, workers, measure)

@@ -108,10 +108,10 @@ class JobGraph(NamedTuple):
     steps: list[Step]  # the steps whose outputs are missing
 
 
-def build_job_graph(work: JobContext, runs: list[Run]) -> JobGraph:
-    """Return the rankings that these runs need, and the steps that make what is missing."""
-    needed = list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs]).rankings
-    estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
+def build_job_graph(work: JobContext, runs: list[Run], needed: SharedInputs | None = None) -> JobGraph:
+    """Return the rankings that these runs need (in `needed` if listed), and the steps that make what is missing."""
+    needed = needed or list_shared_inputs(work.suite, [PlannedRun(run.cell, run.seed) for run in runs])
+    estimators = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed.rankings}
     ordered = sorted(estimators.items())
     specs = [work.make_ranking_spec(estimator, unit, number) for (_, unit, number), estimator in ordered]
     missing = dict.fromkeys(spec for spec in specs if not work.rankings.has_finished(spec)).keys()

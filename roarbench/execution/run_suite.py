@@ -1,10 +1,11 @@
 """Run a suite: decode its images, do the missing runs on workers, store the results, and print messages."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ from roarbench.plan.cells_and_runs import CLEAN, Run
 from roarbench.plan.planned_runs import (
     build_run,
     list_clean_runs_of_explained_networks,
-    list_planned_runs,
+    list_runs,
     needs_explained_network,
 )
 from roarbench.plan.protocols import ROAR
@@ -54,7 +55,7 @@ from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.artifact_checksums import Checksums
 from roarbench.store.results import ResultsStore
-from roarbench.store.run_result import count_cores
+from roarbench.store.run_result import RunResult, count_cores
 from roarbench.store.user_files import read_image_sources, read_sources_of_decoded_images, store_image_sources
 from roarbench.store.workspace import Workspace
 
@@ -150,7 +151,8 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
                 _print_reference_accuracy(stored, console)
                 if _is_user_network_near_chance(stored):
                     break
-    stored = collect_stored_results(suite, store, work.images)
+    known = {result.run.key: result for result in suite_results.results.values()}
+    stored = collect_stored_results(suite, store, work.images, known)
     _refuse_user_network_near_chance(stored, work, console)
     return FinishedSuite(stored, failed, work)
 
@@ -190,18 +192,20 @@ def _decode_images(request: Request, console: Console) -> ImageData:
     return images
 
 
-def collect_stored_results(suite: SuiteSpec, store: ResultsStore, images: ImageData) -> SuiteResults:
-    """Load a suite's results on decoded images."""
+def collect_stored_results(
+    suite: SuiteSpec, store: ResultsStore, images: ImageData, known: Mapping[str, RunResult] = MappingProxyType({})
+) -> SuiteResults:
+    """Load a suite's results on decoded images; results in `known`, by key, are not read again."""
     sources = read_image_sources(store.database)
-    results = collect_results(suite, store, images.limit, images.fingerprint, sources)
+    results = collect_results(suite, store, images.limit, images.fingerprint, sources, known)
     return replace(results, largest_class_share=compute_largest_class_share(images.test.labels))
 
 
 def _find_missing_runs(results: SuiteResults, work: JobContext) -> list[Run]:
     """Return the missing runs; runs on untouched images come first, because a network near chance ends the command."""
     suite = results.suite
-    points = [point for point in list_planned_runs(suite) if point not in results.results]
-    runs = [build_run(suite, point, results.data, results.limit) for point in points]
+    planned = list_runs(suite, results.data, results.limit)
+    runs = [run for point, run in planned.items() if point not in results.results]
     if not needs_explained_network(suite):
         return runs
     first = [
@@ -230,10 +234,10 @@ def check_and_count_missing_work(
             share = compute_share_of_differing_matched_masks(work.images, block.unit, block.fill, block.levels)
             refuse_equal_matched_masks(work.suite, block.unit, share)
     install_published_networks(work, store, console)
-    missing_work = count_missing_work(suite_results, work.workspace)
+    missing_work, needed = count_missing_work(suite_results, work.workspace)
     refuse_full_disk(missing_work, suite_results.data, work.workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
-    graph = build_job_graph(work, todo)
+    graph = build_job_graph(work, todo, needed)
     artifacts, recorded = list(list_needed_artifacts(work, todo, graph)), list(read_recorded_checksums(work, results))
     Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
     return graph, missing_work
@@ -317,7 +321,7 @@ def make_and_score_references(request: Request, store: ResultsStore, console: Co
     if all(network.has_weights_and_predictions for network in work.explained):
         return
     install_published_networks(work, store, console)
-    runs, missing_work = _list_reference_runs(results), count_missing_work(results, work.workspace)
+    runs, (missing_work, _) = _list_reference_runs(results), count_missing_work(results, work.workspace)
     say = partial(console.print, soft_wrap=True)
     measure = partial(measure_or_assume_rates, suite=request.suite, work=missing_work, say=say)
     graph = build_job_graph(work, runs)

@@ -98,13 +98,17 @@ class WorkCounts(NamedTuple):
 
 
 def count_work(
-    suite: SuiteSpec, points: Collection[PlannedRun], limit: int | None = None, existing: SharedInputs = _NO_INPUTS
+    suite: SuiteSpec,
+    points: Collection[PlannedRun],
+    limit: int | None = None,
+    existing: SharedInputs = _NO_INPUTS,
+    needed: SharedInputs | None = None,
 ) -> WorkCounts:
-    """Count the work of planned runs; the shared inputs in `existing` need no work."""
+    """Count the work of planned runs; the shared inputs in `existing` need no work, and `needed` has all if listed."""
     record = suite.dataset_record
     check_image_limit(record, limit)
     counts = {split: min(limit or n, n) for split, n in record.image_counts.items()}
-    needed = list_shared_inputs(suite, points)
+    needed = needed or list_shared_inputs(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, existing))
     layouts = {unit: Layout(record.shape, unit, list_stored_levels(suite)) for unit in Unit}
     plane_bytes = {unit: layout.planes * layout.bytes_per_plane for unit, layout in layouts.items()}
@@ -167,24 +171,31 @@ def count_computation(
     )
 
 
-def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> WorkCounts:
+class MissingWork(NamedTuple):
+    """Work of a suite's missing runs."""
+
+    counts: WorkCounts
+    needed: SharedInputs  # what the runs share, missing or not
+
+
+def count_missing_work(suite_results: SuiteResults, workspace: Workspace, decode_again: bool = False) -> MissingWork:
     """Count the work of a suite's missing runs.
 
     Decoding is counted if the store has no result on the suite's images, or with `decode_again`.
     """
     suite, data = suite_results.suite, suite_results.data
     points = [point for point in list_planned_runs(suite) if point not in suite_results.results]
-    existing = find_existing_shared_inputs(workspace, suite, data, points)
-    work = count_work(suite, points, suite_results.limit, existing)
-    return work._replace(images_decoded=0) if data and not decode_again else work
+    needed = list_shared_inputs(suite, points)
+    existing = find_existing_shared_inputs(workspace, suite, data, needed)
+    work = count_work(suite, points, suite_results.limit, existing, needed)
+    return MissingWork(work._replace(images_decoded=0) if data and not decode_again else work, needed)
 
 
 def find_existing_shared_inputs(
-    workspace: Workspace, suite: SuiteSpec, data: str, points: Iterable[PlannedRun]
+    workspace: Workspace, suite: SuiteSpec, data: str, needed: SharedInputs
 ) -> SharedInputs:
-    """Return the complete shared inputs of planned runs in a workspace, for images with the fingerprint `data`."""
-    rankings = RankingsStore(workspace.rankings)
-    needed, shape = list_shared_inputs(suite, points), suite.dataset_record.shape
+    """Return the needed inputs that a workspace has, for images with the fingerprint `data`."""
+    rankings, shape = RankingsStore(workspace.rankings), suite.dataset_record.shape
 
     def is_trained(number: int) -> bool:
         reference = make_reference_spec(suite, data, number)

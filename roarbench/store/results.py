@@ -220,12 +220,15 @@ class ResultsStore:
         with self.database.begin_read() as connection:
             return {checksum for checksum in connection.scalars(statement) if checksum}
 
-    def list_datasets_and_networks(self) -> set[tuple[str, str]]:
-        """Return the pairs of data set and network that have results."""
+    def list_datasets_and_networks(self, keys: Collection[str] | None = None) -> set[tuple[str, str]]:
+        """Return the pairs of data set and network that have results, or results with these keys."""
         statement = select(results.c.dataset, results.c.model).distinct()
-        return self.database.run_read(
-            lambda connection: {(row.dataset, row.model) for row in connection.execute(statement)}
-        )
+
+        def read(connection: Connection) -> set[tuple[str, str]]:
+            selected = select_matching(connection, statement, results.c.key, keys) if keys is not None else None
+            return {(row.dataset, row.model) for row in selected or connection.execute(statement)}
+
+        return self.database.run_read(read)
 
     def read_change_stamp_of_network(self, dataset: str, model: str) -> str:
         """Return a string that changes with every new result on a data set and network, and with provenance records."""

@@ -1,5 +1,6 @@
 """Reproduction of stored runs."""
 
+from collections import Counter
 from dataclasses import replace
 from io import StringIO
 
@@ -9,14 +10,17 @@ from sqlalchemy import delete, select
 
 from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
+from roarbench.execution import job_graph, workload
 from roarbench.execution.reproduction import reproduce
 from roarbench.execution.run_suite import Request, run_suite
+from roarbench.plan import planned_runs
 from roarbench.plan.cells_and_runs import make_weights_title
+from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MATCHED, MORF, ROAR
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITE_VERSIONS
-from roarbench.store.results import ReproductionOutcome
+from roarbench.store.results import ReproductionOutcome, ResultsStore
 from roarbench.store.schema import remarks, reproductions
 from roarbench.store.workspace import Workspace
 from tests.helpers.tiny_suite import SUITE, InlineEngine
@@ -93,3 +97,33 @@ def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, sto
     assert reproduce(stored.run.key, Settings(tmp_path), store, console).verdict is ReproductionOutcome.EQUAL
     with store.database.begin_read() as connection:
         assert len(connection.execute(select(reproductions)).all()) == 1
+
+
+def test_run_derives_plan_once_and_reads_each_result_once(tmp_path, store, monkeypatch):
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
+    request, console = Request(SCORED, Settings(tmp_path, limit=8)), Console(file=StringIO())
+    assert run_suite(request, store, console).failed == 0
+    derived, read = [], Counter()
+
+    def watch(module, name):
+        derive = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given: [derived.append(name), derive(*given)][1])
+
+    for module in (workload, job_graph):
+        watch(module, "list_shared_inputs")
+    watch(planned_runs, "build_run")
+    planned_runs.list_runs.cache_clear()
+
+    def count(self, keys, *parsed, read_results=ResultsStore.read_results):
+        found = read_results(self, keys, *parsed)
+        read.update(key for key, result in found.items() if result.run.cell.t)
+        return found
+
+    monkeypatch.setattr(ResultsStore, "read_results", count)
+    more = replace(request, suite=BOTH)
+    finished = run_suite(more, store, console)
+    assert Counter(derived) == {"list_shared_inputs": 1, "build_run": len(list_planned_runs(BOTH))}
+    degraded = {result.run.key for point, result in finished.suite_results.results.items() if point.cell.t}
+    assert read == dict.fromkeys(degraded, 1)
+    assert run_suite(more, store, console).failed == 0
+    assert Counter(derived)["list_shared_inputs"] == 1 and read == dict.fromkeys(degraded, 2)

@@ -137,13 +137,14 @@ def test_common_network_trains_with_fill_of_its_runs(tmp_path):
 def test_count_missing_work_skips_existing_artifacts(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], list_planned_runs(COMMON), done[0].images.fingerprint
-    assert find_existing_shared_inputs(work.workspace, COMMON, data, points) == list_shared_inputs(COMMON, points)
-    plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
+    needed = list_shared_inputs(COMMON, points)
+    assert find_existing_shared_inputs(work.workspace, COMMON, data, needed) == needed
+    plan, _ = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
     own = sum(point.cell.retrain is ScoredNetwork.IMAGES for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
     assert plan.images_decoded == 0
-    decoded_elsewhere = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace, decode_again=True)
+    decoded_elsewhere, _ = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace, decode_again=True)
     assert decoded_elsewhere.images_decoded == TRAIN + TEST
     assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning
     assert plan.images_scored == len(points) * TEST
-    assert find_existing_shared_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
+    assert find_existing_shared_inputs(work.workspace, COMMON, "other", needed) == SharedInputs()
