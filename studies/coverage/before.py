@@ -21,18 +21,17 @@ from studies.coverage.simulate import CONTROLS, Counts, Interval, Judged, count_
 COMMIT = "c65aca64"  # statistics 3: 2,000 draws with seed 0, verdicts adjusted over all comparisons of a protocol
 
 
-def run_in_copy_of_old_package(tables: int) -> dict[str, str]:
-    """Return the tables of results as the old package judges them."""
+def run_in_copy_of_old_package(program: str, *arguments: str) -> Any:
+    """Run a program of this folder with the old package and the results published then; return the JSON it prints."""
     here = Path(__file__).parent
     with tempfile.TemporaryDirectory() as folder:
-        packed = subprocess.run(["git", "archive", COMMIT, "roarbench"], cwd=here.parents[1], stdout=-1, check=True)
+        old = ["git", "archive", COMMIT, "roarbench", "results"]
+        packed = subprocess.run(old, cwd=here.parents[1], stdout=-1, check=True)
         with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
             archive.extractall(folder, filter="data")
         shutil.copytree(here, Path(folder, "studies", "coverage"), ignore=shutil.ignore_patterns("__pycache__"))
-        command = [sys.executable, "-m", "studies.coverage.before", "--judge", "--tables", str(tables)]
-        done = subprocess.run(command, cwd=folder, stdout=-1, check=True, text=True)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+        command = [sys.executable, "-m", f"studies.coverage.{program}", "--judge", *arguments]
+        return json.loads(subprocess.run(command, cwd=folder, stdout=-1, check=True, text=True).stdout)
 
 
 def simulate_and_judge(tables: int) -> dict[str, str]:
@@ -90,7 +89,7 @@ def main() -> None:
         return
     from studies.page import write_tables
 
-    tables = run_in_copy_of_old_package(arguments.tables)
+    tables = run_in_copy_of_old_package("before", "--tables", str(arguments.tables))
     page = Path(__file__).with_name("before.md")
     write_tables(page, {f"coverage, {name}": table for name, table in tables.items()})
 
