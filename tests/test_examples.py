@@ -1,7 +1,5 @@
 """`examples/roar.py` gives the rankings, degraded images, accuracies and gains of roarbench."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import roar
@@ -18,7 +16,7 @@ from roarbench.compute.train import fit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.compute_maps import compute_importance_maps
 from roarbench.estimators.map_input import Batch
-from roarbench.stats.correctness_and_gain import compute_gain
+from roarbench.report.paper_claims import compute_curve_gain
 from tests.helpers.processes import ROOT
 
 LAYOUT = Layout((1, 8, 8), Unit.SCALAR, roar.LEVELS[1:])
@@ -96,8 +94,8 @@ def test_example_has_accuracy_of_engine_within_noise(splits, explain):
 
 def test_example_has_gain_of_engine():
     random, curve = ([0.9, 0.8, 0.7, 0.5, 0.4, 0.2], [0.9, 0.7, 0.7, 0.6, 0.1, 0.1])
-    exact = [[Fraction(str(value)) for value in values] for values in (curve, random)]
-    assert roar.compute_gain(random, curve) == pytest.approx(compute_gain(roar.LEVELS, *exact, Order.MORF), abs=1e-4)
+    exact = compute_curve_gain(*(dict(zip(roar.LEVELS, values, strict=True)) for values in (curve, random)))
+    assert roar.compute_gain(random, curve) == pytest.approx(exact, abs=1e-4)
 
 
 def test_readme_names_example_first():

@@ -9,11 +9,12 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import KAR, LERF, MASK_ONLY, MORF, ROAR, Protocol
-from roarbench.stats.board_records import Board, GainAndVerdict, drop_ranks_and_verdicts
+from roarbench.stats.board_records import Board, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.gains import compute_areas_between_lerf_and_morf
 from roarbench.stats.intervals import Estimate
+from roarbench.stats.own_network_gain import JudgedGain
 from roarbench.stats.variance_components import VarianceComponents
 from roarbench.stats.verdicts import Comparison
 
@@ -143,10 +144,10 @@ class SuiteJudges:
         board = judge.make_board(rows)
         return drop_ranks_and_verdicts(board) if self.suite_results.at_chance_warning else board
 
-    def list_gains(self, protocol: Protocol, unit: Unit) -> list[GainAndVerdict]:
+    def list_gains(self, protocol: Protocol, unit: Unit) -> dict[str, JudgedGain]:
         """List the gains and verdicts of all rows, as in `make_board`; empty if the suite lacks the protocol."""
-        gains = self.judge(protocol, unit).list_gains()
-        return [gain._replace(verdict=None) for gain in gains] if self.suite_results.at_chance_warning else gains
+        gains, at_chance = self.judge(protocol, unit).list_gains(), self.suite_results.at_chance_warning
+        return {name: gain._replace(verdict=None) if at_chance else gain for name, gain in gains.items()}
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows as the tables do; None at chance, and without intervals."""

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from roarbench.analysis.published_suites import collect_published_results
@@ -14,7 +14,7 @@ from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.protocols import Protocol
 from roarbench.plan.suites import RESULTS
-from roarbench.stats.board_records import GainAndVerdict
+from roarbench.stats.own_network_gain import JudgedGain
 from roarbench.store.published_folder import list_newest_versions, read_index_and_check_folder
 
 if TYPE_CHECKING:
@@ -81,15 +81,15 @@ def _collect_newest_results() -> Iterator[SuiteResults]:
         print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
 
 
-def _count_rows_without_gain(results: SuiteResults, protocol: Protocol, gains: Sequence[GainAndVerdict]) -> list[str]:
+def _count_rows_without_gain(results: SuiteResults, protocol: Protocol, gains: Mapping[str, JudgedGain]) -> list[str]:
     """Count the rows of a protocol that have no gain, with one text for each reason."""
     reasons = results.explain_inconsistent_rows(protocol, results.list_units(protocol)[0])
-    counts = Counter(reasons.get(row.estimator, "incomplete") for row in gains if row.gain.value is None)
+    counts = Counter(reasons.get(name, "incomplete") for name, row in gains.items() if row.gain.value is None)
     return [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
 
 
-def _list_values_of_rows_with_gain(gains: Sequence[GainAndVerdict]) -> Iterator[tuple[object, ...]]:
+def _list_values_of_rows_with_gain(gains: Mapping[str, JudgedGain]) -> Iterator[tuple[object, ...]]:
     """Yield estimator, gain and kind of the rows that have a gain, as tables list them."""
-    known = [(find_estimator(row.estimator), row) for row in gains if row.gain.value is not None]
-    for estimator, row in sorted(known, key=lambda pair: (not pair[0].has_own_row, -(pair[1].gain.value or 0))):
-        yield row.estimator, *row.gain, row.verdict, row.seeds, estimator.is_control_or_search, estimator.submitted
+    known = [(name, find_estimator(name), row) for name, row in gains.items() if row.gain.value is not None]
+    for name, estimator, row in sorted(known, key=lambda each: (not each[1].has_own_row, -(each[2].gain.value or 0))):
+        yield name, *row.gain, row.verdict, row.seeds, estimator.is_control_or_search, estimator.submitted

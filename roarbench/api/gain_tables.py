@@ -16,8 +16,14 @@ from roarbench.stats.compute_board import Judge
 from roarbench.stats.contrasts import Contrast
 from roarbench.stats.correctness_and_gain import POINTS
 from roarbench.stats.intervals import FEWEST_IMAGES, Estimate, estimate_over_images
-from roarbench.stats.own_network_gain import FEWEST_PERMUTED, JudgedGain, OwnNetworkGain, OwnNetworkVerdict
-from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
+from roarbench.stats.own_network_gain import (
+    BESIDE_SEARCH,
+    FEWEST_PERMUTED,
+    NO_SEARCH,
+    JudgedGain,
+    OwnNetworkGain,
+    OwnNetworkVerdict,
+)
 
 if TYPE_CHECKING:
     import pandas

@@ -20,7 +20,7 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import MORF, ROAR, Protocol
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM
 from roarbench.stats.contrasts import Contrast
-from roarbench.stats.correctness_and_gain import UNTOUCHED, compute_gain
+from roarbench.stats.correctness_and_gain import UNTOUCHED, list_trapezoid_weights
 from roarbench.stats.verdicts import Verdict, judge_comparisons
 
 BASES = ("grad", "gb", "ig")
@@ -137,8 +137,8 @@ def compute_curve_gain(curve: Curve, random: Curve) -> float | None:
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
-    exact = [[Fraction(accuracies[t]) for t in levels] for accuracies in (curve, random)]
-    return compute_gain(levels, exact[0], exact[1], Order.MORF)
+    weights = zip(list_trapezoid_weights(tuple(levels)), levels, strict=True)
+    return float(100 * sum(weight * (Fraction(random[t]) - Fraction(curve[t])) for weight, t in weights))
 
 
 def _compare_with_controls(

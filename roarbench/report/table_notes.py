@@ -22,8 +22,7 @@ from roarbench.report.doubts import Shown, describe_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import ONE_NETWORK, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE
-from roarbench.stats.own_network_gain import OwnNetworkVerdict
-from roarbench.stats.search_control import BESIDE_SEARCH, NO_SEARCH
+from roarbench.stats.own_network_gain import BESIDE_SEARCH, NO_SEARCH, OwnNetworkVerdict
 
 NOTES_COMMAND, NOTES_METHOD = "table --notes", "result.notes()"  # the sources of all notes
 PAGE = "docs/how-it-works.md"

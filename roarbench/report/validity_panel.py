@@ -154,7 +154,7 @@ def _list_twin_columns(panel: ValidityPanel) -> Columns:
         if not {*twins.values()}.isdisjoint(main.scores.estimators):
             gains = [Estimate(main.estimate_area(twin).value) for twin in twins.values()]
             columns[kind] = list(map(format_interval, gains))
-            columns[f"Δ {kind}"] = [format_interval(main.estimate_difference(*pair)) for pair in twins.items()]
+            columns[f"Δ {kind}"] = [format_interval(main.estimate(main.subtract_gain(*pair))) for pair in twins.items()]
     return columns
 
 

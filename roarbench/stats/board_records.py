@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
 
 from roarbench.common.enums import Order
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
 from roarbench.stats.intervals import Estimate
-from roarbench.stats.own_network_gain import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.own_network_gain import OwnNetworkTest
 from roarbench.stats.rank_intervals import RankInterval
-from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
+from roarbench.stats.verdicts import Comparison, ControlComparison
 
 VERSION = 4  # increases with every change that gives other numbers for the same predictions
 RANDOM = "random"
@@ -27,15 +26,6 @@ class IntervalScope(StrEnum):
     BOTH = "images and seeds"  # test images and training runs
     REFERENCES = "images, references and seeds"  # test images, training runs and explained networks
     NOTHING = "nothing"  # training runs were not repeated, so there are no intervals
-
-
-class GainAndVerdict(NamedTuple):
-    """The numbers of a row that are computed first; `Row` has the others."""
-
-    estimator: str
-    gain: Estimate  # in accuracy points, or in points of unchanged predictions
-    verdict: Verdict | OwnNetworkVerdict | None  # on the gain; None for a check, and without intervals
-    seeds: int  # as in `Row`
 
 
 @dataclass(frozen=True)

@@ -12,21 +12,23 @@ from roarbench.common.enums import OTHER_IMAGE, OTHER_REFERENCE, Order, ScoredNe
 from roarbench.estimators.estimator import CONTROLS, VARIANTS
 from roarbench.estimators.ids import make_twin_id
 from roarbench.plan.protocols import Protocol
-from roarbench.stats.board_records import RANDOM, ZERO, Board, GainAndVerdict, IntervalScope, Row
+from roarbench.stats.board_records import RANDOM, ZERO, Board, IntervalScope, Row
 from roarbench.stats.contrasts import Contrast, Quantities, measure_cells
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, Point
 from roarbench.stats.gains import compute_gains, select_variance_components
 from roarbench.stats.intervals import Estimate, Key, estimate_all, estimate_shares
 from roarbench.stats.own_network_gain import (
+    JudgedGain,
     OwnNetworkGain,
     OwnNetworkTest,
     OwnNetworkVerdict,
     SearchComparison,
+    compare_with_searches,
     compute_own_network_gains,
+    judge_beside_search,
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs, RankInterval, compute_rank_intervals, rank_by_gain
-from roarbench.stats.search_control import compare_with_searches, judge_beside_search
 from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
 from roarbench.stats.verdicts import (
     Comparison,
@@ -133,11 +135,6 @@ class Judge:
     def estimate_area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
         return self._area_estimates.get(estimator, _MISSING)
-
-    def estimate_difference(self, first: str, second: str) -> Estimate:
-        """Return one estimator's gain or area minus another's, in accuracy points."""
-        one, other = self.areas.get(first), self.areas.get(second)
-        return self.estimate(one.subtract(other) if one and other else None)
 
     def estimate_accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy, or under own-network gain the share of predictions kept under own maps; in [0, 1]."""
@@ -254,15 +251,16 @@ class Judge:
         """Return the smallest number of seeds in a cell of a row's curve, or of networks; 0 if a cell is missing."""
         if self.protocol.scores_all_network_pairs:
             return len(self.own_network[name].kept) if name in self.own_network else 0
-        first = 1 if self.protocol.retrain is ScoredNetwork.MASKS else 0  # mask-only networks have no point at t = 0
-        points = self.scores.list_curve_points(name)[first:]
+        has_start = self.protocol.retrain is not ScoredNetwork.MASKS  # mask-only networks have no point at t = 0
+        points = [UNTOUCHED] * has_start + [(name, t) for t in self.levels]
         return min(len(self.scores.correct.get(point, ())) for point in points)
 
-    def list_gains(self) -> list[GainAndVerdict]:
-        return [
-            GainAndVerdict(name, self.estimate_area(name), self.find_verdict(name), self.count_seeds(name))
+    def list_gains(self) -> dict[str, JudgedGain]:
+        """Return gains and verdicts of all rows, without the other numbers of `make_board`."""
+        return {
+            name: JudgedGain(self.estimate_area(name), self.find_verdict(name), self.count_seeds(name))
             for name in self.scores.estimators
-        ]
+        }
 
     def find_verdict(self, name: str) -> Verdict | OwnNetworkVerdict | None:
         """Return the verdict on a row's gain; None for a check, and without intervals."""

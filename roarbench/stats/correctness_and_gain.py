@@ -1,4 +1,4 @@
-"""Store the correctness of predictions under one protocol, and compute the area between two accuracy curves."""
+"""Store the correctness of predictions under one protocol, and add them up over runs, images and levels."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.common.enums import Order
 from roarbench.plan.cells_and_runs import CLEAN
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # correctness, or difference of two correctness values of the same network
@@ -72,10 +71,6 @@ class Correctness:
         """Return each image's sum over a cell's runs, (images,)."""
         return {point: sum_runs(bits) for point, bits in self.correct.items()}
 
-    def list_curve_points(self, estimator: str) -> tuple[Point, ...]:
-        """List the points of an estimator's curve, from t = 0."""
-        return (UNTOUCHED, *((estimator, t) for t in self.levels))
-
     @cached_property
     def accuracies_by_network(self) -> dict[Point, dict[str, float]]:
         """Return the mean accuracy of each explained network's runs, by cell that depends on explained networks."""
@@ -130,37 +125,15 @@ def hash_correctness(bits: Bits) -> bytes:
     return hashlib.sha256(packed.tobytes() + bytes(str(bits.shape), "ascii")).digest()[:16]
 
 
-def list_trapezoid_weights(levels: Sequence[float]) -> Sequence[Fraction]:
-    """Return each level's weight in the mean height of a curve (trapezoid rule), exactly; the weights sum to 1."""
-    return _list_trapezoid_weights(tuple(levels))
-
-
 @lru_cache(64)  # all rows of a board have the same levels
-def _list_trapezoid_weights(levels: tuple[float, ...]) -> tuple[Fraction, ...]:
+def list_trapezoid_weights(levels: tuple[float, ...]) -> Sequence[Fraction]:
+    """Return each level's weight in the mean height of a curve (trapezoid rule), exactly; the weights sum to 1."""
     exact = [Fraction(repr(float(t))) for t in levels]
     widths = [after - before for before, after in pairwise(exact)]
     sides = zip([*widths, Fraction(0)], [Fraction(0), *widths], strict=True)
     return tuple((right + left) / (2 * sum(widths)) for right, left in sides)
 
 
-def compute_trapezoid_weights(levels: Sequence[float]) -> Floats:
+def compute_trapezoid_weights(levels: tuple[float, ...]) -> Floats:
     """Return each level's weight in the mean height of a curve (trapezoid rule), rounded to floats."""
     return np.array([float(weight) for weight in list_trapezoid_weights(levels)])
-
-
-def compute_gain(levels: Sequence[float], curve: Sequence[Fraction], random: Sequence[Fraction], order: Order) -> float:
-    """Compute the area between Random's curve and an estimator's, in accuracy points; positive is better than Random.
-
-    If the most important features are removed first (MoRF), the better curve is lower; if the least important features
-    are removed first (LeRF), the better curve is higher. The supplement of Hooker et al. 2019 defines this area;
-    docs/statistics.md has the formula. Fractions are exact, so equal gains are equal floats.
-
-    Args:
-        levels: Fractions of features removed, in ascending order from 0.
-        curve: Accuracies in [0, 1], one per level.
-        random: Random's accuracies.
-        order: MoRF or LeRF.
-    """
-    weights = list_trapezoid_weights(levels)
-    area = sum((w * (r - c) for w, r, c in zip(weights, random, curve, strict=True)), Fraction(0))
-    return float(100 * area if order is Order.MORF else -100 * area)

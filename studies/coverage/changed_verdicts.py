@@ -16,8 +16,8 @@ from studies.coverage.before import run_in_copy_of_old_package
 
 WORDS = {"not significantly different": "≈", "better": "better", "worse": "worse"}
 OWN_NETWORK_WORDS = {"not significantly different": "not shown", "better": "explains", "worse": "opposes"}
-HEADINGS = ("suite", "protocol", "row", "compared with", "old verdict", "new verdict", "p, old and new")
-HEADINGS += ("q, old and new", "old difference", "new difference")
+HEADINGS = ["suite", "protocol", "row", "compared with", "old verdict", "new verdict", "p, old and new"]
+HEADINGS += ["q, old and new", "old difference", "new difference"]
 
 
 def judge_published(titles: list[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from roarbench.common.text import MISSING, format_markdown_table
 from roarbench.stats.intervals import estimate
-from roarbench.stats.search_control import judge_beside_search
+from roarbench.stats.own_network_gain import judge_beside_search
 from roarbench.stats.verdicts import decide_verdicts
 from studies.paper.cells import (
     format_own_network_gain,

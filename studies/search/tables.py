@@ -21,9 +21,10 @@ from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     OwnNetworkVerdict,
     SearchComparison,
+    compare_with_searches,
     compute_own_network_gains,
+    judge_beside_search,
 )
-from roarbench.stats.search_control import compare_with_searches, judge_beside_search
 from roarbench.stats.verdicts import Verdict
 from studies.page import write_tables
 from studies.search.run import LENGTHS

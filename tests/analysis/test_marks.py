@@ -66,7 +66,7 @@ def test_gains_and_areas_match_scipy_integration(made):
         assert made.judges_by_unit[unit].estimate_area("grad").value == expected
     assert made.judges_by_fill["mean"] is made.main_gains
     twin = compute_area_between(whole, {"estimator": "grad~blurred"}, {"estimator": "grad"})
-    assert made.main_gains.estimate_difference("grad", "grad~blurred").value == twin
+    assert made.main_gains.subtract_gain("grad", "grad~blurred").value == twin
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in (
@@ -163,7 +163,7 @@ def test_row_warning_lists_strong_reasons_first():
 def test_missing_cell_gives_empty_estimates(made):
     gone = remove_rows(made.suite_results, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
     drawn = judge_suite(gone).main_gains
-    assert drawn.estimate_difference("grad", "grad~blurred") == Estimate()
+    assert drawn.subtract_gain("grad", "grad~blurred") is None
     assert drawn.estimate_area("grad").value == made.main_gains.estimate_area("grad").value
 
 

@@ -62,7 +62,7 @@ def test_validity_panel_shows_each_number_in_its_column(made, monkeypatch):
     gains = made.suite_judges.main_gains
     twins = find_cells(made, "Twins", "grad")
     assert twins["blurred"] == f"{gains.estimate_area('grad~blurred').value:+.1f}"
-    assert twins["Δ blurred"].startswith(f"{gains.estimate_difference('grad', 'grad~blurred').value:+.1f} [")
+    assert twins["Δ blurred"].startswith(f"{gains.subtract_gain('grad', 'grad~blurred').value:+.1f} [")
     assert set(find_cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
     monkeypatch.setattr(Judge, "estimate_accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
     monkeypatch.setattr(Judge, "estimate_difference_from_counterpart", lambda *_: Estimate(-0.031, -0.043, -0.019))

@@ -1,19 +1,17 @@
 """Boards: completeness of curves, signs of gains, comparisons of rows, and independence of rows from submissions."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from roarbench.common.enums import Order
-from roarbench.plan.protocols import MATCHED, MORF, ROAR
+from roarbench.plan.protocols import KAR, MATCHED, MORF, ROAR
+from roarbench.report.paper_claims import compute_curve_gain
 from roarbench.stats.board_records import RANDOM, IntervalScope, drop_ranks_and_verdicts
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.correctness_and_gain import (
     UNTOUCHED,
     Correctness,
-    compute_gain,
     compute_trapezoid_weights,
     list_trapezoid_weights,
 )
@@ -191,7 +189,7 @@ def test_judge_compare_matches_board_verdict_in_both_directions(scores, protocol
         for control, found in one.beating.against.items() if one.beating else ():
             assert one.against[control] == found
     against = {one.estimator: one.against[RANDOM].verdict for one in judged.rows if RANDOM in one.against}
-    decided = {one.estimator: one.verdict for one in judging.list_gains() if one.verdict}
+    decided = {name: one.verdict for name, one in judging.list_gains().items() if one.verdict}
     assert decided == against and {*decided.values()} > {Verdict.SAME}
     other = "same" if protocol is ROAR else "idle"
     expected = judge_comparisons({"": judging.subtract_gain("good", other)})[""]
@@ -313,11 +311,16 @@ def test_gain_needs_a_cell_for_every_level():
     assert Correctness((), (0.5,), {}).images == 0
 
 
-def test_compute_gain_matches_manual_trapezoids_with_sign_of_order():
+@pytest.mark.parametrize(("protocol", "sign"), [(ROAR, 1), (KAR, -1)])
+def test_gain_matches_manual_trapezoids_with_sign_of_order(protocol, sign):
     """Leads of 0, 20 and 10 points at t = 0, .5 and .9: (.5 * (0 + 20) / 2 + .4 * (20 + 10) / 2) / .9 = 11 / .9."""
-    curve, random = ([Fraction(share) for share in shares.split()] for shares in ("0.8 0.4 0.2", "0.8 0.6 0.3"))
-    gains = [compute_gain((0.0, 0.5, 0.9), curve, random, order) for order in (Order.MORF, Order.LERF)]
-    assert gains == pytest.approx([11 / 0.9, -11 / 0.9])
+    shares = {UNTOUCHED: 8, ("grad", 0.5): 4, ("grad", 0.9): 2, (RANDOM, 0.5): 6, (RANDOM, 0.9): 3}
+    correct = {point: np.arange(10)[None] < share for point, share in shares.items()}
+    board = compute_board(Correctness((RANDOM, "grad"), (0.5, 0.9), correct), protocol)
+    assert [one.gain.value for one in board.rows] == pytest.approx([0, sign * 11 / 0.9])
+    if protocol is ROAR:
+        curve, random = ({0.0: 0.8} | {t: shares[name, t] / 10 for t in (0.5, 0.9)} for name in ("grad", RANDOM))
+        assert compute_curve_gain(curve, random) == pytest.approx(11 / 0.9)
 
 
 def test_equal_gains_share_a_rank():

@@ -13,10 +13,10 @@ from roarbench.stats.intervals import estimate
 from roarbench.stats.own_network_gain import (
     OwnNetworkGain,
     compute_own_network_gains,
+    judge_beside_search,
     predict_replicated_gain,
 )
 from roarbench.stats.rank_intervals import Pairs
-from roarbench.stats.search_control import judge_beside_search
 from roarbench.stats.verdicts import decide_verdicts
 
 

@@ -8,8 +8,7 @@ from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import Correctness
-from roarbench.stats.own_network_gain import compute_own_network_gains
-from roarbench.stats.search_control import choose_search, compare_with_searches
+from roarbench.stats.own_network_gain import choose_search, compare_with_searches, compute_own_network_gains
 
 LENGTHS = {"search(passes=2)": 2, "search(passes=50)": 50}
 
