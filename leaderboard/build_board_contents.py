@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from leaderboard.board_contents import RANDOM_TEXTS, BoardContents, BoardRow, make_cost_axis, make_gain_axis
 from leaderboard.headline import (
     add_missing_runs_to_headline,
-    add_protocol_to_headline,
     write_beats_controls_headline,
     write_own_network_headline,
 )
@@ -65,7 +64,7 @@ def make_board_contents(
     if headline := write_own_network_headline(table.rows, protocol, results.suite.added):
         headline += "."
     else:
-        headline = add_protocol_to_headline(write_beats_controls_headline(rows, board.one_network), protocol)
+        headline = write_beats_controls_headline(rows, protocol, board.one_network)
     headline = add_missing_runs_to_headline(headline, table.unfinished_text)
     measure = capitalize(protocol.gain_name) if table.has_gains_and_ranks else "Masks alone"
     return BoardContents(

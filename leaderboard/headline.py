@@ -7,6 +7,7 @@ to be better.
 from collections.abc import Collection, Sequence
 
 from leaderboard.board_contents import BEATS, BoardRow
+from roarbench.common.text import capitalize, format_count
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, Protocol, has_opposite_order
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
@@ -14,54 +15,36 @@ from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
 
 BLURRED = "random-blurred"
-_WORDS_AT_START = ("All", "None", "Of", "The")  # first words of headlines that are not names
 
 
-def write_beats_controls_headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
+def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, one_network: bool = False) -> str:
     """Describe how many estimators are shown to beat every control, and whether ROAR's best estimators are among them.
 
     The result is empty if a gain or verdict is missing (as for networks at chance), or if a control was added to the
-    suite.
+    suite. It names the protocol if another one has the opposite order.
 
     Args:
         rows: Rows of a board. Rows that were added to the suite are not counted; a sentence names those that win.
+        protocol: The board's protocol.
         one_network: Whether all rows explain the same single network.
     """
     own = [row for row in rows if not row.added]
     estimators = [row for row in own if not row.control]
-    has_added_control = any(row.control for row in rows if row.added)
-    if not estimators or has_added_control or any(row.value.value is None for row in own):
+    if not estimators or any(row.control for row in rows if row.added) or any(row.value.value is None for row in own):
         return ""
     if not all(row.beating for row in estimators):
         return ""
     winners = [row for row in estimators if row.colour_class == BEATS]
-    count = _describe_number_of_winners(len(winners), len(estimators), len(own) < len(rows))
-    number, several = len(own) - len(estimators), len(own) - len(estimators) > 1
-    uses_class = any(find_estimator_or_placeholder(row.id).uses_prediction for row in own if row.control)
-    if uses_class:
-        inputs = f"{'use' if several else 'uses'} at most the network’s predicted class"
-    else:
-        inputs = f"{'do' if several else 'does'} not use the network"
-    controls = f"all {number} controls that {inputs}" if several else f"the one control, which {inputs}"
-    controls += f", {ONE_NETWORK}" * one_network
-    added = [row for row in rows if row.added and row.beating]
-    # if only added rows win, the sentence about the added rows comes first
-    if not winners and (first := _describe_added_rows_that_beat(added, controls)):
-        return f"{first} {count} {'them all' if several else 'it'}."
+    under = f"under {protocol.title}, " * has_opposite_order(protocol)
+    of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
+    shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
+    added = _join_names([row for row in rows if row.added and row.colour_class == BEATS])
     sentences = (
-        f"{count} {controls}.",
-        _describe_added_rows_that_beat(added, "every control"),
+        capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
+        f"Added rows that beat every control: {added}." * bool(added),
         _describe_roar_best_not_winning(estimators, winners),
     )
     return " ".join(filter(None, sentences))
-
-
-def add_protocol_to_headline(headline: str, protocol: Protocol) -> str:
-    """Begin a headline of `write_beats_controls_headline` with the protocol if another one has the opposite order."""
-    if not headline or not has_opposite_order(protocol):
-        return headline
-    first, space, rest = headline.partition(" ")
-    return f"Under {protocol.title}, {first.lower() if first in _WORDS_AT_START else first}{space}{rest}"
 
 
 def add_missing_runs_to_headline(headline: str, unfinished_text: str) -> str:
@@ -135,30 +118,9 @@ def _does_beat_random(row: Row) -> bool:
     return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 
-def _describe_number_of_winners(winners: int, estimators: int, has_added: bool) -> str:
-    if estimators == 1:
-        return f"The {'suite’s ' * has_added}one estimator {'beats' if winners else 'is not shown to beat'}"
-    share = f"{winners or 'None'} of {'the suite’s ' * has_added}{estimators}"
-    if winners == estimators and not has_added:
-        share = f"All {estimators}"
-    return f"{share} estimators {'is' if winners < 2 else 'are'} shown to beat"
-
-
-def _describe_added_rows_that_beat(rows: Sequence[BoardRow], controls: str) -> str:
-    """Describe which added rows beat these controls; the result is empty if no added row does."""
-    winners = [row for row in rows if row.colour_class == BEATS]
-    if not winners:
-        return ""
-    names = _join_names(winners) if len(winners) <= 3 else str(len(winners))
-    beats = f"beat{'s' * (len(winners) == 1)} {controls}"
-    if len(rows) == 1:
-        return f"{names}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
-    return f"Of {len(rows)} rows added to the suite, each judged alone, {names} {beats}."
-
-
 def _join_names(rows: Sequence[BoardRow]) -> str:
-    *first_names, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
-    return f"{', '.join(first_names)} and {last}" if first_names else last
+    names = [f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _describe_roar_best_not_winning(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:

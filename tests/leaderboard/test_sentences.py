@@ -7,7 +7,6 @@ import pytest
 
 from leaderboard.board_contents import BoardRow
 from leaderboard.headline import (
-    add_protocol_to_headline,
     write_beats_controls_headline,
     write_combined_headline,
     write_own_network_headline,
@@ -59,28 +58,26 @@ def make_row(word, name="e", **more):
     return replace(made, **more)
 
 
-EVERY = "the one control, which does not use the network"
-JOINED = "rows added to the suite, each judged alone,"
 CASES = {  # + marks a row added to the suite, @ a submission
-    "control yes yes ≈": f"2 of 3 estimators are shown to beat {EVERY}.",
-    "control control yes ≈": "1 of 2 estimators is shown to beat all 2 controls that do not use the network.",
-    "control yes yes": f"All 2 estimators are shown to beat {EVERY}.",
-    "control ≈ <": f"None of 2 estimators is shown to beat {EVERY}.",
-    "control yes": f"The one estimator beats {EVERY}.",
-    "control yes +yes": f"The suite’s one estimator beats {EVERY}. E2, added to the suite, beats every control.",
-    "control yes yes +≈": f"2 of the suite’s 2 estimators are shown to beat {EVERY}.",
-    "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator is not shown to beat it.",
-    "control < @yes": f"E2, a submission, beats {EVERY}. The suite’s one estimator is not shown to beat it.",
-    "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators is shown to beat it.",
+    "control yes yes ≈": "2 of 3 estimators are shown to beat every control.",
+    "control control yes ≈": "1 of 2 estimators is shown to beat every control.",
+    "control ≈ <": "None of 2 estimators is shown to beat every control.",
+    "control yes": "1 of 1 estimator is shown to beat every control.",
+    "control yes +yes": "1 of the suite’s 1 estimator is shown to beat every control. "
+    "Added rows that beat every control: E2.",
+    "control yes yes +≈": "2 of the suite’s 2 estimators are shown to beat every control.",
+    "control < +yes @yes": "None of the suite’s 1 estimator is shown to beat every control. "
+    "Added rows that beat every control: E2 and E3.",
     "+control yes": "",  # verdicts ignore an added control
     "control-missing yes": "",
     "control yes unjudged": "",  # at chance, without intervals, or missing
     "control": "",
-    "control/2 yes/3 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}. ROAR’s best, E2, is not among them.",
-    "control yes/3 ≈/1 </1": f"1 of 3 estimators is shown to beat {EVERY}. ROAR’s best, E2 and E3, are not among them.",
-    "control yes/1 ≈/1 </3": f"1 of 3 estimators is shown to beat {EVERY}.",  # one of ROAR's best rows does
-    "control yes/1 ≈/1": f"1 of 2 estimators is shown to beat {EVERY}.",  # all rows tie under ROAR
-    "control ≈/1 </2": f"None of 2 estimators is shown to beat {EVERY}.",  # no row does
+    "control/2 yes/3 ≈/1": "1 of 2 estimators is shown to beat every control. ROAR’s best, E2, is not among them.",
+    "control yes/3 ≈/1 </1": "1 of 3 estimators is shown to beat every control. "
+    "ROAR’s best, E2 and E3, are not among them.",
+    "control yes/1 ≈/1 </3": "1 of 3 estimators is shown to beat every control.",  # one of ROAR's best rows does
+    "control yes/1 ≈/1": "1 of 2 estimators is shown to beat every control.",  # all rows tie under ROAR
+    "control ≈/1 </2": "None of 2 estimators is shown to beat every control.",  # no row does
 }
 
 
@@ -90,18 +87,13 @@ def test_describe_winners_matches_verdicts(words):
         make_row(word.strip("+@"), f"e{n}", added=word[0] in "+@", detail="submission" * (word[0] == "@"))
         for n, word in enumerate(words.split())
     ]
-    assert write_beats_controls_headline(rows) == CASES[words]
-    told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
-    most = "use at most the network’s predicted class", "uses at most the network’s predicted class"
-    said = CASES[words].replace("do not use the network", most[0]).replace("does not use the network", most[1])
-    assert write_beats_controls_headline(told) == said
-    alone = CASES[words].replace("the network", "the network, for this network only")
-    assert write_beats_controls_headline(rows, one_network=True) == alone
-    assert add_protocol_to_headline(write_beats_controls_headline(rows), MATCHED) == CASES[words], "no other order"
+    said = CASES[words]
+    assert write_beats_controls_headline(rows, MATCHED) == said, "no protocol has the opposite order"
+    alone = said.replace("beat every control", "beat every control, for this network only", 1)
+    assert write_beats_controls_headline(rows, MATCHED, one_network=True) == alone
     for protocol in (ROAR, KAR):
-        start, _, rest = CASES[words].partition(" ")
-        named = f"Under {protocol.title}, {start if start[:1] == 'E' else start.lower()} {rest}" if start else ""
-        assert add_protocol_to_headline(write_beats_controls_headline(rows), protocol) == named
+        named = said and f"Under {protocol.title}, {said[0].lower()}{said[1:]}"
+        assert write_beats_controls_headline(rows, protocol) == named
 
 
 MORF_FIRST = "(most important features removed first)"
