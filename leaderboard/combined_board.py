@@ -32,7 +32,6 @@ from roarbench.report.doubts import Shown, join_signs
 from roarbench.report.suite_table_columns import list_columns
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_record import list_texts_beside_gain
-from roarbench.stats.board_records import Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
@@ -147,8 +146,15 @@ def make_combined_board(
 ) -> CombinedBoard:
     """Build the board of ROAR and own-network gain; `matched_board`, if given, adds a column of matched gain."""
     results = both.roar.suite_results
-    third = [_make_matched_gain_question(both, matched_board)] if matched_board else []
-    questions = _make_questions(both) + third
+    own_gain = both.own_network.board.protocol.gain_name
+    questions = [
+        _make_table_question(both.roar, "ROAR gain", "Do the pixels matter in the data?", RANDOM_KINDS),
+        _make_table_question(both.own_network, own_gain, "Does the map explain this network?", NETWORK_KINDS),
+    ]
+    if matched_board:  # its column is too narrow for the legend's descriptions
+        texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}
+        third = make_board_question(matched_board, "Does the map show evidence in the image?", texts)
+        questions.append(replace(third, gain=matched_board.protocol.gain_name))
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
     names = [name for name in listed if any(name in question.answers for question in questions)]
     gains = capitalize(", ".join(question.gain_with_levels for question in questions if question.answers))
@@ -165,7 +171,7 @@ def make_combined_board(
         caption=both.all_notes[2:],  # the page itself defines the gains, as the first two notes do
         questions=tuple(questions),
         rows=tuple(_make_named_row(results, name, both.list_row_signs(name)) for name in names),
-        lerf_answers=_make_own_network_answers(own_network_lerf),
+        lerf_answers=_list_lerf_answers(own_network_lerf),
     )
 
 
@@ -182,20 +188,26 @@ def make_board_without_roar(
         caption=(board.caption,),
         questions=(Question(ROAR, "ROAR gain", "", RANDOM_KINDS, {}, "", ()), own),
         rows=tuple(_make_named_row(results, name) for name in own.answers),
-        lerf_answers=_make_own_network_answers(own_network_lerf),
+        lerf_answers=_list_lerf_answers(own_network_lerf),
     )
 
 
-def make_board_question(board: BoardContents) -> Question:
-    """Return a board of one protocol as a question with the protocol's title."""
+def make_board_question(board: BoardContents, asks: str = "", texts: Mapping[str, str] | None = None) -> Question:
+    """Return a board of one protocol as a question; `texts` replace the verdicts, by colour class."""
+    protocol = board.protocol
+    kinds = NETWORK_KINDS if protocol.scores_all_network_pairs else KINDS
     answers = {
-        row.id: Answer(row.value, row.colour_class, row.verdict_text, row.by_construction, row.more)
+        row.id: Answer(
+            row.value,
+            row.colour_class,
+            mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished) if texts else row.verdict_text,
+            row.by_construction,
+            row.more,
+        )
         for row in board.rows
         if row.started
     }
-    protocol = board.protocol
-    kinds = NETWORK_KINDS if protocol.scores_all_network_pairs else KINDS
-    return Question(protocol, protocol.title, "", kinds, answers, board.included_levels_text, board.levels)
+    return Question(protocol, protocol.title, asks, kinds, answers, board.included_levels_text, board.levels)
 
 
 def _make_named_row(results: SuiteResults, name: str, signs: Iterable[str] = ()) -> NamedRow:
@@ -211,65 +223,32 @@ def _make_named_row(results: SuiteResults, name: str, signs: Iterable[str] = ())
     )
 
 
-def _make_questions(both: CombinedTable) -> list[Question]:
-    roar, own = both.roar, both.own_network
-    more = list_texts_beside_gain(list_columns(roar))
-    roar_answers = {
-        row.estimator: _make_roar_answer(roar, row, more[row.estimator]) for row in _select_started_rows(roar)
-    }
-    own_answers = _make_own_network_answers(own)
-    network, gain = "Does the map explain this network?", own.board.protocol.gain_name
-    return [
-        Question(table.board.protocol, *texts, kinds, answers, table.included_levels_text, table.board.levels)
-        for table, texts, kinds, answers in (
-            (roar, ("ROAR gain", "Do the pixels matter in the data?"), RANDOM_KINDS, roar_answers),
-            (own, (gain, network), NETWORK_KINDS, own_answers),
-        )
-    ]
+def _make_table_question(table: SuiteTable, gain: str, asks: str, kinds: Mapping[str, str]) -> Question:
+    """Return a table of ROAR or of own-network gain as a question.
+
+    Under ROAR, rows are compared with Random alone; controls have their own colour, and Random has no verdict.
+    """
+    board, more, answers = table.board, list_texts_beside_gain(list_columns(table)), dict[str, Answer]()
+    for row in table.rows:
+        name, shown, by_construction = row.estimator, row.gain, False
+        if not (row.seeds or name in table.estimators_with_results):
+            continue
+        if board.protocol.scores_all_network_pairs:
+            kind = choose_colour_class(row.network)
+            verdict = str(row.network.verdict) if row.network else kinds[kind]
+            by_construction = verdict == OwnNetworkVerdict.BY_CONSTRUCTION
+            colour = kind
+        else:
+            control = find_estimator_or_placeholder(name).control
+            kind = _KINDS_BY_VERDICT[row.vs_random.verdict] if row.vs_random else CONTROL if control else UNJUDGED
+            shown = row.gain if row.vs_random else Estimate(row.gain.value)
+            verdict, colour = kinds[kind], CONTROL if control else kind
+        text = mark_unfinished(verdict, kind, table.runs.is_unfinished(name))
+        doubts = [doubt.typeset() for doubt in table.list_doubts(name, Shown.GAIN)]
+        why = " ".join(doubt.sentence for doubt in doubts)
+        answers[name] = Answer(shown, colour, text, by_construction, more[name], join_signs(doubts), why)
+    return Question(board.protocol, gain, asks, kinds, answers, table.included_levels_text, board.levels)
 
 
-def _select_started_rows(table: SuiteTable) -> list[Row]:
-    return [row for row in table.rows if row.seeds or row.estimator in table.estimators_with_results]
-
-
-def _make_matched_gain_question(both: CombinedTable, board: BoardContents) -> Question:
-    texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}  # the column is too narrow for the legend's descriptions
-    answers = {
-        row.id: Answer(
-            row.value,
-            row.colour_class,
-            mark_unfinished(texts[row.colour_class], row.colour_class, row.unfinished),
-            more=row.more,
-        )
-        for row in board.rows
-        if row.started
-    }
-    name, asks = board.protocol.gain_name, "Does the map show evidence in the image?"
-    return Question(board.protocol, name, asks, KINDS, answers, board.included_levels_text, board.levels)
-
-
-def _make_roar_answer(table: SuiteTable, row: Row, more: tuple[str, ...]) -> Answer:
-    """Return a row's ROAR gain and verdict; controls have their own colour, and Random has no verdict."""
-    comparison, control = row.vs_random, find_estimator_or_placeholder(row.estimator).control
-    kind = _KINDS_BY_VERDICT[comparison.verdict] if comparison else CONTROL if control else UNJUDGED
-    gain = row.gain if comparison else Estimate(row.gain.value)
-    text = mark_unfinished(RANDOM_KINDS[kind], kind, table.runs.is_unfinished(row.estimator))
-    doubts = [doubt.typeset() for doubt in table.list_doubts(row.estimator, Shown.GAIN)]
-    doubt = " ".join(doubt.sentence for doubt in doubts)
-    return Answer(gain, CONTROL if control else kind, text, more=more, sign=join_signs(doubts), doubt=doubt)
-
-
-def _make_own_network_answers(table: SuiteTable | None) -> dict[str, Answer]:
-    if table is None:
-        return {}
-    more = list_texts_beside_gain(list_columns(table))
-    return {
-        row.estimator: _make_own_network_answer(table, row, more[row.estimator]) for row in _select_started_rows(table)
-    }
-
-
-def _make_own_network_answer(table: SuiteTable, row: Row, more: tuple[str, ...]) -> Answer:
-    kind = choose_colour_class(row.network)
-    verdict = str(row.network.verdict) if row.network else NETWORK_KINDS[kind]
-    text = mark_unfinished(verdict, kind, table.runs.is_unfinished(row.estimator))
-    return Answer(row.gain, kind, text, verdict == OwnNetworkVerdict.BY_CONSTRUCTION, more)
+def _list_lerf_answers(table: SuiteTable | None) -> Mapping[str, Answer]:
+    return _make_table_question(table, "", "", NETWORK_KINDS).answers if table else {}

@@ -47,11 +47,7 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
 
 def list_run_failures(suite_results: SuiteResults, store: ResultsStore) -> list[dict[str, str]]:
     """Return the run, the estimator and the reason of each failure that blocks a run until `retry`."""
-    keys = {point: key for point, key in suite_results.keys.items() if point not in suite_results.results}
-    running = {lease.key for lease in store.list_leases()}
-    stopped = store.failures.find_stop_reasons(keys.values())
-    states = {point: ("failed", stopped.get(key, "")) for point, key in keys.items() if key not in running}
-    return _list_failures(states, suite_results.suite)
+    return _list_failures(find_run_states(suite_results, store), suite_results.suite)
 
 
 def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
