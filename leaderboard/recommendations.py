@@ -1,6 +1,6 @@
 """Recommend estimators: the Pareto front of own-network gain against passes, and rows close to the front."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from leaderboard.board_contents import BEATS, BELOW, OPEN
@@ -42,7 +42,15 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     roar, own_network = (question.answers for question in board.questions[:2])
     kinds = {answer.colour_class for answer in own_network.values()}
     front, others, best = list[AdvisedRow](), list[AdvisedRow](), float("-inf")
-    for row, gain, value in sorted(_list_candidates(board), key=_sort_by_passes_and_gain):
+    candidates = [  # rows that explain their network and have a known cost
+        (row, answer.gain, answer.gain.value)
+        for row in board.rows
+        if row.passes
+        and (answer := own_network.get(row.id))
+        and answer.colour_class == BEATS
+        and answer.gain.value is not None
+    ]
+    for row, gain, value in sorted(candidates, key=lambda each: (each[0].passes or 0.0, -each[2])):
         retrained, lerf = roar.get(row.id), board.lerf_answers.get(row.id)
         advised = AdvisedRow(
             row,
@@ -60,19 +68,6 @@ def recommend_rows(board: CombinedBoard) -> Advice | None:
     near.sort(key=lambda advised: -(advised.gain.value or 0.0))
     levels = (f"{each.gain}: {each.levels_text}" for each in board.questions[:2] if each.answers)
     return Advice(board.slug, board.title, board.questions[1].removal_text, "; ".join(levels), front, near)
-
-
-def _list_candidates(board: CombinedBoard) -> Iterator[tuple[NamedRow, Estimate, float]]:
-    """Yield the rows that explain their network and have a known cost, with their gain and its value."""
-    for row in board.rows:
-        answer = board.questions[1].answers.get(row.id)
-        if row.passes and answer and answer.colour_class == BEATS and answer.gain.value is not None:
-            yield row, answer.gain, answer.gain.value
-
-
-def _sort_by_passes_and_gain(candidate: tuple[NamedRow, Estimate, float]) -> tuple[float, float]:
-    row, _, value = candidate
-    return row.passes or 0.0, -value
 
 
 def _is_above_rows_with_as_few_passes(row: NamedRow, rows: Iterable[NamedRow], answers: Mapping[str, Answer]) -> bool:

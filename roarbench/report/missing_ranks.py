@@ -13,7 +13,7 @@ from roarbench.common.text import format_count
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.settings import Settings
-from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.suite import SuiteSpec
 from roarbench.report.status import describe_rows_without_rank
 from roarbench.stats.board_records import RANDOM
 from roarbench.store.export_and_import import export_results, import_results
@@ -50,19 +50,12 @@ def _describe_missing_runs(results: SuiteResults, row: str) -> Iterator[str]:
     for block in results.suite.blocks:
         if row not in block.estimators:
             continue
-        planned = list_planned_runs(replace(results.suite, blocks=(block,)))
-        for names, title in ((_list_names(block, row), row), (_list_baselines(block), "rows that it is compared with")):
+        planned, protocol = list_planned_runs(replace(results.suite, blocks=(block,))), block.protocol
+        needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS
+        baselines = {CLEAN, RANDOM} if needs_random and RANDOM in block.estimators else {CLEAN}
+        own = {row, protocol.make_paired_twin_id(row)}
+        for names, title in ((own, row), (baselines, "rows that it is compared with")):
             needed = [point for point in planned if point.cell.estimator in names]
             if missing := [point for point in needed if point not in results.results]:
                 counts = f"{len(missing):,} of {format_count(len(needed), 'run')}"
-                yield f"{row} has no rank ({block.protocol.name} {block.unit}): {counts} of {title} missing"
-
-
-def _list_names(block: Block, row: str) -> set[str]:
-    return {name for name in block.estimators if name == row} | {block.protocol.make_paired_twin_id(row)}
-
-
-def _list_baselines(block: Block) -> set[str]:
-    protocol = block.protocol
-    needs_random = not protocol.random_is_zero and protocol.retrain is not ScoredNetwork.MASKS
-    return {CLEAN, RANDOM} if needs_random and RANDOM in block.estimators else {CLEAN}
+                yield f"{row} has no rank ({protocol.name} {block.unit}): {counts} of {title} missing"

@@ -307,8 +307,13 @@ def list_claims_with_findings(judges: SuiteJudges | None) -> list[dict[str, Any]
     ]
     if not judges:
         return records
-    measured = _collect_roar_accuracies(judges)
-    significant = _find_significant_pairs(measured)
+    measured, differences = _collect_roar_accuracies(judges), dict[ComparedPair, Contrast]()
+    for pair in sorted({pair for claim in CLAIMS for check in claim.checks(measured) for pair in check.pairs}):
+        estimator, control = (measured.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
+        if estimator and control:
+            differences[pair] = estimator.subtract(control)
+    judged = judge_comparisons(differences)  # adjusted for all claims
+    significant = {pair for pair, comparison in judged.items() if comparison.verdict is not Verdict.SAME}
     return [record | {"ours": claim.test(measured, significant)} for claim, record in zip(CLAIMS, records, strict=True)]
 
 
@@ -322,18 +327,6 @@ def make_results_title(judges: SuiteJudges) -> str:
 def describe_unfinished_results(judges: SuiteJudges) -> str:
     """Return the missing runs that can change the findings on a suite's results; empty without any."""
     return describe_missing_runs(judges.suite_results, (ROAR, MORF), judges.unit)
-
-
-def _find_significant_pairs(tables: AccuracyTables) -> set[ComparedPair]:
-    """Return the pairs of cells that differ significantly, adjusted for all claims; empty without intervals."""
-    pairs = {pair for claim in CLAIMS for check in claim.checks(tables) for pair in check.pairs}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _subtract_contrasts(tables, pair))}
-    return {pair for pair, judged in judge_comparisons(differences).items() if judged.verdict is not Verdict.SAME}
-
-
-def _subtract_contrasts(tables: AccuracyTables, pair: ComparedPair) -> Contrast | None:
-    estimator, control = (tables.get_contrast(name, pair.t) for name in (pair.estimator, pair.control))
-    return estimator.subtract(control) if estimator and control else None
 
 
 def format_claims(records: list[dict[str, Any]], results_title: str = "", unfinished: str = "") -> str:

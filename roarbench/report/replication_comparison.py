@@ -70,11 +70,14 @@ def compare_under_protocol(
 
 def make_replication_record(replications: Replications, first: SuiteResults, second: SuiteResults) -> dict[str, Any]:
     """Return the comparison under each protocol as plain values."""
-    records = {
-        protocol.name.replace("-", "_"): replication
-        and _make_protocol_record(replication) | _list_run_counts(protocol, first, second)
-        for protocol, replication in replications.items()
-    }
+    records = dict[str, Any]()
+    for protocol, replication in replications.items():
+        record = replication and _make_protocol_record(replication)
+        if record:
+            counts = {"first": _count_runs(protocol, first), "again": _count_runs(protocol, second)}
+            for kind in ("missing", "planned"):
+                record[f"{kind}_runs"] = {name: getattr(count, kind) for name, count in counts.items()}
+        records[protocol.name.replace("-", "_")] = record
     return {"suite": first.title, "replication": second.title, **records}
 
 
@@ -83,31 +86,17 @@ def _make_protocol_record(replication: Replication) -> dict[str, Any]:
     parts = {"equal": "verdicts", "opposed": "verdicts", "inside": "gains", "beats_equal": "beats_asked"}
     wholes = {part: getattr(replication, whole) for part, whole in parts.items()}
     shares = {f"{part}_share": getattr(replication, part) / whole if whole else None for part, whole in wholes.items()}
-    return asdict(replication) | shares | {"rows": [_make_row_record(row) for row in replication.rows]}
+    rows = []
+    for row in replication.rows:
+        estimates = {name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted")}
+        beats = dict(zip(("first", "again"), row.beats_controls, strict=False))
+        verdicts = [verdict._asdict() for verdict in row.verdicts]
+        rows.append(row._asdict() | estimates | {"verdicts": verdicts, "beats_controls": beats})
+    return asdict(replication) | shares | {"rows": rows}
 
 
 def _count_runs(protocol: Protocol, results: SuiteResults) -> RunCounts:
     return count_protocol_runs(results, protocol, find_default_unit(results.suite, protocol)).own
-
-
-def _list_run_counts(protocol: Protocol, first: SuiteResults, second: SuiteResults) -> dict[str, dict[str, int]]:
-    counts = {"first": _count_runs(protocol, first), "again": _count_runs(protocol, second)}
-    return {
-        "missing_runs": {name: count.missing for name, count in counts.items()},
-        "planned_runs": {name: count.planned for name, count in counts.items()},
-    }
-
-
-def _describe_missing_runs(protocol: Protocol, *both: SuiteResults) -> str:
-    counts = {results.title: _count_runs(protocol, results) for results in both}
-    return "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
-
-
-def _make_row_record(row: ReplicatedRow) -> dict[str, Any]:
-    estimates = {name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted")}
-    verdicts = [verdict._asdict() for verdict in row.verdicts]
-    beats = dict(zip(("first", "again"), row.beats_controls, strict=False))
-    return row._asdict() | estimates | {"verdicts": verdicts, "beats_controls": beats}
 
 
 def format_replication(replications: Replications, first: SuiteResults, second: SuiteResults) -> Group:
@@ -115,7 +104,8 @@ def format_replication(replications: Replications, first: SuiteResults, second: 
     tables: list[RenderableType] = []
     for protocol, replication in replications.items():
         if replication:
-            missing = _describe_missing_runs(protocol, first, second)
+            counts = {results.title: _count_runs(protocol, results) for results in (first, second)}
+            missing = "; ".join(f"{title}: {count.text}" for title, count in counts.items() if count.missing)
             tables.append(_make_table(protocol, replication, first, second, UNFINISHED_SIGN * bool(missing)))
             tables += [
                 _summarize_agreement(replication),
@@ -134,7 +124,7 @@ def _make_table(
     called = choose_row_names((*first.suite.estimators, *(row.estimator for row in replication.rows)))
     rows = replication.rows
     verdicts = [
-        _format_beats_controls(row) if replication.beats_asked else _format_both_verdicts(row, own_network)
+        " → ".join(dict.fromkeys(_list_verdicts(row, bool(replication.beats_asked), own_network))) or MISSING
         for row in rows
     ]
     asked = "beats all" if replication.beats_asked else "vs 0" if own_network else "vs Random"
@@ -151,17 +141,13 @@ def _make_table(
     return format_list(Table(f"{protocol.title}, {first.title} and {second.title}", columns), padding=0)
 
 
-def _format_beats_controls(row: ReplicatedRow) -> str:
-    return " → ".join(dict.fromkeys("yes" if beats else "no" for beats in row.beats_controls)) or MISSING
-
-
-def _format_both_verdicts(row: ReplicatedRow, own_network: bool) -> str:
+def _list_verdicts(row: ReplicatedRow, beats_asked: bool, own_network: bool) -> list[str]:
+    """Return a row's verdicts in both results."""
+    if beats_asked:
+        return ["yes" if beats else "no" for beats in row.beats_controls]
     pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)
-    texts = (
-        _BESIDE_ZERO[verdict] if own_network else verdict.replace(Verdict.SAME, SAME)
-        for verdict in ((pair.first, pair.again) if pair else ())
-    )
-    return " → ".join(dict.fromkeys(texts)) or MISSING
+    verdicts = (pair.first, pair.again) if pair else ()
+    return [_BESIDE_ZERO[each] if own_network else each.replace(Verdict.SAME, SAME) for each in verdicts]
 
 
 def _summarize_agreement(replication: Replication) -> str:

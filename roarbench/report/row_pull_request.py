@@ -26,7 +26,6 @@ from roarbench.store.published_folder import (
     read_checked_folder,
 )
 from roarbench.store.results import Origin, ResultsStore, find_imported_keys, make_default_url, read_origins
-from roarbench.store.run_result import RunResult
 
 
 def format_pull_request_comment(folder: Path, before: Path | None = None) -> str:
@@ -38,20 +37,17 @@ def format_pull_request_comment(folder: Path, before: Path | None = None) -> str
     new = find_new_results(results_by_file, read_checked_folder(before)) if before else results_by_file
     if not new:
         return "There is no new row, and all published rows are unchanged.\n"
-    rows = [
-        (f"`{file.path}`", f"{len(results):,}", _format_row_names(results), file.about) for file, results in new.items()
-    ]
+    rows = []
+    for file, results in new.items():
+        names = sorted({result.run.cell.estimator for result in results} - {CLEAN})
+        listed = ", ".join(f"`{name}`" for name in names if "~" not in name)
+        rows.append((f"`{file.path}`", f"{len(results):,}", listed, file.about))
     paragraphs = ["### New results", format_markdown_table(("file", "runs", "rows", "about"), rows)]
     for suite in dict.fromkeys(file.versioned_suite for file in new):
         files = [file for file in results_by_file if file.versioned_suite == suite]
         paragraphs += [f"### {suite} with the new results", _format_results_table(folder, suite, files)]
     paragraphs += ["Imported rows are self-reported until `roarbench reproduce KEY` confirms them.", ""]
     return "\n\n".join(paragraphs)
-
-
-def _format_row_names(results: list[RunResult]) -> str:
-    names = {result.run.cell.estimator for result in results} - {CLEAN}
-    return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 
 
 def _format_results_table(folder: Path, name: str, files: list[PublishedFile]) -> str:

@@ -26,7 +26,6 @@ from roarbench.store.archived_runs import (
 )
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.results import ResultsStore, read_origins, read_reproductions
-from roarbench.store.run_result import RunResult
 from roarbench.store.user_files import list_all_suites
 from roarbench.store.workspace import Workspace
 
@@ -41,7 +40,13 @@ class NamedRuns(NamedTuple):
 def find_named_runs(store: ResultsStore, name: str) -> NamedRuns:
     """Find the run with a key, or all runs of an estimator; keys and ids of submissions may be abbreviated."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
-        name = _complete_estimator_id(store, name)
+        ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
+        if len(ids) > 1 and name not in ids:
+            raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")
+        if len(ids) == 1:
+            name = ids[0]
+        else:
+            name = find_estimator(name, () if ids else list_submission_ids_with_rows(store.database, "")).id
         keys = list_keys_of_estimator_and_twins(store.database, name)
         if not keys:
             raise CallerError(f"this store has no results of {name}", LIST_RUNS)
@@ -84,15 +89,6 @@ def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tup
     return sorted(groups.items(), key=lambda item: sizes[item[0]], reverse=True)
 
 
-def _complete_estimator_id(store: ResultsStore, name: str) -> str:
-    ids = [] if name in ESTIMATORS else list_submission_ids_with_rows(store.database, name)
-    if len(ids) > 1 and name not in ids:
-        raise CallerError(f"{len(ids)} submissions here begin with '{name}': {list_some(ids)}; write one of them")
-    if len(ids) == 1:
-        return ids[0]
-    return find_estimator(name, () if ids else list_submission_ids_with_rows(store.database, "")).id
-
-
 def _read_run(store: ResultsStore, key: str) -> Run:
     """Return the run with a key, whether it is done, failed or archived."""
     if stored := store.read_results([key]).get(key):
@@ -105,20 +101,30 @@ def make_run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, An
     """Return everything that is stored about a run, for JSON."""
     result, failures = store.read_results([key]).get(key), store.failures.read_history([key]).get(key, [])
     run, entry = _read_run(store, key), find_plan_entry(store.database, key)
+    outcome = provenance = rankings = None
+    if result:
+        counts = {"correct": result.correct, "total": result.total, "accuracy": result.correct / result.total}
+        values = {name: getattr(result, name) for name in ("loss", "smoothness", "seconds")}
+        outcome = counts | values | {"created": result.created.isoformat()}
+        origin = result.provenance
+        provenance = {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
+        paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
+        checksums = {"checksum": result.rankings or None, "weights": result.weights or None}
+        rankings = {**checksums, "folders": list(map(str, paths))}
     return {
         "key": key,
         "run": describe_run(PlannedRun(run.cell, run.seed)),
         "state": "done" if result else _describe_unfinished_state(store, key, bool(failures)),
         "record": make_json_record(run),
         "plan": make_json_record(entry) if entry else None,
-        "outcome": _make_outcome_record(result) if result else None,
+        "outcome": outcome,
         "origin": read_origins(store.database, [key])[key] if result else None,
         "reproductions": [
             {"created": created.isoformat(), "verdict": verdict, "correct": correct}
             for created, verdict, correct in read_reproductions(store.database, key)
         ],
-        "provenance": _make_provenance_record(result) if result else None,
-        "rankings": _make_rankings_record(result, folder) if result else None,
+        "provenance": provenance,
+        "rankings": rankings,
         "failures": [
             {"created": failure.created.isoformat(), "reason": failure.reason, "code": failure.code_version}
             for failure in failures
@@ -134,23 +140,6 @@ def _describe_unfinished_state(store: ResultsStore, key: str, failed: bool) -> s
     if store.failures.find_stop_reasons([key]):
         return "failed"
     return "missing" if failed else "forgotten"
-
-
-def _make_outcome_record(result: RunResult) -> dict[str, Any]:
-    counts = {"correct": result.correct, "total": result.total, "accuracy": result.correct / result.total}
-    values = {name: getattr(result, name) for name in ("loss", "smoothness", "seconds")}
-    return counts | values | {"created": result.created.isoformat()}
-
-
-def _make_provenance_record(result: RunResult) -> dict[str, Any]:
-    origin = result.provenance
-    return {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
-
-
-def _make_rankings_record(result: RunResult, folder: Path) -> dict[str, Any]:
-    paths = RankingsStore(Workspace(folder).rankings).find_folders(result.rankings) if result.rankings else []
-    checksums = {"checksum": result.rankings or None, "weights": result.weights or None}
-    return checksums | {"folders": list(map(str, paths))}
 
 
 def _make_archived_record(row: ArchivedRow) -> dict[str, str]:

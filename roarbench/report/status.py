@@ -97,16 +97,13 @@ def format_failures(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
 
 def format_failure_advice(failures: Iterable[dict[str, str]]) -> list[Hint]:
     """Return advice on failures: to archive a faulty submission, which would fail again, and to retry other runs."""
-    faulty = {failure["estimator"]: _is_submission_fault(failure["reason"]) for failure in failures}
+    kinds = "|".join(kind for kind in SubmissionFault if kind not in _TRANSIENT_FAULTS)
+    fault = re.compile(rf"rank \S+@\S+ .*?failed: ({kinds}): ")
+    faulty = {failure["estimator"]: fault.match(failure["reason"]) is not None for failure in failures}
     submissions = sorted({find_estimator(name).untwinned_id for name, is_faulty in faulty.items() if is_faulty})
     advice = "the same file would fail again; submit a corrected file as a new row, and take this row off the board"
     hints = [Hint(f"{advice}: `{{}}`", "runs", (name, "--archive", "faulty")) for name in submissions]
     return hints if all(faulty.values()) else [*hints, Hint("failed runs are repeated only after `{}`", "retry")]
-
-
-def _is_submission_fault(reason: str) -> bool:
-    kinds = "|".join(kind for kind in SubmissionFault if kind not in _TRANSIENT_FAULTS)
-    return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
 
 def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[PlannedRun, tuple[str, str]]:

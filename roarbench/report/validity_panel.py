@@ -10,7 +10,6 @@ from itertools import chain
 from textwrap import wrap
 
 from rich.console import Group
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from roarbench.analysis.marks import MASKS, grade_shares_of_gain
@@ -77,14 +76,22 @@ def _compare_orders_of_rows(main: Judge, other: Judge, rows: Sequence[str]) -> A
 def format_text(panel: ValidityPanel, width: int) -> Group:
     """Format the panel for a terminal of this width, in characters; no cell is cropped."""
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
-    unfinished = write_unfinished_line(describe_missing_runs_of_panel(panel), "numbers and marks")
+    judges = panel.suite_judges
+    protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
+    missing = describe_missing_runs(judges.suite_results, protocols, judges.unit)
+    unfinished = write_unfinished_line(missing, "numbers and marks")
     sign = UNFINISHED_SIGN * bool(unfinished)
-    title = [Text(f"{panel.suite_judges.suite_results.title}{sign}")] if sections else []
+    title = [Text(f"{judges.suite_results.title}{sign}")] if sections else []
     filled = [
         section.select_rows(number for number, line in enumerate(section.lines) if {*line[1:]} != {MISSING})
         for section in sections
     ]
-    tables = [_format_part(part, width) for section in filled if section.names for part in _split(section, width)]
+    tables = [
+        format_list(part, (0, 1, 0, 0), title_justify="left", width=min(width, _measure(part.columns)))
+        for section in filled
+        if section.names
+        for part in _split(section, width)
+    ]
     counts = {one.title: len(one.names) - len(section.names) for section, one in zip(filled, sections, strict=True)}
     left_out = ", ".join(f"{count} of {title}" for title, count in counts.items() if count)
     note = [f"Rows without any value are left out: {left_out}"] if left_out else []
@@ -192,13 +199,6 @@ def _write_legend(panel: ValidityPanel) -> list[str]:
     return [*lines, *filter(None, [results.reference_accuracy_text])]
 
 
-def describe_missing_runs_of_panel(panel: ValidityPanel) -> str:
-    """Return the missing runs of the protocols behind the panel; empty without any."""
-    judges = panel.suite_judges
-    protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
-    return describe_missing_runs(judges.suite_results, protocols, judges.unit)
-
-
 def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.suite_judges.main_protocol.title
@@ -259,7 +259,3 @@ def _split(section: Table, width: int) -> list[Table]:
 def _measure(columns: Sequence[Column]) -> int:
     """Return the width of a table's line: its columns, a space after each, between neighbours and at both ends."""
     return measure_table_width(column.terminal_cells for column in columns) + len(columns)
-
-
-def _format_part(part: Table, width: int) -> RichTable:
-    return format_list(part, (0, 1, 0, 0), title_justify="left", width=min(width, _measure(part.columns)))
