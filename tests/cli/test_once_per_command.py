@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.stored_results import StoredResults
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.enums import Unit
 from roarbench.plan.protocols import KAR, MASK_ONLY, OWN_NETWORK, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.store.results import ResultsStore
@@ -70,7 +70,7 @@ def test_command_reads_and_judges_once(folder, work, monkeypatch, tmp_path, word
 
 def test_result_in_python_is_read_and_judged_once(folder, work):
     """A combined table, its text in a notebook and its data frame are of one suite's judgements."""
-    found = EvaluatedRows.read(SUITE, ResultsQuery(folder))
+    found = EvaluatedRows.read(SUITE, Settings(folder))
     for _ in range(2):
         assert repr(found) and found._repr_html_() and found.notes() and len(found.to_dataframe()) == len(ROWS)
     assert list_kinds(work) == {"read", "judge", "covariance"}

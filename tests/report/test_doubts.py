@@ -9,10 +9,10 @@ from leaderboard.links import Site, make_address
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_report import render_report
 from leaderboard.suite_view import SuiteView
-from roarbench.analysis.load_results import ResultsQuery
 from roarbench.analysis.marks import Grade
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.plan.protocols import OWN_NETWORK, ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.report import doubts
 from roarbench.report.combined_table import make_combined_table
@@ -49,7 +49,7 @@ def test_new_kind_of_doubt_is_one_entry_and_appears_everywhere(results, monkeypa
     for part in ("roar", "own_network"):
         assert [name for name, row in rows.items() if row[part]["flag"]] == ["grad"]
         assert rows["grad"][part]["flag"] == SENTENCE and rows["grad"][part]["grade"] in (None, "none")
-    frame = EvaluatedRows(BOTH, ResultsQuery(tmp_path), results).to_dataframe()
+    frame = EvaluatedRows(BOTH, Settings(tmp_path), results).to_dataframe()
     assert [*frame["own_network_flag"].dropna()] == [SENTENCE], "rb"
     assert note in render_text(format_text(compute_validity_panel(results), 200), 200)
     monkeypatch.setattr(SuiteView, "run_states", {})
