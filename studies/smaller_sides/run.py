@@ -1,11 +1,13 @@
-"""Train networks on images that are shrunk after or before the removal of features; see plan.md.
+"""Train networks on images that are shrunk, or cropped and stretched, after or before the removal of features.
 
 `python -m studies.smaller_sides.run OUT.csv --rows random,grad --seeds 0,1` appends a line for each training.
+plan.md has the rules.
 """
 
 import argparse
 import csv
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +19,12 @@ from torch import Tensor
 
 from roarbench.common.enums import Split, Unit
 from roarbench.compute import training_batches
-from roarbench.compute.augment import shrink_images
+from roarbench.compute.augment import augment, shrink_images
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import count_removed, draw_tie_order, rank
+from roarbench.compute.recipe import Augmentation
 from roarbench.compute.train import fit
 from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
@@ -33,7 +36,17 @@ from studies.search.run import load_networks
 
 ROWS = ("random", "random-blurred", "sobel", "grad", "sgsq-grad", "var-grad")
 WAYS = ("full", "today", "shrunk first")
+CROPS = ("cropped last", "cropped first")  # ways of the second part of the plan
 LEVEL = 0.9
+
+
+def remove_first(images: Tensor, ranks: Tensor, fill: Tensor) -> Tensor:
+    """Fill the share LEVEL of each image's features, (b, c, h, w), that have the lowest ranks."""
+    flat = ranks.flatten(1)
+    count = count_removed(LEVEL, flat.shape[1])
+    first = torch.from_numpy(np.argpartition(flat.numpy(), count, axis=1)[:, :count])
+    removed = torch.zeros_like(flat, dtype=torch.bool).scatter_(1, first, True).view_as(images)
+    return torch.where(removed, fill[:, None, None], images)
 
 
 @dataclass(frozen=True)
@@ -48,11 +61,22 @@ class ShrunkFirst(DegradedImages):
     def batch_at(self, index: Tensor, side: int) -> Tensor:
         """Return images (b, c, side, side), shrunk and then degraded."""
         images, ranks = shrink_images(self.pixels[index].float(), side), shrink_images(self.ranks[index], side)
-        flat = ranks.flatten(1)
-        count = count_removed(LEVEL, flat.shape[1])
-        first = torch.from_numpy(np.argpartition(flat.numpy(), count, axis=1)[:, :count])
-        removed = torch.zeros_like(flat, dtype=torch.bool).scatter_(1, first, True).view_as(images)
-        return torch.where(removed, self.fill[:, None, None], images)
+        return remove_first(images, ranks, self.fill)
+
+
+@dataclass(frozen=True)
+class WithRanks(DegradedImages):
+    """Images beside the ranks of their features, (b, 2 c, h, w), so that one crop moves both."""
+
+    ranks: Tensor  # as in ShrunkFirst
+
+    def batch(self, index: Tensor) -> Tensor:
+        return torch.cat([self.pixels[index].float(), self.ranks[index]], dim=1)
+
+    def augment(self, images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
+        """Augment images and ranks alike, and remove features then."""
+        moved, ranks = augment(images, kind, generator).chunk(2, dim=1)
+        return remove_first(moved, ranks, self.fill)
 
 
 class CacheOfShrunkFirst(training_batches.InputCache):
@@ -99,20 +123,29 @@ class Experiment:
     def train_and_score(self, ranks: dict[Split, Tensor], way: str, seed: int) -> float:
         """Return the accuracy of a new network on degraded test images, degraded at the full side."""
         fill = torch.tensor(self.data.mean)
+        trained: DegradedImages
         pixels = {split: torch.from_numpy(np.array(self.data[split].pixels)) for split in Split}
-        inputs = {s: ShrunkFirst(pixels[s], None, fill, Unit.SCALAR, ranks[s]) for s in Split}
+        test = ShrunkFirst(pixels[Split.TEST], None, fill, Unit.SCALAR, ranks[Split.TEST])
         recipe = find_recipe("quick@2")
-        trained: DegradedImages = inputs[Split.TRAIN]
-        if way != "shrunk first":
+        if way in CROPS:
+            recipe = replace(recipe, augmentation=Augmentation.CROP_FLIP)
+        if way == "full" or way in CROPS:
+            recipe = replace(recipe, sides=(1.0,))
+        patches = ExitStack()
+        if way == "shrunk first":
+            trained = ShrunkFirst(pixels[Split.TRAIN], None, fill, Unit.SCALAR, ranks[Split.TRAIN])
+            patches.enter_context(patch.object(training_batches, "InputCache", CacheOfShrunkFirst))
+        elif way == "cropped first":
+            trained = WithRanks(pixels[Split.TRAIN], None, fill, Unit.SCALAR, ranks[Split.TRAIN])
+            patches.enter_context(patch.object(training_batches, "augment", trained.augment))
+        else:
             removed = (ranks[Split.TRAIN].flatten(1) < count_removed(LEVEL, ranks[Split.TRAIN][0].numel())).numpy()
             packed = torch.from_numpy(np.packbits(removed, axis=1))
-            trained = DegradedImages(inputs[Split.TRAIN].pixels, packed, fill, Unit.SCALAR)
-        recipe = replace(recipe, sides=(1.0,)) if way == "full" else recipe
+            trained = DegradedImages(pixels[Split.TRAIN], packed, fill, Unit.SCALAR)
         model = self.build(seed)
-        cache = CacheOfShrunkFirst if way == "shrunk first" else training_batches.InputCache
-        with patch.object(training_batches, "InputCache", cache):
+        with patches:
             fit(model, trained, torch.from_numpy(np.array(self.data.train.labels)), self.norm, recipe, seed)
-        predicted = predict_logits(model.eval(), inputs[Split.TEST], self.norm, 250).argmax(1).numpy()
+        predicted = predict_logits(model.eval(), test, self.norm, 250).argmax(1).numpy()
         return float((predicted == self.data.test.labels).mean())
 
 
