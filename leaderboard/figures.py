@@ -5,8 +5,6 @@ import warnings
 from textwrap import wrap
 from typing import NamedTuple
 
-from PIL import Image, ImageDraw, ImageFont
-
 from leaderboard.board_contents import (
     BEATS,
     BELOW,
@@ -86,6 +84,8 @@ def make_estimator_curves(table: SuiteTable, estimator: str) -> EstimatorCurves 
 
 def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
     """Draw the curves of all rows as WebP, with a panel per base estimator."""
+    from PIL import Image
+
     from roarbench.report import curve_panels, suite_charts  # imported here, because matplotlib delays the app's start
 
     file = io.BytesIO()
@@ -100,6 +100,8 @@ def draw_curve_panels_as_webp(table: SuiteTable) -> bytes:
 
 def draw_preview_card(board: BoardContents, heading: str) -> bytes:
     """Draw the preview picture of a board as PNG: the heading, and the first rows as dots with intervals."""
+    from PIL import Image, ImageDraw, ImageFont
+
     picture = Image.new("RGB", _CARD_SIZE, "white")
     draw = ImageDraw.Draw(picture)
 

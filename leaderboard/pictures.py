@@ -15,7 +15,6 @@ from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from leaderboard.text_helpers import make_slug
 from roarbench.analysis.pictured_images import IMAGES, choose_images_spread_by_lost_predictions, find_pictured_protocol
@@ -31,7 +30,6 @@ from roarbench.compute.masks import (
 from roarbench.compute.ranking import Layout, find_removed_bits, read_bin_codes
 from roarbench.datasets.open_decoded import ImageData, open_decoded
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.random_draws import pair_images
 from roarbench.plan.protocols import Protocol
 from roarbench.store.ranking_files import make_ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
@@ -153,6 +151,8 @@ def make_pictures(
             [maker.draw_line(kind, ranked[name], siblings.get(name)) for kind in kinds] if name else [rgb(maker.pixels)]
         )
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
+        from PIL import Image  # a page of numbers needs no pictures
+
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
 
@@ -174,6 +174,8 @@ class PictureMaker:
         self.pixels: Bytes = images.test.pixels[numbers]
         self.fill = np.array(images.mean, np.float32)[:, None, None]
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
+        from roarbench.estimators.random_draws import pair_images  # loads NumPy's generators
+
         self.others = pair_images(len(images.test.labels), TEST_IDS, seed)[numbers]
 
     def draw_line(self, kind: Kind, rankings: Rankings, sibling: Rankings | None = None) -> Bytes:

@@ -180,7 +180,15 @@ def _find_nav_href(page: str, site: Site, at: Address) -> str:
 def load_templates() -> Environment:
     """Load the templates, which escape all values and raise an error if a value is missing."""
     loader = FileSystemLoader(TEMPLATES)
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    # constant expressions are few, and the search for them takes half of the compilation
+    made = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,
+    )
     made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe_run}
     made.filters |= {
         "capitalize": capitalize,  # Jinja's own filter changes the other letters to lower case

@@ -1,10 +1,10 @@
 """Hold the stored results of one suite, and collect the numbers of each of its boards, without importing torch."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -223,7 +223,7 @@ class StoredResults:
         alike = {name for name, _ in curves} - differing
         explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
         references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
-        correct = {at: unpack_correctness([*results]) for at, results in used.items()}
+        correct = dict(zip(used, _unpack_groups(list(used.values())), strict=True))
         scores = replace(empty, correct=correct, references=references)
         if not protocol.random_is_zero:
             return scores
@@ -376,6 +376,14 @@ def _list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
     return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
 
 
+def _unpack_groups(groups: Sequence[Collection[RunResult]]) -> list[NDArray[np.bool_]]:
+    """Return the correctness of groups of results on the same images, bool (results, images) for each group."""
+    if not groups:
+        return []
+    whole = unpack_correctness([result for group in groups for result in group])  # at once, which is faster
+    return [whole[end - len(group) : end] for group, end in zip(groups, accumulate(map(len, groups)), strict=True)]
+
+
 def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
     """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
 
@@ -390,7 +398,7 @@ def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoi
         mixed |= {name} if against in scores.inconsistent else set()
         own, other = by_own[name, t], by_other.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
-            one, two = (unpack_correctness([by_seed[seed] for seed in seeds]) for by_seed in (own, other))
+            one, two = _unpack_groups([[by_seed[seed] for seed in seeds] for by_seed in (own, other)])
             correct[name, t] = one.view(np.int8) - two.view(np.int8)
             explained = tuple(own[seed].run.reference for seed in seeds)
             references |= {(name, t): explained} if (name, t) in scores.references else {}

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from roarbench.analysis.published_suites import collect_published_results
-from roarbench.analysis.suite_judges import judge_suite
+from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import Unit
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
@@ -39,30 +40,31 @@ def load_all_results() -> "pandas.DataFrame":
         >>> "benchmark-imagenette64" in set(gains["suite"])
         True
     """
-    import pandas
-
+    rows, left_out = list[tuple[object, ...]](), list[str]()
     with pause_garbage_collection():
-        rows, left_out = _list_gains_and_counts()
+        import pandas
+
+        for some, counts in map(_list_gains_and_counts, _collect_newest_results()):
+            rows, left_out = rows + some, left_out + counts
     frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
     frame.attrs = {"left_out": left_out}
     return frame
 
 
-def _list_gains_and_counts() -> tuple[list[tuple[object, ...]], list[str]]:
-    """Return the values of all rows with a gain, and the counts of the others."""
-    rows, left_out = list[tuple[object, ...]](), list[str]()
-    for results in _collect_newest_results():
-        suite = results.suite
-        for protocol in results.list_started_protocols():
-            if not protocol.gain_name:  # mask-only
-                continue
-            unit = results.list_units(protocol)[0]
-            gains = judge_suite(results, unit).list_gains(protocol, unit)
-            counts = _count_rows_without_gain(results, protocol, gains)
-            left_out += [f"{suite.name}, {protocol.name}: {count}" for count in counts]
-            levels = ", ".join(f"{t:g}" for t in results.list_included_levels(protocol, unit))
-            shared = (suite.name, str(suite.version), suite.dataset, suite.model, protocol.name)
-            rows += [(*shared, *values, levels, str(unit)) for values in _list_values_of_rows_with_gain(gains)]
+def _list_gains_and_counts(results: SuiteResults) -> tuple[list[tuple[object, ...]], list[str]]:
+    """Return the values of a suite's rows with a gain, and the counts of the others."""
+    rows, left_out, suite = list[tuple[object, ...]](), list[str](), results.suite
+    judges = SuiteJudges(results, Unit.SCALAR)  # not `judge_suite`, which keeps results in memory
+    for protocol in results.list_started_protocols():
+        if not protocol.gain_name:  # mask-only
+            continue
+        unit = results.list_units(protocol)[0]
+        gains = judges.list_gains(protocol, unit)
+        counts = _count_rows_without_gain(results, protocol, gains)
+        left_out += [f"{suite.name}, {protocol.name}: {count}" for count in counts]
+        levels = ", ".join(f"{t:g}" for t in results.list_included_levels(protocol, unit))
+        shared = (suite.name, str(suite.version), suite.dataset, suite.model, protocol.name)
+        rows += [(*shared, *values, levels, str(unit)) for values in _list_values_of_rows_with_gain(gains)]
     return rows, left_out
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table as RichTable
-
 from roarbench.common.text import TABLE_WORDS, blank_control_characters, fit_on_one_line, format_count
 from roarbench.compute.recipe import Recipe
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS, find_estimator_or_placeholder
@@ -24,6 +22,8 @@ from roarbench.report.table_record import ROW_KEY, Table, make_column
 from roarbench.report.table_renderers import format_list
 
 if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
     from roarbench.analysis.suite_results import SuiteResults
 
 Options = tuple[str, ...]
@@ -98,7 +98,7 @@ def _wrap_and_indent(text: str, width: int) -> list[str]:
     return wrap(text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def make_estimator_table() -> RichTable:
+def make_estimator_table() -> "RichTable":
     """Format the built-in estimators for a terminal."""
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())

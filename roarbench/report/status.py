@@ -3,9 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-from rich.table import Table as RichTable
+from typing import TYPE_CHECKING, Any
 
 from roarbench.analysis.result_checks import UnrankedRow
 from roarbench.analysis.suite_results import SuiteResults
@@ -19,6 +17,9 @@ from roarbench.report.table_record import Table, make_column
 from roarbench.report.table_renderers import format_list
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.limits_and_faults import SubmissionFault
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 _KEY_DIGITS = 12  # hex digits of a key in a list; among a million runs, two keys are equal with probability 1/500
 _STATES = ("done", "running", "missing", "failed")
@@ -123,7 +124,7 @@ def find_run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Pl
     return states
 
 
-def make_status_table(status: dict[str, Any]) -> RichTable:
+def make_status_table(status: dict[str, Any]) -> "RichTable":
     """Format the status for a terminal."""
     names, seeds = [*status["protocols"], "all"], status["seeds"].values()
     counts = [*status["protocols"].values(), status]

@@ -8,17 +8,14 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.padding import PaddingDimensions
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from roarbench.common.text import format_markdown_table, format_records_as_csv
 from roarbench.report.table_record import ROW_KEY, WORTH_WRAPPING, Column, Table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pages need neither pandas nor rich, which are imported at first use
     import pandas
+    from rich.console import Group
+    from rich.padding import PaddingDimensions
+    from rich.table import Table as RichTable
 
 _CAPTION_WIDTH = 80  # maximum width of a caption, in characters
 # boundaries at which cells of a terminal table are broken
@@ -26,11 +23,16 @@ _WORDS = re.compile(r"(?= )|(?=~)")  # before blanks and twins' suffixes
 _PARTS = re.compile(rf"{_WORDS.pattern}|(?<=\w)(?=\()|(?<=,)|(?<=-)")  # also around parameters and after hyphens
 
 
-def format_text(table: Table, width: int, notes: bool = False) -> RichTable | Group:
+def format_text(table: Table, width: int, notes: bool = False) -> "RichTable | Group":
     """Format a table for a terminal of this width, in characters; columns that do not fit are left out.
 
     The short notes follow or, if `notes`, all notes, with the names of omitted columns.
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     columns = choose_fitting_columns(table.texts, width)
     lines = list_all_notes(table, columns) if notes else table.notes
     wrapped = _wrap(columns, width)
@@ -49,8 +51,11 @@ def format_text(table: Table, width: int, notes: bool = False) -> RichTable | Gr
     return shown
 
 
-def format_list(table: Table, padding: PaddingDimensions = (0, 1), **look: Any) -> RichTable:
+def format_list(table: Table, padding: "PaddingDimensions" = (0, 1), **look: Any) -> "RichTable":
     """Format a table for a terminal with all its columns: texts are wrapped, numbers stay whole."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
     shown = RichTable(title=table.title or None, box=SIMPLE_HEAD, padding=padding, **look)
     for column in table.texts:
         shown.add_column(column.heading, justify=column.side, no_wrap=column.side == "right", overflow="fold")

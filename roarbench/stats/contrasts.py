@@ -290,7 +290,7 @@ def measure_areas(cells: Quantities, curves: Mapping[str, Sequence[Point]], weig
     terms = [(float(weight), column) for weight, column in zip(weights, columns, strict=True)]
     # the sums of an area are whole numbers, too
     runs, scale = np.rint(1 / cells.units).astype(np.int64), lcm(*(weight.denominator for weight in weights))
-    common = lcm(*map(int, np.unique(runs[at])))
+    common = lcm(*set(runs[at].ravel().tolist()))  # `np.unique` imports masked arrays
     by_level = zip((int(weight * scale) for weight in weights), columns, strict=True)
     whole = [[weight * (common // run) for run in runs[column].tolist()] for weight, column in by_level]
     sums = add_weighted_sums([cells.sums[column] for column in columns], whole, int(sum(weights) * scale) * common)

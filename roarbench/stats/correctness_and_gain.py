@@ -77,15 +77,17 @@ class Correctness:
         accuracies, images = {}, self.images or 1
         for point, names in self.references.items():
             counts: dict[str, list[int]] = {name: [] for name in sorted(names)}
-            for name, run in zip(names, self.correct[point], strict=True):
-                counts[name].append(count_correct(run))
+            for name, count in zip(names, count_correct(self.correct[point]), strict=True):
+                counts[name].append(count)
             accuracies[point] = {name: sum(some) / len(some) / images for name, some in counts.items()}
         return accuracies
 
 
-def count_correct(bits: Bits) -> int:
-    """Return the sum of bits, or of differences of bits."""
-    return int(np.count_nonzero(bits) if bits.dtype == np.bool_ else bits.sum(dtype=np.int64))
+def count_correct(bits: Bits) -> list[int]:
+    """Return each run's sum of bits, or of differences of bits; `bits` has the shape (runs, images)."""
+    if bits.dtype.kind == "b":
+        return [int(np.count_nonzero(run)) for run in bits]
+    return [int(count) for count in bits.sum(1, dtype=np.int64)]
 
 
 def sum_runs(bits: Bits) -> NDArray[np.int16]:

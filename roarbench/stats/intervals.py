@@ -85,7 +85,8 @@ def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
     above c times `denominator`. The interval is bounded because the interval of `denominator` is above 0.
     """
     contrasts = [numerator, denominator, denominator.subtract(numerator)]  # in the order of other differences
-    (top, bottom, _), (one, other, both) = _compute_half_widths(contrasts), measure_spreads(contrasts).totals.tolist()
+    spread = measure_spreads(contrasts)
+    (top, bottom, _), (one, other, both) = compute_half_widths(spread, CONFIDENCE).tolist(), spread.totals.tolist()
     if denominator.value <= bottom:
         return Estimate()
     correlation = (one + other - both) / 2 / float(np.sqrt(one * other)) if one and other else 0.0

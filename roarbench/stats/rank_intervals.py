@@ -53,6 +53,11 @@ class Pairs:
         return np.asarray(self.values[one] - self.values[other])
 
     @cached_property
+    def pooled_parts(self) -> tuple[Floats, Floats, Floats]:
+        """Return the known and the estimated moderated variances, as `reduce_to_two_estimates`."""
+        return reduce_to_two_estimates(self.pooled)
+
+    @cached_property
     def half_widths(self) -> Floats:
         """Return half the width of every difference's interval, shape (pairs,)."""
         return compute_half_widths(self.spread, CONFIDENCE)
@@ -122,8 +127,8 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     significant = tested & (scale == 0) & (sizes > 0)  # differences that cannot vary
     open_ = np.flatnonzero(tested & (scale > 0))
     while len(open_):
-        spread = Spread(*(part[open_] for part in pairs.pooled))
-        count = _count_significant(sizes[open_] / scale[open_], spread, scale[open_])
+        known, estimated, freedoms = (part[open_] for part in pairs.pooled_parts)
+        count = _count_significant(sizes[open_] / scale[open_], known, estimated, freedoms, scale[open_])
         if not count:
             break
         order = (-sizes[open_] / scale[open_]).argsort(kind="stable")
@@ -135,23 +140,22 @@ def find_significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None)
     return apart
 
 
-def _count_significant(ratios: Floats, spread: Spread, half_widths: Floats) -> int:
+def _count_significant(ratios: Floats, known: Floats, estimated: Floats, freedoms: Floats, half_widths: Floats) -> int:
     """Count the pairs whose difference, in half widths, is above the critical value of all pairs together.
 
     At the critical value, the probability that any pair deviates as far is at most 5 %. All pairs share the estimated
     variances, so these are integrated over. Given the variances, deviations are normal, and the probability that all of
     them are small is at least the product of their probabilities, however they are correlated (Sidak 1967).
     """
-    known, estimated, all_freedoms = reduce_to_two_estimates(spread)
-    freedoms = tuple(float(freedom) for freedom in all_freedoms.min(0) if freedom < np.inf)
-    factors, weights = list_variance_factors(freedoms)
+    shared = tuple(float(freedom) for freedom in freedoms.min(0) if freedom < np.inf)
+    factors, weights = list_variance_factors(shared)
     order = (-weights).argsort(kind="stable")
     parts = np.split(order, np.cumsum(weights[order]).searchsorted(_DECIDING_WEIGHTS))
     candidates = -np.sort(-ratios)
 
     @cache
     def scale(part: int) -> Floats:
-        variances = known[:, None] + estimated[:, : len(freedoms)] @ factors[:, parts[part]]
+        variances = known[:, None] + estimated[:, : len(shared)] @ factors[:, parts[part]]
         return half_widths[:, None] / np.sqrt(2 * variances)
 
     def is_above(number: int) -> bool:

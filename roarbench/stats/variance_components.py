@@ -126,7 +126,7 @@ def _estimate_training_variance(boards: Sequence[Correctness]) -> PooledVariance
                 whole = len({*names}) == 1
                 if can_vary(group := bits if whole else bits[np.array(names) == name]):
                     sums = board.sums[point] if whole else sum_runs(group)
-                    groups.append(_Trainings(tuple(map(count_correct, group)), (group,), sums))
+                    groups.append(_Trainings(tuple(count_correct(group)), (group,), sums))
                     degraded |= point != UNTOUCHED
     if not degraded:
         return None
@@ -219,10 +219,11 @@ def _list_curves(board: Correctness) -> list[_Curve]:
 def _sum_runs_by_network(board: Correctness, point: Point, names: Sequence[str]) -> tuple[NDArray[Any], list[int]]:
     """Return the sums over the runs of each network, (networks, images), and the numbers of runs."""
     bits, networks = board.correct[point], board.references[point]
+    if networks == tuple(names):  # as in most cells
+        return bits.view(np.int8), [1] * len(names)
     runs = [[number for number, network in enumerate(networks) if network == name] for name in names]
     if all(len(numbers) == 1 for numbers in runs):
-        alike = runs == [[number] for number in range(len(networks))]
-        return (bits if alike else bits[[number for (number,) in runs]]).view(np.int8), [1] * len(names)
+        return bits[[number for (number,) in runs]].view(np.int8), [1] * len(names)
     return np.array([sum_runs(bits[numbers]) for numbers in runs]), [len(numbers) for numbers in runs]
 
 
@@ -253,7 +254,7 @@ def _split_squares(totals: Floats, sums: NDArray[Any], squares: float) -> tuple[
     """
     repetitions, images = len(totals), len(sums)
     means, exact = totals / images, sums.astype(np.float64)
-    between = float(((means - means.mean()) ** 2).sum())
+    between = float(((means - means.sum() / repetitions) ** 2).sum())
     within = max(0.0, squares - float(np.vdot(exact, exact)) / repetitions)  # sum over repetitions and residual
     return between, (within - images * between) / (images - 1) / images
 
@@ -264,7 +265,7 @@ def _center_rows(values_by_row: Sequence[dict[str, float]], networks: Sequence[s
     for row, by_network in zip(centered, values_by_row, strict=True):
         if by_network:
             values = np.array(list(by_network.values()))
-            row[[networks.index(name) for name in by_network]] = values - values.mean()
+            row[[networks.index(name) for name in by_network]] = values - values.sum() / len(values)
     return centered
 
 
@@ -297,8 +298,9 @@ def estimate_prior_freedom(squares: Floats, freedom: NDArray[np.int64]) -> float
     """
     mean, own = np.average(squares, weights=freedom) or 1.0, freedom[:, None]
     lgamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    both = (PRIOR_FREEDOMS + own) / 2
-    log_likelihood = lgamma(both) - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
+    distinct, rows = np.unique(freedom, return_inverse=True)  # rows have few different degrees of freedom
+    both, whole = (PRIOR_FREEDOMS + own) / 2, lgamma((PRIOR_FREEDOMS + distinct[:, None]) / 2)[rows]
+    log_likelihood = whole - lgamma(PRIOR_FREEDOMS / 2) - own / 2 * np.log(PRIOR_FREEDOMS)
     log_likelihood = (log_likelihood - both * np.log1p(own * squares[:, None] / mean / PRIOR_FREEDOMS)).sum(0)
     likelihood = np.exp(log_likelihood - log_likelihood.max())
     # logarithms have other last bits on other processors
