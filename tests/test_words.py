@@ -8,7 +8,8 @@ import typer
 
 import roarbench
 from roarbench.cli.main import app
-from roarbench.common.enums import FILL_WORDS, FILLS, Order, Unit
+from roarbench.common.enums import Order, Unit
+from roarbench.compute.fills import FILL_WORDS, FILLS
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.plan.protocols import SHOWN
 from roarbench.store.results import Origin

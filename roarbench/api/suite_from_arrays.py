@@ -27,11 +27,12 @@ from roarbench.api.inputs import (
 )
 from roarbench.api.network_source import NetworkWithSource, make_network_with_source
 from roarbench.api.user_networks import borrow_networks
-from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split
+from roarbench.common.enums import ScoredNetwork, Split
 from roarbench.common.errors import CallerError
 from roarbench.common.files import convert_write_errors, lock_file, write_atomically
 from roarbench.common.text import describe_type, format_percent_number
 from roarbench.compute.external_networks import extract_logits
+from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.recipe import Augmentation
 from roarbench.datasets.repeats import describe_items_in_both_splits, hash_bytes
 from roarbench.execution.network_trials import insert_tuned_learning_rate

@@ -88,10 +88,6 @@ class MapNumerics(StrEnum):
         return self in (MapNumerics.FLOAT32_STEM, MapNumerics.BF16_STEM)
 
 
-PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # fills whose values do not depend on the other removed features
-FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # all fills
-FILL_WORDS = {"black": "zero"}  # from a user's word for a fill, which is a baseline's name, to the name in records
-TABULAR_FILLS = ("mean", "zero", "noise")  # fills for tables: they use no other pixel, and a table's row is one pixel
 OTHER_IMAGE = "other-image"  # twin that removes the features that its parent ranks first in another image
 OTHER_REFERENCE = "other-reference"  # twin that uses its parent's map of the suite's next explained network
 # twin like `OTHER_IMAGE` that removes as many features of each stratum as the image's own map does

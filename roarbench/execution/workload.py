@@ -9,10 +9,11 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.common.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
+from roarbench.common.enums import ScoredNetwork, Split, Unit
 from roarbench.compute import training_batches
 from roarbench.compute.augment import SHIFT
 from roarbench.compute.builtin_network_table import MODELS
+from roarbench.compute.fills import PLAIN_FILLS
 from roarbench.compute.networks import NetworkCost, count_network_cost
 from roarbench.compute.ranking import Layout
 from roarbench.compute.recipe import Recipe

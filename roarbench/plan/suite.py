@@ -5,19 +5,11 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 
-from roarbench.common.enums import (
-    FILL_WORDS,
-    FILLS,
-    PLAIN_FILLS,
-    TABULAR_FILLS,
-    MapNumerics,
-    ScoredNetwork,
-    Split,
-    Unit,
-)
+from roarbench.common.enums import MapNumerics, ScoredNetwork, Split, Unit
 from roarbench.common.errors import CallerError, UnknownName
 from roarbench.common.text import format_count
 from roarbench.compute.builtin_network_table import NetworkSpec
+from roarbench.compute.fills import FILL_WORDS, FILLS, PLAIN_FILLS, TABULAR_FILLS
 from roarbench.compute.recipe import Recipe
 from roarbench.datasets.catalogue import DatasetRecord, find_dataset
 from roarbench.estimators.catalogue import find_estimator
@@ -76,7 +68,7 @@ def list_fill_names() -> list[str]:
 
 def find_displayed_fill_name(fill: str) -> str:
     """Return the users' name of a fill, given the records' name, for example `black` for `zero`."""
-    return next((displayed for displayed, recorded in FILL_WORDS.items() if recorded == fill), fill)
+    return FILLS[fill].word or fill if fill in FILLS else fill
 
 
 def refuse_unusable_fill(fill: str, retrain: ScoredNetwork) -> None:

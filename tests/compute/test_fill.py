@@ -4,8 +4,8 @@ import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.common.enums import FILLS
-from roarbench.compute.degrade import apply_non_mean_fill, compute_interpolated_fill
+from roarbench.compute.degrade import apply_non_mean_fill
+from roarbench.compute.fills import FILLS, compute_interpolated_fill
 from tests.helpers.trainings import seeded
 
 MEAN = torch.tensor([120.0, 60.0])

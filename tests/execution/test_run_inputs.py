@@ -6,9 +6,10 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from roarbench.common.enums import FILLS, Split
+from roarbench.common.enums import Split
 from roarbench.common.errors import CallerError
 from roarbench.compute.degrade import apply_non_mean_fill, unpack_removal_masks
+from roarbench.compute.fills import FILLS
 from roarbench.estimators.map_input import make_image_ids
 from roarbench.execution import run_inputs as inputs
 from roarbench.execution.rate_measurement import measure_worker_rates

@@ -12,8 +12,8 @@ from captum import attr
 from torch import nn
 
 from roarbench.common.enums import Order, Unit
-from roarbench.compute.degrade import compute_interpolated_fill
 from roarbench.compute.degraded_images import DegradedImages
+from roarbench.compute.fills import compute_interpolated_fill
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
 from roarbench.compute.ranking import Layout, find_removed_bits
 from roarbench.estimators.catalogue import find_estimator
