@@ -46,6 +46,10 @@ _UNTESTED = (OwnNetworkVerdict.BY_CONSTRUCTION, OwnNetworkVerdict.CONTROL)  # mi
 _NETWORK_FIELDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 _MISSING = Estimate()
 _ABOUT_TWINS = "Δ: the row's gain minus the gain of its twin."
+_ABOUT_PROBABILITY = (
+    "p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched images; "
+    "AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of |p_0 - p| / p_0."
+)
 _ABOUT_CONTROLS = (
     f"Some controls should have gain 0. Better than {CONTROLS}: better than Random and than each of them that "
     f"differs significantly from 0, with a larger gain than the rest of them; {UNTRAINED}: also better than this twin."
@@ -66,7 +70,7 @@ def present_suite_table(table: SuiteTable, in_python: bool = False) -> Table:
         shared_keys=("limit", "chance", "missing_runs", "planned_runs", "hash", "protocol"),
         flat_groups={"curve": "kept" if table.board.protocol.scores_all_network_pairs else "accuracy"},
         last_note=f"{SAME}: not significantly different." if compared else "",
-        notes_after_columns=tuple(filter(None, [table.probability_columns_note])),
+        notes_after_columns=(_ABOUT_PROBABILITY,) if table.board.protocol.stores_predicted_probability else (),
         dim=frozenset(number for number, row in enumerate(table.rows) if gains and not row.place),
         sections=frozenset(checks[:1]) - {0},
     )
@@ -118,7 +122,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
 
     def add_gains_by_level(name: str, worth: float) -> None:
         for i, t in enumerate(board.levels if zero or (gains and len(board.levels) > 1) else ()):
-            by_level = [table.list_gains_by_level(row)[i] for row in rows]
+            by_level = [board.list_gains_by_level(row)[i].in_points for row in rows]
             texts = [format_signed_value(gain) for gain in by_level]
             other = (text * (not _is_zero_by_construction(row)) for text, row in zip(texts, rows, strict=True))
             beside = show(f"{name} at {t:g}", other, short=f"at\n{t:g}", worth=worth)
@@ -172,7 +176,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
             has_words=True)  # fmt: skip
     add("flag", (_explain_signs(table, name) for name in names), has_words=True)
     add("grade", map(table.find_worst_grade, names), has_words=True)
-    for kind in table.twin_kinds:
+    for kind in dict.fromkeys(kind for row in board.rows for kind in row.delta_twins):
         other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
         add(f"delta_twins/{kind}", (row.delta_twins.get(kind, _MISSING) for row in rows),
             f"Δ {kind.replace('-', ' ')}", worth=3.1 if other else 3.3, about=_ABOUT_TWINS * compared)  # fmt: skip
@@ -206,7 +210,7 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add(f"relative_change{{}}/{t}", (drop.changes[i] for drop in drops), f"change at {t:g}",
                 form=_format_value_in_thousandths, worth=1.2 + t / 10)  # fmt: skip
     for metric in table.metrics:  # these columns need scores from `run --with quantus`
-        scores = [table.get_quantus_scores(row)[metric.id] for row in rows]
+        scores = [results.quantus.get(name, {}).get(metric.id) for name in names]
         add(f"quantus/{metric.id}", scores, metric.heading * (not own), form=format_thousandths)
     return columns
 

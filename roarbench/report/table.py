@@ -68,15 +68,6 @@ class SuiteTable:
         return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
     @property
-    def twin_kinds(self) -> tuple[str, ...]:
-        """Return the kinds of twins that the rows have, in order of their first row."""
-        return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.delta_twins))
-
-    def list_gains_by_level(self, row: Row) -> tuple[Estimate, ...]:
-        """Return a row's gain in points at each level."""
-        return tuple(gain.in_points for gain in self.board.list_gains_by_level(row))
-
-    @property
     def control_network_use_text(self) -> str:
         """Describe the controls' use of the explained network, as the predicate of a sentence."""
         estimators = [find_estimator(row.estimator) for row in self.board.rows]
@@ -85,25 +76,21 @@ class SuiteTable:
         exception = f", except that {' and '.join(controls)} {verb} its predicted class" if controls else ""
         return f"do not use the network{exception}"
 
-    @cached_property
-    def nonzero_controls(self) -> dict[str, Estimate]:
-        """Return, by control, the gains that should be 0 but differ significantly (`is_control_off_zero`)."""
-        return {row.estimator: row.gain for row in self.board.rows if is_control_off_zero(self.board.protocol, row)}
-
     def list_beaten_control_groups(self, row: Row) -> tuple[str, ...]:
         """Return which of `CONTROLS` and `UNTRAINED` a row beats; empty for controls.
 
         The result is not empty only under DiffROAR and under protocols with two masks per image.
 
-        A row beats `CONTROLS` if it is significantly better than Random and than each of `nonzero_controls`, and if no
-        control whose gain should be 0 has a larger gain. It is compared with its untrained twin only if it beats the
-        controls. Both results are necessary conditions and imply no ranking: an uninformative map can pass such tests
-        (Binder et al. 2022).
+        A row beats `CONTROLS` if it is significantly better than Random and than each control off 0
+        (`is_control_off_zero`), and if no control whose gain should be 0 has a larger gain. It is compared with its
+        untrained twin only if it beats the controls. Both results are necessary conditions and imply no ranking: an
+        uninformative map can pass such tests (Binder et al. 2022).
         """
         protocol = self.board.protocol
         if not protocol.random_is_zero or protocol.scores_all_network_pairs:
             return ()
-        comparisons = (row.against.get(name) for name in (RANDOM, *self.nonzero_controls))
+        off_zero = (other.estimator for other in self.board.rows if is_control_off_zero(protocol, other))
+        comparisons = (row.against.get(name) for name in (RANDOM, *off_zero))
         if find_estimator(row.estimator).is_control_to_beat or not all(map(_is_better, comparisons)):
             return ()
         gains_of_zeros = (
@@ -134,25 +121,10 @@ class SuiteTable:
         """Return the levels at which accuracies are compared with mask-only accuracies; empty except under ROAR."""
         return tuple(sorted({t for curve in self.above_masks.values() for t in curve}))
 
-    def get_quantus_scores(self, row: Row) -> dict[str, float | None]:
-        """Return the Quantus scores of a row's maps by metric; a missing score is None."""
-        scores = self.suite_results.quantus.get(row.estimator, {})
-        return {metric.id: scores.get(metric.id) for metric in self.metrics}
-
     @cached_property
     def probability_drops(self) -> dict[str, ProbabilityDrop]:
         """Return the drop of the predicted class's probability by estimator; empty if results lack probabilities."""
         return compute_probability_drops(self.suite_results, self.board.protocol, self.unit, self.board.levels)
-
-    @property
-    def probability_columns_note(self) -> str:
-        """Explain the columns of the predicted class's probability; empty if there are no such columns."""
-        if not self.board.protocol.stores_predicted_probability:
-            return ""
-        return (
-            "p: mean probability of the class that is predicted on the untouched image; p_0: p on untouched images; "
-            "AOPC: mean of p_0 - p over levels, with an interval over test images; change: mean of |p_0 - p| / p_0."
-        )
 
     @cached_property
     def inconsistency_reasons(self) -> dict[str, str]:
@@ -228,8 +200,7 @@ class SuiteTable:
     def fill(self) -> str:
         return self.suite_results.suite.find_fill(self.board.protocol)
 
-    @property
-    def _networks_or_seeds_text(self) -> str:
+    def _describe_networks_or_seeds(self) -> str:
         protocol, suite = self.board.protocol, self.suite_results.suite
         if protocol.scores_all_network_pairs:
             return f"{suite.references} networks, not retrained"
@@ -246,14 +217,6 @@ class SuiteTable:
         return seeds if max(counts, default=0) >= most else f"{seeds} of {most}"
 
     @property
-    def _images_text(self) -> str:
-        if not self.has_results:  # the number is not known
-            return ""
-        agreeing = " on which all networks agree" * self.board.protocol.scores_all_network_pairs
-        images = self.board.images
-        return f"{images} test image{'s' * (images != 1)}{agreeing}"
-
-    @property
     def caption(self) -> str:
         """Describe the measurement in one sentence: protocol, data, network, levels, seeds, images, unit and chance."""
         return self.describe_measurement(self.suite_results.reference_accuracy_text)
@@ -264,11 +227,13 @@ class SuiteTable:
         left_out = self.suite_results.list_suite_levels_not_in(board.protocol, self.unit, board.levels)
         without = f", without {', '.join(f'{t:g}' for t in left_out)} of the suite" if left_out else ""
         words = f" ({TABLE_WORDS})" * suite.dataset_record.tabular
+        agreeing = " on which all networks agree" * board.protocol.scores_all_network_pairs
+        images = f"{board.images} test image{'s' * (board.images != 1)}{agreeing}"
         parts = [
             f"{board.protocol.title} on {suite.dataset}{words} with {suite.architecture_names}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}{without}",
-            self._networks_or_seeds_text,
-            self._images_text,
+            self._describe_networks_or_seeds(),
+            images if self.has_results else "",  # otherwise, the number is not known
             f"unit {self.unit}",
             f"fill {find_displayed_fill_name(self.fill)}",
             references,
