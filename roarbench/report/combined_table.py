@@ -83,28 +83,27 @@ class CombinedTable:
     def bars_by_axis_label(self) -> dict[str, dict[str, JudgedGain | None]]:
         """Return, for each kind of gain, its axis label and the bars by name and signs; None for a row not run."""
         called = {name: " ".join((self.display_names[name], *self.list_row_signs(name))) for name in self.names}
-        roar, own = self._rows_by_name
-        return {
-            "ROAR gain, points": {
-                called[name]: JudgedGain(roar[name].gain, (against := roar[name].vs_random) and against.verdict)
-                if name in roar
-                else None
-                for name in self.names
-            },
-            "own-network gain, points": {
-                called[name]: JudgedGain(own[name].gain, (test := own[name].network) and test.verdict)
-                if name in own
-                else None
-                for name in self.names
-            },
-        }
+        panels = dict[str, dict[str, JudgedGain | None]]()
+        for gain, rows in zip(("ROAR gain", "own-network gain"), self._rows_by_name, strict=True):
+            bars = panels.setdefault(f"{gain}, points", {})
+            for name in self.names:
+                row = rows.get(name)
+                judged = row and (row.network or row.vs_random)
+                bars[called[name]] = JudgedGain(row.gain, judged.verdict if judged else None) if row else None
+        return panels
 
     def summarize_notes(self, source: str = "--notes") -> tuple[str, ...]:
         """Return the short notes: definitions, doubts, the intervals' scope, and the `source` of all other notes."""
         marks = (self.roar.format_row_signs(name, Shown.GAIN) for name in self.names)
         signs = dict.fromkeys([sign for name in self.names for sign in self.list_row_signs(name)])
         signs |= dict.fromkeys(filter(None, marks))
-        more = f"{self._interval_note}; {' '.join(signs) or 'more'}: {source}."
+        if self.roar.suite_results.at_chance_warning:
+            intervals = "At chance: these numbers test the installation only"
+        elif self.roar.has_results and self.roar.board.covers is IntervalScope.NOTHING:
+            intervals = f"One training per cell: no intervals for ROAR; {SAME} not significant"
+        else:
+            intervals = f"95% intervals (images, networks, seeds); {SAME} not significant"
+        more = f"{intervals}; {' '.join(signs) or 'more'}: {source}."
         return (*self._gain_definitions, *self._origins_and_doubts, more)
 
     @property
@@ -132,14 +131,6 @@ class CombinedTable:
             own = [origin] if len({*origins}) > 1 else []
             doubts += [f"{table.board.protocol.title}: {line}" for line in (*own, *list_table_doubts(table)) if line]
         return [*filter(None, {*origins} if len({*origins}) == 1 else ()), *doubts]
-
-    @property
-    def _interval_note(self) -> str:
-        if self.roar.suite_results.at_chance_warning:
-            return "At chance: these numbers test the installation only"
-        if self.roar.has_results and self.roar.board.covers is IntervalScope.NOTHING:
-            return f"One training per cell: no intervals for ROAR; {SAME} not significant"
-        return f"95% intervals (images, networks, seeds); {SAME} not significant"
 
 
 def has_combined_table(suite: SuiteSpec) -> bool:

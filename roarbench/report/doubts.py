@@ -6,6 +6,7 @@ A kind of doubt is one entry of `KINDS`. Pages and reports list all doubts; `Kin
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Set
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from roarbench.analysis.marks import (
@@ -274,35 +275,26 @@ def _find_tied_maps(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]
             yield Doubt(row.estimator, f"{share:.0%} of features tie", sentence)
 
 
-def _find_marks(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
-    """Yield the graded marks of a table's own protocol, strong marks first."""
-    if not do_marks_apply_to(table.board.protocol):
-        return
-    for name, mark in _list_marks(judges, table):
-        if mark.grade in (Grade.SOME, Grade.STRONG):
-            yield _make_mark_doubt(judges, name, mark)._replace(severity=mark.grade)
+def _find_marks(judges: SuiteJudges, table: "SuiteTable", signed: bool) -> Iterator[Doubt]:
+    """Yield marks, strong marks first: the graded marks of the table's protocol if `signed`, else other evidence.
 
-
-def _find_marks_of_roar(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
-    """Yield marks that tables do not show: those of ROAR under other protocols, and high accuracies without a grade."""
-    protocol = table.board.protocol
+    Other evidence are marks of ROAR under another protocol, and high accuracies on masks without a grade.
+    """
+    protocol, with_own_row = table.board.protocol, table.suite_results.suite.estimators_with_own_row
     if protocol.scores_all_network_pairs:  # marks doubt ROAR's gain, beside which ROAR's board shows them
         return
     applies = do_marks_apply_to(protocol)
-    for name, mark in _list_marks(judges, table):
-        ungraded = mark.kind == MASKS and mark.grade is None and _do_masks_reach_half(judges, name)
-        if ungraded or (not applies and mark.grade in (Grade.SOME, Grade.STRONG)):
-            doubt = _make_mark_doubt(judges, name, mark)
-            remark = "" if applies else f"This mark was computed from results of ROAR, not of {protocol.name}."
-            short = doubt.short if applies or mark.kind == MASKS else f"ROAR: {doubt.short}"
-            yield doubt._replace(short=short, more=" ".join(filter(None, (doubt.more, remark))))
-
-
-def _list_marks(judges: SuiteJudges, table: "SuiteTable") -> Iterator[tuple[str, Mark]]:
-    with_marks = set(table.suite_results.suite.estimators_with_own_row)
-    for name in filter(with_marks.__contains__, table.names):
+    remark = "" if applies else f"This mark was computed from results of ROAR, not of {protocol.name}."
+    for name in filter(with_own_row.__contains__, table.names):
         for mark in sorted(grade_shares_of_gain(judges, name), key=lambda mark: mark.grade is not Grade.STRONG):
-            yield name, mark
+            graded = mark.grade in (Grade.SOME, Grade.STRONG)
+            ungraded = mark.kind == MASKS and mark.grade is None and _do_masks_reach_half(judges, name)
+            if not (graded or ungraded) or signed is not (graded and applies):
+                continue
+            doubt = _make_mark_doubt(judges, name, mark)
+            short = doubt.short if applies or mark.kind == MASKS else f"ROAR: {doubt.short}"
+            severity = Grade.STRONG if signed and mark.grade is Grade.STRONG else Grade.SOME
+            yield doubt._replace(short=short, severity=severity, more=" ".join(filter(None, (doubt.more, remark))))
 
 
 def _make_mark_doubt(judges: SuiteJudges, name: str, mark: Mark) -> Doubt:
@@ -374,8 +366,8 @@ KINDS = (  # in the order of pages, notes and `flag`
     Kind(_find_findings_of_validate),
     Kind(_find_runs_of_changed_code, Shown.COLUMN),
     Kind(_find_tied_maps),
-    Kind(_find_marks, Shown.GAIN),
-    Kind(_find_marks_of_roar, Shown.COLUMN),
+    Kind(partial(_find_marks, signed=True), Shown.GAIN),
+    Kind(partial(_find_marks, signed=False), Shown.COLUMN),
     Kind(
         _find_rows_at_mask_only_accuracy,
         Shown.NOTE,

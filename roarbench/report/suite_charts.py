@@ -57,7 +57,9 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
     board = table.board
     # all rows share the point at t = 0, so a row is drawn only if it has another point
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
-    bands = _describe_bands(board)
+    bands = f"Bands: {CONFIDENCE:.0%} intervals over {board.covers}."
+    if board.covers is IntervalScope.NOTHING:
+        bands = "One training per cell: no bands."
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=" ".join(filter(None, (f"{table.caption}.", bands, describe_missing_runs(table, signs=False)))),
@@ -67,12 +69,6 @@ def make_chart(table: SuiteTable, published: str = "") -> Chart:
         above_masks=_make_curves_above_masks(table),
         y_label=board.protocol.curve_axis,
     )
-
-
-def _describe_bands(board: Board) -> str:
-    if board.covers is IntervalScope.NOTHING:
-        return "One training per cell: no bands."
-    return f"Bands: {CONFIDENCE:.0%} intervals over {board.covers}."
 
 
 def _make_curves_above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:

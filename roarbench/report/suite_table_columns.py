@@ -129,7 +129,9 @@ def list_columns(table: SuiteTable) -> list[Column]:
             add(f"gains{{}}/{t}", by_level, f"gain at {t:g}", texts, short=f"gain\nat {t:g}",
                 worth=3 if zero else 1.95 + t / 100, beside=beside)  # fmt: skip
 
-    add("place", map(_make_rank_estimate, rows), "place" * gains, (format_rank(row.place) for row in rows))
+    # a rank and its interval have the keys of an estimate
+    places = [Estimate(row.place.place, row.place.low, row.place.high) if row.place else _MISSING for row in rows]
+    add("place", places, "place" * gains, (format_rank(row.place) for row in rows))
     add("estimator", names, "estimator", (_format_name(table, row) for row in rows), side="left")
     add("added", (name in results.suite.added for name in names))
     if own:
@@ -174,7 +176,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
         add(f"verdict_{control.replace('-', '_')}", map(_find_verdict, comparisons),
             short.replace("\n", " ") * has_sobel, verdicts(comparisons), short=short, worth=worth, side="left",
             has_words=True)  # fmt: skip
-    add("flag", (_explain_signs(table, name) for name in names), has_words=True)
+    doubts = (table.list_doubts(name, Shown.NAME, Shown.GAIN) for name in names)
+    add("flag", (" ".join(doubt.sentence for doubt in found) or None for found in doubts), has_words=True)
     add("grade", map(table.find_worst_grade, names), has_words=True)
     for kind in dict.fromkeys(kind for row in board.rows for kind in row.delta_twins):
         other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
@@ -215,17 +218,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
     return columns
 
 
-def _make_rank_estimate(row: Row) -> Estimate:
-    """Return a rank and its interval, which have the keys of an estimate."""
-    return Estimate(row.place.place, row.place.low, row.place.high) if row.place else _MISSING
-
-
 def _find_verdict(comparison: Comparison | OwnNetworkTest | None) -> str | None:
     return comparison.verdict if comparison else None
-
-
-def _explain_signs(table: SuiteTable, name: str) -> str | None:
-    return " ".join(doubt.sentence for doubt in table.list_doubts(name, Shown.NAME, Shown.GAIN)) or None
 
 
 def _format_value_in_thousandths(estimate: Estimate) -> str:

@@ -144,20 +144,20 @@ class Table:
                 for key, value in column.list_plain_values(number):
                     group, _, item = key.rpartition("/")
                     (row.setdefault(group, {}) if group else row)[item] = value
-            parts = {key: part.find_plain_row(name) for key, part in self.parts.items()}
-            rows.append(row | parts)
+            for key, part in self.parts.items():
+                row[key] = part.plain_rows[part.names.index(name)] if name in part.names else None
+            rows.append(row)
         return rows
-
-    def find_plain_row(self, name: str) -> dict[str, Any] | None:
-        """Return the plain values of the row with this id; None if the table lacks it."""
-        return self.plain_rows[self.names.index(name)] if name in self.names else None
 
     @cached_property
     def flat_rows(self) -> list[dict[str, Any]]:
         """Return the rows without nested values, for CSV and data frames; groups follow, then parts."""
         rows = list[dict[str, Any]]()
         found_in = {key: dict(zip(part.names, part.flat_rows, strict=True)) for key, part in self.parts.items()}
-        keys = {key: part.flat_keys for key, part in self.parts.items()}
+        keys = {  # of the parts' rows, without those that all parts share
+            key: [one for one in next(iter(part.flat_rows), {}) if one not in (ROW_KEY, "protocol")]
+            for key, part in self.parts.items()
+        }
         for name, row in zip(self.names, self.plain_rows, strict=True):
             flat = {key: value for key, value in row.items() if not (isinstance(value, dict) or key in self.parts)}
             flat |= {key: self.shared[key] for key in self.shared_keys}
@@ -170,11 +170,6 @@ class Table:
                 flat |= {f"{key}_{one}": found and found[one] for one in keys[key]}
             rows.append(flat)
         return rows
-
-    @property
-    def flat_keys(self) -> list[str]:
-        """Return the keys of flat rows that belong to this table alone."""
-        return [key for key in next(iter(self.flat_rows), {}) if key not in (ROW_KEY, "protocol")]
 
     @property
     def word_keys(self) -> set[str]:

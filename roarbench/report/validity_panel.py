@@ -202,17 +202,18 @@ def _write_legend(panel: ValidityPanel) -> list[str]:
 def describe_rank_agreements(panel: ValidityPanel) -> list[str]:
     """Describe how far each of the other orders of rows agrees with the main protocol's order."""
     main = panel.suite_judges.main_protocol.title
-    return [f"{main} and {other}: {_format_agreement(agreement)}" for other, agreement in panel.agreements.items()]
-
-
-def _format_agreement(agreement: Agreement | None) -> str:
-    if agreement is None:
-        return f"unknown; fewer than {FEWEST_ROWS} rows have a gain under both."
-    tau = f"Kendall's tau {format_interval(agreement.tau, '{:+.2f}'.format)} over {agreement.rows} rows"
-    if agreement.settled is None:
-        return f"{tau}, without interval: one training per cell."
-    pairs = f"of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order"
-    return f"{tau}; {pairs}."
+    lines = []
+    for other, agreement in panel.agreements.items():
+        if agreement is None:
+            lines.append(f"{main} and {other}: unknown; fewer than {FEWEST_ROWS} rows have a gain under both.")
+            continue
+        tau = f"Kendall's tau {format_interval(agreement.tau, '{:+.2f}'.format)} over {agreement.rows} rows"
+        pairs = (
+            f"; of {agreement.settled} pairs that differ significantly in both, {agreement.opposed} in opposite order"
+        )
+        unknown = ", without interval: one training per cell"
+        lines.append(f"{main} and {other}: {tau}{unknown if agreement.settled is None else pairs}.")
+    return lines
 
 
 def list_lines_below_panel(panel: ValidityPanel) -> list[str]:
