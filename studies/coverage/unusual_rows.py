@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 ROWS, DEVIATION, NOISE = 19, 2.0, 1.1  # deviation of a row's gain between networks, half of it shared; in points
 LARGEST_GAIN = 6.0  # true gains are 0, or from minus this to this
+FEWEST = 20  # tables from which a percentage is shown
+LONG = 1.5  # an interval is long if its width is above this many medians of the column
 THRESHOLDS = (0.0, 0.05, 0.1, 0.2)  # a row is not pooled if the p value of its variance is below
 
 
@@ -69,6 +71,8 @@ def judge_gains(gains: Floats, true: Floats, threshold: float) -> dict[str, floa
     holds = np.abs(means - true) < halves
     return {
         "first row": float(holds[0]),
+        "first row long": float(halves[0] > LONG * np.median(halves)),
+        "error in half widths": float(np.abs(means - true)[0] / halves[0]),  # of the first row
         "gains": float(holds.mean()),
         "false per column": float(wrong.any()),
         "found": float(called.mean()),
@@ -89,7 +93,17 @@ def simulate(tables: int) -> str:
                     counts[threshold].append(judge_gains(gains, true, threshold))
             for threshold, found in counts.items():
                 means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+                del means["error in half widths"]
+                long = np.array([one["first row long"] for one in found]) > 0
+                errors = np.array([one["error in half widths"] for one in found])
+                for name, right in (
+                    ("long: right", errors[long] < 1),
+                    ("long: right if doubled", errors[long] < 2),
+                    ("not long: right", errors[~long] < 1),
+                ):
+                    means[name] = float(right.mean()) if len(right) > FEWEST else np.nan
                 cells = [f"{mean:.2f}" if "width" in name else f"{100 * mean:.1f}" for name, mean in means.items()]
+                cells = [cell.replace("nan", "") for cell in cells]
                 headings[2:] = means
                 lines.append([f"{networks} networks, {design.name}", f"{threshold:g}", *cells])
     return format_markdown_table(headings, lines)
