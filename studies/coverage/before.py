@@ -1,7 +1,7 @@
-"""Judge the same simulated tables with the bootstrap that the formula replaced, and write the results to before.md.
+"""Judge the same simulated tables with the bootstrap that the formula replaced.
 
-Run with `python -m studies.coverage.before --tables 100` in a clone with the whole history. The program copies the
-package of commit c65aca64 and these simulations into a temporary folder, and runs itself there with `--judge`.
+The package of commit c65aca64 and these simulations are copied into a temporary folder, where this program runs with
+`--judge` and prints its tables; `run.py` writes them to before.md. A clone needs the whole history for this.
 """
 
 import argparse
@@ -79,19 +79,11 @@ def simulate_and_judge(tables: int) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the old package's results into the page beside this file, or print them with `--judge`."""
+    """Print the tables of results as the package of the current folder judges them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
-    parser.add_argument("--judge", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.judge:
-        print(json.dumps(simulate_and_judge(arguments.tables)))
-        return
-    from studies.page import write_tables
-
-    tables = run_in_copy_of_old_package("before", "--tables", str(arguments.tables))
-    page = Path(__file__).with_name("before.md")
-    write_tables(page, {f"coverage, {name}": table for name, table in tables.items()})
+    parser.add_argument("--judge", action="store_true", help="run here, with the old package")
+    print(json.dumps(simulate_and_judge(parser.parse_args().tables)))
 
 
 if __name__ == "__main__":

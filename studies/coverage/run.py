@@ -1,6 +1,7 @@
 """Judge simulated tables with known true gains, and write how often statements are right to README.md.
 
-Run with `python -m studies.coverage.run --tables 400`; `simulate.py` describes the tables.
+Run with `python -m studies.coverage.run --tables 100`; `simulate.py` describes the tables. The same tables are judged
+with the bootstrap that the formula replaced (`before.py`), for before.md and for the table of false verdicts.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.common.enums import Order
+from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import ROAR
 from roarbench.stats.compute_board import Judge
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness
@@ -19,7 +21,17 @@ from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.rank_intervals import Pairs, compute_rank_intervals
 from roarbench.stats.variance_components import estimate_variance_components
 from roarbench.stats.verdicts import Verdict, decide_verdicts
-from studies.coverage.simulate import CONTROLS, Counts, Interval, Judged, count_right_own_network, simulate_all
+from studies.coverage.before import run_in_copy_of_old_package
+from studies.coverage.simulate import (
+    CONTROLS,
+    NULL,
+    SPREAD,
+    Counts,
+    Interval,
+    Judged,
+    count_right_own_network,
+    simulate_all,
+)
 from studies.page import write_tables
 
 
@@ -49,6 +61,21 @@ def judge_own_network_table(unchanged: dict[str, NDArray[np.bool_]]) -> Counts:
     )
 
 
+def set_false_verdicts_beside(now: str, before: str) -> str:
+    """Return a table of false verdicts, as these statistics give them and as those before did."""
+    read = [
+        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()] for table in (now, before)
+    ]
+    heads = ("false per row", "false per column", "false per table")
+    chosen = [read[0][0].index(head) for head in heads]
+    lines = [
+        [one[0], *(cells[number] for number in chosen for cells in (one, other))]
+        for one, other in zip(read[0][2:], read[1][2:], strict=True)
+    ]
+    titles = [f"{head}{when}" for head in heads for when in ("", ", before")]
+    return format_markdown_table(["simulated tables", *titles], lines)
+
+
 def _make_interval(estimate: Estimate) -> Interval:
     assert estimate.low is not None and estimate.high is not None, "all simulated tables have intervals"
     return Interval(estimate.low, estimate.high)
@@ -57,10 +84,16 @@ def _make_interval(estimate: Estimate) -> Interval:
 def main() -> None:
     """Simulate all designs, and write the tables into the study's page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=400)
-    tables = simulate_all(parser.parse_args().tables, judge_table, judge_own_network_table)
-    page = Path(__file__).with_name("README.md")
-    write_tables(page, {f"coverage, {name}": table for name, table in tables.items()})
+    parser.add_argument("--tables", type=int, default=100)
+    count = parser.parse_args().tables
+    tables = simulate_all(count, judge_table, judge_own_network_table)
+    before = run_in_copy_of_old_package("before", "--tables", str(count))
+    for name, found in (("README.md", tables), ("before.md", before)):
+        write_tables(Path(__file__).with_name(name), {f"coverage, {kind}": table for kind, table in found.items()})
+    beside = {
+        f"false verdicts, {kind}": set_false_verdicts_beside(tables[kind], before[kind]) for kind in (NULL, SPREAD)
+    }
+    write_tables(Path(__file__).with_name("README.md"), beside)
 
 
 if __name__ == "__main__":
