@@ -1,6 +1,6 @@
 """Judge a suite's rows once per protocol; all boards and checks share these judgements."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -118,7 +118,9 @@ class SuiteJudges:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
             lengths = {name: find_search_length(name) for name in scores.estimators}
             searches = {name: length for name, length in lengths.items() if length is not None}
-            return Judge.from_kept(scores, protocol, *kept, self._sum_passes(scores.estimators), searches)
+            counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
+            sums = {name: passes and sum(passes) for name, passes in counted.items()}
+            return Judge.from_kept(scores, protocol, *kept, sums, searches)
         if levels:
             variances = self.judge(protocol, unit, fill).variances
         else:
@@ -129,10 +131,6 @@ class SuiteJudges:
         if (protocol, fill) not in self._variances:
             self._variances[protocol, fill] = self.suite_results.estimate_variance(protocol, fill)
         return self._variances[protocol, fill]
-
-    def _sum_passes(self, rows: Iterable[str]) -> dict[str, float | None]:
-        counted = {name: self.suite_results.find_passes(name) for name in rows}
-        return {name: passes and sum(passes) for name, passes in counted.items()}
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()

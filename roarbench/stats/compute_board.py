@@ -207,10 +207,16 @@ class Judge:
     def _make_row(self, name: str) -> Row:
         levels, own = self.levels, self.own_network.get(name)
         twins = {kind: self.subtract_gain(name, make_twin_id(name, kind)) for kind in _TWINS}
-        over_twins = {
-            kind: difference for kind, difference in twins.items() if difference and name in self.ranked_gains
-        }
+        over_twins = {kind: over for kind, over in twins.items() if over and name in self.ranked_gains}
         against = {other: comparison for (row, other), comparison in self.comparisons.items() if row == name}
+        own_controls = self.scores.model_free_controls - self.scores.submitted
+        controls = own_controls if name not in self.scores.model_free_controls and not self.own_network else set()
+        beating, network = None, None
+        if own and (verdict := self.find_own_network_verdict(name)):
+            permutation = None if name in self.fixed else own.permutation
+            network = OwnNetworkTest(verdict, permutation, self._search_comparisons.get(name))
+        elif controls and controls <= against.keys() & self.ranked_gains.keys():
+            beating = ControlComparison({one: against[one] for one in self.controls if one in controls})
         return Row(
             estimator=name,
             seeds=self.count_seeds(name),
@@ -222,25 +228,10 @@ class Judge:
             check=name in self.scores.checks,
             predicted=self._replication_estimates.get(name, _MISSING),
             against=against,
-            beating=self._compare_with_controls(name, against),
+            beating=beating,
             delta_twins=self.estimate_all(over_twins),
-            network=own and self._test_own_network(name, own),
+            network=network,
         )
-
-    def _compare_with_controls(self, name: str, against: Mapping[str, Comparison]) -> ControlComparison | None:
-        """Compare a row with every model-free control; None for a control, and if a control has no gain."""
-        controls = self.scores.model_free_controls
-        own = controls - self.scores.submitted
-        if name in controls or not own or not own <= against.keys() & self.ranked_gains.keys() or self.own_network:
-            return None
-        return ControlComparison({control: against[control] for control in self.controls if control in own})
-
-    def _test_own_network(self, name: str, own: OwnNetworkGain) -> OwnNetworkTest | None:
-        verdict = self.find_own_network_verdict(name)
-        if verdict is None:
-            return None
-        permutation = None if name in self.fixed else own.permutation
-        return OwnNetworkTest(verdict, permutation, self._search_comparisons.get(name))
 
     @cached_property
     def _search_comparisons(self) -> dict[str, SearchComparison]:
@@ -365,19 +356,20 @@ class Judge:
         A comparison that no column contains was planned alone, so its p value is not adjusted. A row whose gain is 0 by
         construction counts as Random.
         """
-        first, second = (RANDOM if name in self.fixed else name for name in (first, second))
-        difference = self.subtract_gain(first, second)
-        if difference is None or not self.has_intervals or first == second:
+        difference, pair = self.subtract_gain(first, second), {first, second}
+        zeros = {RANDOM, *self.fixed} if self.own_network else set()
+        if difference is None or not self.has_intervals or len(pair) == 1 or pair <= zeros:
             return None
-        if self.own_network and RANDOM not in (first, second) and not difference.varies:
+        if self.own_network and pair.isdisjoint(zeros) and not difference.varies:
             return None
         return self._find_in_column(first, second) or judge_comparisons({"": difference})[""]
 
     def is_planned_alone(self, first: str, second: str) -> bool:
         """Return whether no column contains the comparison of two rows that `compare` returns."""
-        return self._find_in_column(*(RANDOM if name in self.fixed else name for name in (first, second))) is None
+        return self._find_in_column(first, second) is None
 
     def _find_in_column(self, first: str, second: str) -> Comparison | None:
+        first, second = (RANDOM if name in self.fixed else name for name in (first, second))
         if (first, second) in self.comparisons:
             return self.comparisons[first, second]
         return self.comparisons[second, first].reversed if (second, first) in self.comparisons else None
