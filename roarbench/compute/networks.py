@@ -20,7 +20,6 @@ from torch.utils.flop_counter import flop_registry
 from roarbench.compute.builtin_network_table import MODELS
 from roarbench.compute.external_networks import make_user_or_library_network
 from roarbench.compute.truncated_normal import use_own_truncated_normal
-from roarbench.estimators.network_copies import fold_batchnorm
 
 DRAWING = RLock()  # one thread at a time may use the global generator
 ONEDNN_BLOCK = 16  # channels per block of oneDNN with AVX-512; 8 with AVX2
@@ -190,6 +189,8 @@ def make_inference_copy(network: nn.Module) -> nn.Module:
     """
     if type(network) is not SmallResNet:
         return network
+    from roarbench.estimators.network_copies import fold_batchnorm  # a sandbox builds networks without this module
+
     folded = fold_batchnorm(network)
     for node in folded.graph.nodes:  # the sum's first term, a convolution's output, has no other use
         if node.target is operator.add:
