@@ -5,15 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roarbench.common.enums import ScoredNetwork
-from roarbench.store.results import (
-    ReproductionOutcome,
-)
+from roarbench.store.results import ReproductionOutcome
 from roarbench.store.run_result import RunResult
-
-# The limits were measured on equal runs from two machines; tests/execution/test_reproduction.py repeats this.
-# Disagreement is the number of images with different correctness, divided by the number that two unrelated results with
-# the same accuracies would have.
-
 
 # The limits were measured on equal runs from two machines; tests/execution/test_reproduction.py repeats this.
 # Disagreement is the number of images with different correctness, divided by the number that two unrelated results with

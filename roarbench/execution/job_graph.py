@@ -258,22 +258,16 @@ def _make_run_steps(
         levels = sorted({run.cell.t for run in curve})
         for start in range(0, len(levels), count):
             part = tuple(run for run in curve if run.cell.t in levels[start : start + count])
-            yield _make_run_step(work, part, missing, references)
-
-
-def _make_run_step(
-    work: JobContext, runs: tuple[Run, ...], missing: Collection[RankingSpec], references: ReferenceSteps
-) -> Step:
-    first, retrain = runs[0], runs[0].cell.retrain
-    needs: tuple[str, ...] = ()
-    if not retrain.trains:
-        networks = [find(run) for run in runs for find in (work.find_explained_network, work.find_scored_network)]
-        needs = tuple(sorted({name for network in networks for name in references[network.reference.key]}))
-    needs += _list_seal_step_names(work, missing, *filter(None, [work.make_ranking_spec_of_run(first)]))
-    if retrain is ScoredNetwork.COMMON:
-        *_, last = _make_network_steps(work, first, missing)
-        needs += (last.job.name,)
-    score = score_networks_on_maps_of_one_network if retrain is ScoredNetwork.SIBLINGS else execute_runs
-    keys = tuple(run.key for run in runs)
-    name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
-    return Step("run", Job(name, score, (work, runs)), needs, keys, runs=runs)
+            needs: tuple[str, ...] = ()
+            if not cell.retrain.trains:
+                finders = work.find_explained_network, work.find_scored_network
+                keys_of_networks = {find(run).reference.key for run in part for find in finders}
+                needs = tuple(sorted({name for key in keys_of_networks for name in references[key]}))
+            needs += _list_seal_step_names(work, missing, *filter(None, [work.make_ranking_spec_of_run(part[0])]))
+            if cell.retrain is ScoredNetwork.COMMON:
+                *_, last = _make_network_steps(work, part[0], missing)
+                needs += (last.job.name,)
+            score = score_networks_on_maps_of_one_network if cell.retrain is ScoredNetwork.SIBLINGS else execute_runs
+            keys = tuple(run.key for run in part)
+            name = keys[0] if len(keys) == 1 else _hash_strings("runs", *keys)
+            yield Step("run", Job(name, score, (work, part)), needs, keys, runs=part)

@@ -121,13 +121,6 @@ def _choose_normalisation(explained: ReferenceModel, estimator: Estimator) -> No
     return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
-def _blur_if_blurred_twin(maps: MapWithProvenance, estimator: Estimator) -> MapWithProvenance:
-    if estimator.twin != "blurred":
-        return maps
-    n, h, w = maps.importance.shape[0], *maps.importance.shape[-2:]
-    return maps._replace(importance=blur(maps.importance.view(n, -1, h, w)).view_as(maps.importance))
-
-
 def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
     """Make the maps of a submission and of its blurred twin for one network, in a sandbox of their own.
 
@@ -154,8 +147,11 @@ def _make_submitted_maps(part: _GroupInputs) -> dict[str, MapWithProvenance]:
         device=find_map_device(estimator),
         passes=answer.passes[0] if answer.passes else None,
     )
-    maps = MapWithProvenance(importance, provenance)
-    return {each.id: _blur_if_blurred_twin(maps, each) for each in part.estimators}
+    maps = {each.id: importance for each in part.estimators}
+    for each in part.estimators:
+        if each.twin == "blurred":
+            maps[each.id] = blur(importance.view(n, -1, *importance.shape[-2:])).view_as(importance)
+    return {name: MapWithProvenance(made, provenance) for name, made in maps.items()}
 
 
 def read_submitted_code(workspace: Workspace, estimator: Estimator) -> bytes:
@@ -179,7 +175,7 @@ def _make_builtin_maps(parts: list[_GroupInputs]) -> list[dict[str, MapWithProve
     networks = [part.explained for part in parts]
     if estimator.control:
         models: list[nn.Module | None] = [None] * len(networks)
-    elif estimator.has_own_passes and _makes_forward_passes_only(estimator):
+    elif estimator.has_own_passes and "layer" not in estimator.parameters and not count_passes([estimator]).backward:
         models = [_load_for_forward_passes(each, variant, each.store.read_checksum()) for each in networks]
     else:
         models = [_load_and_speed_up_network(each, variant, numerics, each.store.read_checksum()) for each in networks]
@@ -245,10 +241,6 @@ def _load_and_speed_up_network(
         model = split_after_first_convolution(folded) if is_split else folded
         speed_up_image_gradient(model)
     return model.to(choose_device())
-
-
-def _makes_forward_passes_only(estimator: Estimator) -> bool:
-    return "layer" not in estimator.parameters and not count_passes([estimator]).backward
 
 
 @lru_cache(maxsize=MAX_LOADED_NETWORKS)

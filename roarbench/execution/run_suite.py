@@ -130,13 +130,20 @@ def run_suite(request: Request, store: ResultsStore, console: Console) -> Finish
     _refuse_user_network_near_chance(suite_results, work, console)
     graph, missing_work = check_and_count_missing_work(suite_results, work, todo, store, console, request.workers)
 
-    failed, measure = 0, partial(_measure_rates_and_print_plan, request, suite_results, missing_work, console)
+    def measure_and_print_plan(engine: Engine) -> Rates:
+        say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(suite, request.workspace)
+        measure = partial(measure_or_assume_rates, engine, say=say, codes=codes)
+        plan = make_plan(suite_results, missing_work, request.workers, measure)
+        console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
+        return plan.estimates[0]
+
+    failed = 0
     # ROAR's table needs the runs of its cells, and those of retrained networks at t = 0
     retrained = (run for run in todo if run.cell.retrain is ROAR.retrain)
     left_of_roar = {run for run in retrained if run.cell.order is ROAR.order or run.cell.estimator == CLEAN}
     left, reference_runs = set(todo), _list_reference_runs(suite_results)
     options = request.workers, console, request.start, request.check_files
-    with closing(do_steps_on_workers(work, graph, store, measure, *options)) as events:
+    with closing(do_steps_on_workers(work, graph, store, measure_and_print_plan, *options)) as events:
         for event in events:
             failed += len(event.step.runs) if event.failure else 0
             left -= set(event.step.runs)
@@ -241,15 +248,6 @@ def check_and_count_missing_work(
     artifacts, recorded = list(list_needed_artifacts(work, todo, graph)), list(read_recorded_checksums(work, results))
     Checksums(store.database, work.workspace).record_or_compare_checksums(artifacts, recorded)
     return graph, missing_work
-
-
-def _measure_rates_and_print_plan(
-    request: Request, results: SuiteResults, work: WorkCounts, console: Console, engine: Engine
-) -> Rates:
-    say, codes = partial(console.print, soft_wrap=True), read_submitted_codes(request.suite, request.workspace)
-    plan = make_plan(results, work, request.workers, partial(measure_or_assume_rates, engine, say=say, codes=codes))
-    console.print(wrap_lines(plan.format_brief(), console.width), soft_wrap=True)
-    return plan.estimates[0]
 
 
 def do_steps_on_workers(

@@ -121,6 +121,10 @@ def count_work(
     maps = {(row.split, row.estimator, row.reference) for row in missing.rankings}
     rankings_per_pass = max(sum(split is each for each, *_ in maps) for split in Split)
     work = count_computation(suite, points, missing, counts)
+    # jobs for a small data set; rankings and scorings of a large data set are divided into more jobs
+    ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
+    joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
+    scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
     return work._replace(
         images_decoded=images,
         disk=pixels + sum(made) + len(points) * counts[Split.TEST] // 8,
@@ -130,7 +134,7 @@ def count_work(
         images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
-        jobs=_count_jobs(suite, points, missing),
+        jobs=sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored))),
     )
 
 
@@ -166,7 +170,9 @@ def count_computation(
         images_submitted=sum(submitted),
         sandboxes=sum(count_sandboxes(n, record.shape) for n in submitted),
         images_ranked=sum(counts[split] * len(rows) for split, rows in rankings.items()),
-        images_filled=sum(count_images_with_computed_fill(point.cell, train, test) for point in points),
+        images_filled=sum(
+            test + (train if point.cell.retrain.trains else 0) for point in points if point.cell.fill not in PLAIN_FILLS
+        ),
         **dict.fromkeys(("disk", "sealing", "extracted", "memory", "images", "train", "planes"), 0),
         jobs=1,
     )
@@ -203,16 +209,16 @@ def find_existing_shared_inputs(
         is_stored = StoredReference(workspace.references, reference).has_weights()
         return is_stored or find_network_file(list_network_folders(workspace), reference) is not None
 
-    def find_rankings_checksum(row: RankedSplit) -> str:
-        spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
-        return load_rankings_checksum(rankings.get_folder(spec) / MANIFEST)
-
     def has_network(common: PlannedCommonNetwork, *ranked_by: str) -> bool:
         key = make_common_network_spec(suite, data, *common).key
         key = hash_fine_tuned_network(key, *ranked_by) if ranked_by else key
         return StoredNetwork(workspace.networks, key).has_weights()
 
-    ranked = {row: checksum for row in needed.rankings if (checksum := find_rankings_checksum(row))}
+    ranked = dict[RankedSplit, str]()
+    for row in needed.rankings:
+        spec = make_ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
+        if checksum := load_rankings_checksum(rankings.get_folder(spec) / MANIFEST):
+            ranked[row] = checksum
     return SharedInputs(
         {number for number in needed.references if is_trained(number)},
         ranked.keys(),
@@ -221,27 +227,12 @@ def find_existing_shared_inputs(
     )
 
 
-def _count_jobs(suite: SuiteSpec, points: Collection[PlannedRun], missing: SharedInputs) -> int:
-    """Count the jobs for a small data set; rankings and scorings of a large data set are divided into more jobs."""
-    ranked = {(row.estimator.job_group, row.split) for row in missing.rankings}
-    joined = {(row.estimator, row.unit, row.reference) for row in missing.rankings}
-    scored = {make_job_grouping_key(suite, point.cell, point.seed) for point in points}
-    return sum(map(len, (missing.references, missing.common, missing.tuned, ranked, joined, scored)))
-
-
 def make_job_grouping_key(suite: SuiteSpec, cell: Cell, seed: int) -> tuple[Cell, int]:
     """Return a key that runs share if one job may do them, because they do not train and use the same map."""
     if cell.retrain.trains_per_run:
         return cell, seed
     siblings = cell.retrain is ScoredNetwork.SIBLINGS
     return replace(cell, t=0.0), suite.find_explained_number(cell, seed) if siblings else seed
-
-
-def count_images_with_computed_fill(cell: Cell, train_images: int, test_images: int) -> int:
-    """Return how many images a run fills with values that are computed from kept features."""
-    if cell.fill in PLAIN_FILLS:
-        return 0
-    return train_images + test_images if cell.retrain.trains else test_images
 
 
 def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
