@@ -357,11 +357,11 @@ NO_RANK = Kind(_find_inconsistent_rows, always=True)
 KINDS = (  # in the order of pages, notes and `flag`
     NO_RANK,
     Kind(_find_rows_without_rank, Shown.COLUMN),
-    Kind(_find_unfinished_added_rows, Shown.COLUMN),
     Kind(_find_better_controls, Shown.COLUMN),
     Kind(_find_controls_off_zero, Shown.NOTE, heading=_OFF_ZERO, always=True),
     Kind(_find_opposite_gains, Shown.NOTE, heading="Gains of opposite sign at two levels"),
     Kind(_find_equal_twins, Shown.COLUMN),
+    Kind(_find_unfinished_added_rows, Shown.COLUMN),
     Kind(_find_other_origins),
     Kind(_find_findings_of_validate),
     Kind(_find_runs_of_changed_code, Shown.COLUMN),
