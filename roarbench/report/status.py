@@ -28,10 +28,13 @@ _TRANSIENT_FAULTS = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFau
 
 def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str, Any]:
     """Count the runs in each state, by protocol and in total, and list failures and rows that have no rank."""
-    states = find_run_states(suite_results, store)
+    states, suite = find_run_states(suite_results, store), suite_results.suite
     protocols = {name: Counter[str]() for name in PROTOCOLS}
+    unfinished = {name: Counter[int]() for name in PROTOCOLS}  # by seed
     for point, (state, _) in states.items():
-        protocols[find_protocol_name(point.cell, suite_results.suite)][state] += 1
+        name = find_protocol_name(point.cell, suite)
+        protocols[name][state] += 1
+        unfinished[name][point.seed] += state != "done"
     counts = {name: {state: count[state] for state in _STATES} for name, count in protocols.items() if count}
     total = Counter(state for state, _ in states.values())
     return {
@@ -40,8 +43,11 @@ def make_status_record(suite_results: SuiteResults, store: ResultsStore) -> dict
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.step_name and lease.data == suite_results.data for lease in store.list_leases()),
         "protocols": counts,
-        "seeds": _count_complete_seeds_by_protocol(states, suite_results.suite),
-        "failures": _list_failures(states, suite_results.suite),
+        # seeds for which all rows have complete curves
+        "seeds": {
+            name: {"complete": list(unfinished[name].values()).count(0), "of": len(unfinished[name])} for name in counts
+        },
+        "failures": _list_failures(states, suite),
         "mixed": [row._asdict() for row in suite_results.inconsistent_rows],
     }
 
@@ -57,19 +63,6 @@ def _list_failures(states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpe
         for point, (_, reason) in states.items()
         if reason
     ]
-
-
-def _count_complete_seeds_by_protocol(
-    states: Mapping[PlannedRun, tuple[str, str]], suite: SuiteSpec
-) -> dict[str, dict[str, int]]:
-    """Count, by protocol, the seeds for which all rows have complete curves."""
-    unfinished = defaultdict[str, Counter[int]](Counter)
-    for point, (state, _) in states.items():
-        unfinished[find_protocol_name(point.cell, suite)][point.seed] += state != "done"
-    return {
-        name: {"complete": sum(count == 0 for count in runs_by_seed.values()), "of": len(runs_by_seed)}
-        for name, runs_by_seed in unfinished.items()
-    }
 
 
 def describe_rows_without_rank(unranked: Iterable[UnrankedRow]) -> list[str]:

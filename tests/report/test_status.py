@@ -8,16 +8,16 @@ import pytest
 from roarbench.analysis.collect_results import collect_results
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import build_run, describe_run, list_planned_runs
-from roarbench.plan.protocols import ROAR
+from roarbench.plan.protocols import KAR, MATCHED, ROAR
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.report.descriptions_and_repeat_commands import count_suite_training_cost, format_suite_list
-from roarbench.report.status import find_run_states, make_status_record
+from roarbench.report.status import find_run_states, make_status_record, make_status_table
 from roarbench.store.export_and_import import export_results
 from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, make_default_url
 from tests.helpers.command_line import publish
-from tests.helpers.made_up_results import DATA, MAIN, SUITE, make_suite_results
+from tests.helpers.made_up_results import DATA, MAIN, SUITE, make_suite_results, render_text
 from tests.helpers.store_rows import lease, set_correctness
 
 
@@ -62,6 +62,15 @@ def test_status_counts_seed_complete_with_every_curve(store):
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_results(results[point] for point in part)
         assert make_status_record(collect_results(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+
+
+def test_status_table_counts_seeds_beside_their_protocol(store):
+    """Regression: in a suite whose protocols had another order, `status` showed seeds of another protocol."""
+    blocks = tuple(Block(protocol, MAIN, (0.9,), seeds) for protocol, seeds in ((MATCHED, 2), (KAR, 1), (ROAR, 3)))
+    found = make_suite_results(replace(SUITE, blocks=blocks))
+    table = render_text(make_status_table(make_status_record(found, store)), 100)
+    seeds = {line.split()[0]: " ".join(line.split()[-3:]) for line in table.splitlines() if " of " in line}
+    assert seeds == {"roar": "3 of 3", "kar": "1 of 1", "matched": "2 of 2"}
 
 
 def test_import_reports_differing_predictions_without_replacing_rows(call, tmp_path, monkeypatch):
