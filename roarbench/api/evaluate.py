@@ -241,7 +241,7 @@ class _Evaluation(NamedTuple):
         return row, part
 
     def _select_possible_protocols(self, name: str, maps: MapsBySplit) -> SuiteSpec:
-        plan = apply_selection_options(self.suite.runnable_plan, protocol=self.settings.protocol)
+        plan = apply_selection_options(self.suite.runnable_plan, replace(self.settings, seeds=None))
         if Split.TRAIN in maps:
             return plan
         blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
@@ -259,8 +259,8 @@ class _Evaluation(NamedTuple):
     def _select_rows_of_suite(self, plan: SuiteSpec, ids: Collection[str]) -> SuiteSpec:
         """Return the part of a suite with these rows and their controls; the whole suite if no rows are given."""
         submitted = [row for row in ids if find_estimator(row).submitted]
-        built_in = [row for row in ids if row not in submitted] if ids else None
-        return apply_selection_options(plan, built_in, submitted, self.settings.seeds, self.settings.protocol)
+        built_in = tuple(row for row in ids if row not in submitted) if ids else None
+        return apply_selection_options(plan, replace(self.settings, estimators=built_in), submitted)
 
     def _run_plan(self, part: SuiteSpec) -> None:
         finished = run_suite(self.suite.make_request(part, self.workers), self.results, self.console)

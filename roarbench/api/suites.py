@@ -244,11 +244,9 @@ class Suite:
 
         return Request(plan, self.settings, choose_worker_count(workers, plan.dataset_record.size))
 
-    def select_part(self, submissions: Sequence[str] = (), settings: Settings | None = None) -> SuiteSpec:
-        """Return the part that the settings (by default the suite's) select, with the submissions of these ids."""
-        chosen = settings or self.settings
-        estimators, seeds, protocol = chosen.estimators or None, chosen.seeds, chosen.protocol
-        return apply_selection_options(self.runnable_plan, estimators, submissions, seeds, protocol)
+    def select_part(self, submissions: Sequence[str] = ()) -> SuiteSpec:
+        """Return the part that the settings select, with the submissions of these ids."""
+        return apply_selection_options(self.runnable_plan, self.settings, submissions)
 
     def result(self, estimators: Sequence[str] | None = None) -> "EvaluatedRows":
         """Return stored rows, optionally of these estimators only; nothing is run.

@@ -100,9 +100,10 @@ def _submit_and_select_part(
 
 def _explain_additional_seeds(suite: "Suite") -> None:
     """Print one line if `--seeds` exceeds the suite's number, because the suite's tables show only that number."""
-    blocks = suite.select_part(settings=replace(suite.settings, seeds=None)).blocks
-    own = max((block.seeds for block in blocks if block.protocol.trains), default=0)
-    if own and own < (seeds := suite.settings.seeds or 0):
+    protocol, seeds = suite.settings.protocol, suite.settings.seeds or 0
+    trained = (block for block in suite.plan.blocks if block.protocol.trains and protocol in ("", block.protocol.name))
+    own = max((block.seeds for block in trained), default=0)
+    if own and own < seeds:
         path = suite.name_or_file if suite.name_or_file.endswith(".toml") else f"a copy of the file of {suite.name}"
         tables = f"tables of {suite.plan.title} show at most {format_count(own, 'seed')}"
         use = f"the results of more seeds are stored, and count if {path} says `seeds = {seeds}`"

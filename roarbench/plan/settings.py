@@ -34,7 +34,7 @@ class Settings:
         trusted_network: SHA-256 of an imported network's file that may run.
         fill: Fill in place of the suite's own fills, if set.
         unit: Unit in place of the suite's own units, if set.
-        estimators: Estimators to run or show, as users write them; all if None.
+        estimators: Estimators to run or show, as users write them; all if None, controls alone if empty.
         protocol: Protocol to run or show; all, or the default of tables, if empty.
         seeds: Training runs per cell; the suite's number if None.
     """

@@ -15,6 +15,7 @@ from roarbench.estimators.catalogue import (
 from roarbench.estimators.ids import EstimatorId, make_twin_id
 from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, make_weights_title
 from roarbench.plan.protocols import MASK_ONLY, Protocol, find_protocol
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import (
     Block,
     SuiteSpec,
@@ -25,18 +26,9 @@ from roarbench.plan.suite import (
 from roarbench.plan.suites import SUITE_VERSIONS
 
 
-def apply_selection_options(
-    suite: SuiteSpec,
-    estimators: Sequence[str] | None = None,
-    submissions: Iterable[str] = (),
-    seeds: int | None = None,
-    protocol: str = "",
-) -> SuiteSpec:
-    """Select the part of a suite to run; controls, and `submissions` with their twins, are always selected.
-
-    The values are those of the options `--estimators` (None for all, an empty list for none), `--seeds` and
-    `--protocol`.
-    """
+def apply_selection_options(suite: SuiteSpec, settings: Settings, submissions: Iterable[str] = ()) -> SuiteSpec:
+    """Select the part of a suite to run; controls, and `submissions` with their twins, are always selected."""
+    estimators, seeds, protocol = settings.estimators, settings.seeds, settings.protocol
     networks = len(suite.given.split(","))
     if seeds is not None and seeds < networks:
         seen = f"--seeds is {seeds}, and the number of explained networks is {networks}"

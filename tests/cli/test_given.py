@@ -15,6 +15,7 @@ from roarbench.execution import run_suite
 from roarbench.plan.cells_and_runs import make_weights_title
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import ROAR
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_changes import (
     add_estimators_with_twins,
@@ -126,7 +127,7 @@ def test_add_estimators_adds_parameters_beside_default():
 
 @pytest.mark.parametrize("name", ["gb", "sg-grad(noise=0.05)", "centre"])
 def test_selected_estimator_joins_each_protocol_with_twins(name):
-    part = apply_selection_options(find_builtin_suite("quick@6"), [name])
+    part = apply_selection_options(find_builtin_suite("quick@6"), Settings(estimators=(name,)))
     joined = [block.protocol.name for block in part.blocks if name in block.estimators]
     assert joined == ["matched", "roar", "morf", "lerf", "mask-only"], "once each: a block without Random has checks"
     assert (f"{name}~untrained" in part.added) == (name != "centre"), "controls explain no network"
@@ -136,11 +137,11 @@ def test_selected_estimator_joins_each_protocol_with_twins(name):
 def test_apply_selection_options_rejects_inapplicable_estimators():
     """Columns of a table have no neighbours, and only planted images have a known truth."""
     quick = find_builtin_suite("quick@6")
-    assert apply_selection_options(quick, ["sobel-released"]).added == frozenset()
+    assert apply_selection_options(quick, Settings(estimators=("sobel-released",))).added == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
-        apply_selection_options(find_builtin_suite("digits"), ["sobel"])
+        apply_selection_options(find_builtin_suite("digits"), Settings(estimators=("sobel",)))
     with pytest.raises(CallerError, match="suite 'quick' has no 'truth'; it has: random, "):
-        apply_selection_options(quick, ["truth"])
+        apply_selection_options(quick, Settings(estimators=("truth",)))
 
 
 @pytest.mark.slow

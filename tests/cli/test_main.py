@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 import typer
 
+from roarbench.analysis.load_results import load_from_open_store
 from roarbench.api import suites
 from roarbench.cli import main
 from roarbench.cli.options import EngineOptions
@@ -22,6 +23,7 @@ from roarbench.common.enums import ScoredNetwork
 from roarbench.common.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import run_suite, training_and_scoring
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import add_estimators_with_twins, parse_estimators_option
 from roarbench.plan.suites import SUITES, find_builtin_suite
 from roarbench.store.results import ResultsStore, make_default_url
@@ -174,6 +176,27 @@ def test_commands_name_default_store_first(call, store, tmp_path, monkeypatch):
     assert told[0] == f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another"
     call("export", tmp_path / "all.parquet", "--store", store)
     assert call("import", tmp_path / "all.parquet", "--store", store).err.startswith(told[0])
+
+
+def test_settings_of_a_command_are_read_once_and_passed_on_whole(call, store, monkeypatch):
+    made, used, init = [], [], Settings.__init__
+
+    def count(self, *values, **named):
+        made.append(self)
+        init(self, *values, **named)
+
+    def load(results, plan, settings):
+        used.append(settings)
+        return load_from_open_store(results, plan, settings)
+
+    monkeypatch.setattr(Settings, "__init__", count)
+    monkeypatch.setattr("roarbench.api.evaluated_rows.load_from_open_store", load)
+    for command in (("table", *SMALL, "--estimators", "truth"), ("run", *PART)):
+        made.clear()
+        used.clear()
+        assert call(*command, "--store", store).code == 0
+        assert len(made) == 1 and {*used} == {*made}, command
+        assert (made[0].store, made[0].limit, made[0].estimators) == (store, 8, ("truth",))
 
 
 def test_variable_names_database_and_its_absence_is_noticed(call, store, tmp_path, monkeypatch):

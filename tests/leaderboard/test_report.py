@@ -54,7 +54,8 @@ estimate = Noisy()
 
 
 def select(suite, estimators, submissions=(), seeds=None, protocol=""):
-    return apply_selection_options(SUITES[suite], estimators, submissions, seeds, protocol)
+    settings = Settings(estimators=estimators, seeds=seeds, protocol=protocol)
+    return apply_selection_options(SUITES[suite], settings, submissions)
 
 
 def write_part(folder, part):

@@ -13,6 +13,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import MASK_ONLY
 from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe, make_fine_tuning_recipe
+from roarbench.plan.settings import Settings
 from roarbench.plan.suite_changes import apply_selection_options
 from roarbench.plan.suites import (
     SUITE_VERSIONS,
@@ -46,21 +47,25 @@ def test_suite_removes_some_features_and_has_random_controls(suite):
         assert cell.estimator_record is None or cell.estimator_record.id == cell.estimator
 
 
+def select(suite, estimators=None, submissions=(), **settings):
+    return apply_selection_options(suite, Settings(estimators=estimators, **settings), submissions)
+
+
 def test_apply_selection_options_keeps_controls():
-    assert apply_selection_options(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
-    assert apply_selection_options(MATCHED, ["deviation"]).estimators == CONTROLS
-    assert apply_selection_options(MATCHED) == MATCHED
-    assert apply_selection_options(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
+    assert select(MATCHED, ("grad",)).estimators == (*CONTROLS, "grad")
+    assert select(MATCHED, ("deviation",)).estimators == CONTROLS
+    assert select(MATCHED) == MATCHED
+    assert select(MATCHED, (), [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
     mine = {MINE, f"{MINE}~untrained"}
-    assert {*apply_selection_options(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators} | mine
-    chosen, part = (apply_selection_options(PAPER, [], submitted).estimators for submitted in ([MINE], []))
+    assert {*select(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators} | mine
+    chosen, part = (select(PAPER, (), submitted).estimators for submitted in ([MINE], []))
     added = set(chosen) - set(part)
     assert added == {MINE, *(f"{MINE}~{twin}" for twin in ("blurred", "untrained", "other-target"))}
-    assert set(apply_selection_options(PAPER, ["grad"]).estimators) >= {"random", "random-blurred", "sobel", "grad"}
-    part = apply_selection_options(PAPER, None, (), 2, "roar")
+    assert set(select(PAPER, ("grad",)).estimators) >= {"random", "random-blurred", "sobel", "grad"}
+    part = select(PAPER, seeds=2, protocol="roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
     with pytest.raises(CallerError, match="--seeds is 0, .* is 1; .* use --seeds 1 or more"):
-        apply_selection_options(MATCHED, seeds=0)
+        select(MATCHED, seeds=0)
 
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
