@@ -9,6 +9,7 @@ modules, comes first and does not count.
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -45,7 +46,9 @@ print(json.dumps([time.process_time(), resource.getrusage(resource.RUSAGE_SELF).
 def run_code(checkout: Path, code: str, *arguments: str) -> list[float]:
     """Run code with the modules of a checkout in a new process; return its processor seconds and its memory in MiB."""
     whole = f"import sys; sys.path.insert(0, {str(checkout)!r})\n{code}\n{_END}"
-    ended = subprocess.run([sys.executable, "-c", whole, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", whole, *arguments]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=kept)
     seconds, memory = json.loads(ended.stdout.splitlines()[-1])
     return [seconds, memory]
 

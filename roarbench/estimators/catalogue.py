@@ -7,7 +7,7 @@ of a published id never changes: if a definition changes, the estimator gets a n
 import re
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import NamedTuple
@@ -90,8 +90,11 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
         UnknownName: There is no such estimator.
         CallerError: The estimator lacks these parameters or does not accept these values.
     """
-    if name in ESTIMATORS:
-        return ESTIMATORS[name]
+    return ESTIMATORS[name] if name in ESTIMATORS else _derive_estimator(name, tuple(suggestions))
+
+
+@lru_cache(4096)  # a page looks up each of its rows a hundred times
+def _derive_estimator(name: str, suggestions: tuple[str, ...]) -> Estimator:
     estimator_id = EstimatorId.parse(name)
     if "@" not in name and ("(" in name or ")" in name):
         return _find_with_parameters(estimator_id, suggestions)
@@ -102,7 +105,7 @@ def find_estimator(name: str, suggestions: Iterable[str] = ()) -> Estimator:
         twins = (make_twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _list_twins(row))
         known = (*ESTIMATORS, *twins, *suggestions)
         raise UnknownName("estimator", name, known, "estimators", _find_id_by_title(name))
-    return _make_twin(parent, twin, name)
+    return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 
 def _find_id_by_title(name: str) -> str:
@@ -117,11 +120,6 @@ def _find_id_by_title(name: str) -> str:
 
 def _reduce_to_lower_case_letters(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
-
-
-@cache
-def _make_twin(parent: Estimator, twin: str, name: str) -> Estimator:
-    return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 
 def split_estimator_ids(text: str) -> list[str]:

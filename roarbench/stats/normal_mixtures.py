@@ -23,7 +23,7 @@ _NEGLIGIBLE = 44.0  # density of log chi-squared below exp(-44) of its maximum, 
 _LONGEST_STEP, _STEP_IN_DEVIATIONS = 0.35, 0.55
 _NODE_DISTANCE, _LAST_NODE = 1 / 512, 27 * 512  # nodes of `compute_erfc`, which is below 1e-300 after the last
 _LOG_2_HIGH, _LOG_2_LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")  # sum: log 2
-_AT_ONCE = 2_000_000  # quadrature nodes times comparisons in memory at a time
+_AT_ONCE = 30_000  # quadrature nodes times comparisons at a time, few enough for a processor's cache
 
 
 class Spread(NamedTuple):
