@@ -118,6 +118,7 @@ class OwnNetworkTable(GainTable):
 
     @cached_property
     def verdicts(self) -> dict[str, OwnNetworkVerdict | None]:
+        """Return the verdict of each estimator that has a gain; None with too few images for verdicts."""
         few = self.images < FEWEST_IMAGES
         judged = {name: self.judge.find_own_network_verdict(id_) for name, id_ in self.ids.items()}
         return {name: None if few and self.gains[name] else verdict for name, verdict in judged.items()}

@@ -58,7 +58,8 @@ def _compute_logit_drop_maps(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> 
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = device_settings.choose_fastest_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
-        around = (..., *(_find_span(pixels.any(axis)) for axis in (1, 0)))  # selection takes long for whole images
+        # selection takes long for whole images
+        around = (..., _find_span(pixels.any(1)), _find_span(pixels.any(0)))
         occluded = inputs.images.clone(memory_format=layout)
         occluded[around] = torch.where(pixels[around], baseline[around], occluded[around])
         yield (whole - inputs.compute_logit(occluded))[:, :, None, None] * pixels
