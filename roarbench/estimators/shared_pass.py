@@ -46,10 +46,15 @@ def compute_shared_pass_maps(requests: Sequence[MapRequest]) -> list[SharedPassM
     running = [_RunningMaps(request) for request in requests]
     first = requests[0].batch
     samples = max(maps.samples for maps in running)
+    # for each request, the first request with the same noisy copies; networks with the same normalisation share them
+    sources = [next(other for other in running if maps.has_copies_of(other)) for maps in running]
     for j, noise in enumerate(prefetch(draw_normal_noise(first.images, first.ids, j, SEED) for j in range(samples))):
-        for maps in running:
+        copies: dict[int, Tensor] = {}
+        for maps, source in zip(running, sources, strict=True):
             if j < maps.samples:
-                maps.add_noisy_copy(noise)
+                if id(source) not in copies:
+                    copies[id(source)] = source.make_noisy_copies(noise)
+                maps.add_noisy_copies(copies[id(source)])
     return [maps.finish() for maps in running]
 
 
@@ -76,9 +81,17 @@ class _RunningMaps:
         self._moments = {base: RunningMoments(self._images) for base in self._noisy_bases}
         self._stable_copies = torch.zeros_like(request.batch.targets)
 
-    def add_noisy_copy(self, noise: Tensor) -> None:
-        """Add one noisy copy of every image; `noise` is standard normal."""
-        copies = self._scale.mul(noise).add_(self._images)
+    def has_copies_of(self, other: "_RunningMaps") -> bool:
+        """Return whether the noisy copies of both are equal."""
+        same_noise = self._request.settings.noise == other._request.settings.noise
+        return self is other or (same_noise and torch.equal(self._images, other._images))
+
+    def make_noisy_copies(self, noise: Tensor) -> Tensor:
+        """Make one noisy copy of every image; `noise` is standard normal."""
+        return self._scale.mul(noise).add_(self._images)
+
+    def add_noisy_copies(self, copies: Tensor) -> None:
+        """Add the maps of one noisy copy of every image."""
         maps = compute_base_maps(self._request, copies, self._noisy_bases, self._count_stable_copies)
         for base, sample in maps.items():
             self._moments[base].add(sample)

@@ -34,6 +34,7 @@ class ProgressDisplay:
             TextColumn("{task.description}", table_column=description),
             console=console,
             expand=True,
+            refresh_per_second=2,  # rich's 10 take a hundredth of a core
         )
         self._task: TaskID | None = None
 
