@@ -9,12 +9,12 @@ change this network's prediction (`roarbench.estimators.families.search`). A row
 significantly above 0, and above the gain of the search with as many passes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,13 +120,12 @@ def compute_own_network_gains(unchanged: Mapping[str, NDArray[np.bool_]], order:
             raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {bits.shape}")
     if not unchanged:
         return {}
-    _, networks, levels, _ = next(iter(unchanged.values())).shape
-    at_levels, whole = dict[tuple[str, int], _Interactions](), dict[str, _Interactions]()
-    for name, bits in unchanged.items():
-        row = _sum_interactions(bits, order)
-        whole[name] = _Interactions(row.by_image.sum(0), row.by_network.sum(0))
-        at_levels |= {(name, level): _Interactions(*(part[level] for part in row)) for level in range(levels)}
-    gains, each = _measure(whole, networks, levels), _measure(at_levels, networks, 1)
+    sums = zip(*(_sum_interactions(bits, order) for bits in unchanged.values()), strict=True)
+    by_image, by_network = map(np.array, sums)  # (rows, levels, images) and (rows, levels, networks)
+    _, levels, networks = by_network.shape
+    gains = _measure(unchanged, by_image.sum(1), by_network.sum(1), levels)
+    at_levels = list(product(unchanged, range(levels)))
+    each = _measure(at_levels, np.concatenate(by_image), np.concatenate(by_network), 1)
     return {
         name: OwnNetworkGain(gains[name], tuple(each[name, level] for level in range(levels)), bits)
         for name, bits in unchanged.items()
@@ -188,14 +187,11 @@ def judge_beside_search(beside_zero: Verdict, beside_search: SearchComparison | 
     return OwnNetworkVerdict.EXPLAINS if beside_search.long_enough else OwnNetworkVerdict.ABOVE_SHORTER
 
 
-class _Interactions(NamedTuple):
-    """Sums of (a_ij + a_ji - a_ii - a_jj) over pairs of networks i < j, whole numbers; for LeRF with the other sign."""
+def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Sum (a_ij + a_ji - a_ii - a_jj) over pairs of networks i < j, for LeRF with the other sign; whole numbers.
 
-    by_image: NDArray[np.int32]  # (levels, images) or (images,): over all pairs
-    by_network: NDArray[np.int64]  # (levels, networks) or (networks,): over images and the pairs of each network
-
-
-def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactions:
+    The sums are over all pairs, (levels, images), and over images and the pairs of each network, (levels, networks).
+    """
     networks, sign = len(unchanged), 1 if order is Order.MORF else -1
     kept = unchanged.view(np.int8)
     own = kept[np.arange(networks), np.arange(networks)]  # (networks, levels, images)
@@ -204,25 +200,24 @@ def _sum_interactions(unchanged: NDArray[np.bool_], order: Order) -> _Interactio
     own_counts = counts[np.arange(networks), np.arange(networks)]  # (networks, levels)
     # over the other networks of each network: its map elsewhere, other maps on it, its own twice, and theirs
     each = counts.sum(1) + counts.sum(0) - networks * own_counts - own_counts.sum(0)
-    return _Interactions(sign * pairs, sign * each.T)
+    return sign * pairs, sign * each.T
 
 
-def _measure(sums: Mapping[Any, _Interactions], networks: int, levels: int) -> Quantities:
-    """Measure gains in points from sums over this number of levels."""
-    by_image, by_network = (np.array(parts) for parts in zip(*sums.values(), strict=True))
-    images, totals = by_image.shape[1], by_image.sum(1, dtype=np.int64)
+def _measure(keys: Collection[Any], by_image: NDArray[Any], by_network: NDArray[Any], levels: int) -> Quantities:
+    """Measure gains in points from sums over this number of levels, (keys, images) and (keys, networks)."""
+    networks, images, totals = by_network.shape[1], by_image.shape[1], by_image.sum(1, dtype=np.int64)
     # each pair of networks has 4 predictions of an image, which count half
     unit = Fraction(100, networks * (networks - 1) * levels)
     exact = [unit * Fraction(total, images) for total in totals.tolist()]
     # a network's deviation: (R - 1) times the mean over all pairs minus the mean over the pairs without it
     rest = (totals[:, None] - by_network) / max(1, (networks - 1) * (networks - 2) / 2)
     deviations = (networks - 1) * (float(unit) * totals[:, None] - 50 * rest / levels) / images
-    index, units = {key: number for number, key in enumerate(sums)}, np.full(len(sums), float(unit))
+    index, units = {key: number for number, key in enumerate(keys)}, np.full(len(keys), float(unit))
     return replace(
         Quantities.from_images(index, exact, by_image, units),
         networks=deviations,
         network_names=tuple(map(str, range(networks))),
-        depends=np.ones(len(sums), np.bool_),
+        depends=np.ones(len(keys), np.bool_),
         pooling=Pooling(prior_freedom=0.0),
     )
 
