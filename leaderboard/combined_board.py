@@ -73,7 +73,6 @@ class Question:
 
     @property
     def levels_text(self) -> str:
-        """Return the column's levels in words."""
         return describe_levels(self.levels)
 
     @property

@@ -46,7 +46,6 @@ class SuiteView:
 
     @property
     def slug(self) -> str:
-        """Return the suite's name in addresses."""
         return make_slug(self.results)
 
     @property
@@ -56,7 +55,6 @@ class SuiteView:
 
     @property
     def headline_protocol(self) -> Protocol:
-        """Return the protocol of the first board."""
         return self.results.headline_protocol
 
     @cached_property
@@ -92,12 +90,10 @@ class SuiteView:
 
     @property
     def board(self) -> BoardContents:
-        """Return the first board."""
         return self.get_board(self.headline_protocol)
 
     @property
     def leads_with_roar_and_own_network(self) -> bool:
-        """Return whether the suite leads with ROAR and own-network gain."""
         return not rank_by_headline(self.results.suite, self.headline_protocol)
 
     @property

@@ -58,7 +58,6 @@ class CombinedTable:
 
     @property
     def tables(self) -> tuple[SuiteTable, SuiteTable]:
-        """Return both tables."""
         return self.roar, self.own_network
 
     @property

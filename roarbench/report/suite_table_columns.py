@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from roarbench.analysis.faithfulness_scores import ProbabilityDrop
+from roarbench.analysis.marks import Grade
 from roarbench.common.enums import OTHER_IMAGE
 from roarbench.common.text import (
     MISSING,
@@ -178,7 +179,8 @@ def list_columns(table: SuiteTable) -> list[Column]:
             has_words=True)  # fmt: skip
     doubts = (table.list_doubts(name, Shown.NAME, Shown.GAIN) for name in names)
     add("flag", (" ".join(doubt.sentence for doubt in found) or None for found in doubts), has_words=True)
-    add("grade", map(table.find_worst_grade, names), has_words=True)
+    grades = ([mark.grade for mark in table.marks.get(name, ()) if mark.grade] for name in names)
+    add("grade", (max(found, key=list(Grade).index, default=None) for found in grades), has_words=True)
     for kind in dict.fromkeys(kind for row in board.rows for kind in row.delta_twins):
         other, comparisons = kind == OTHER_IMAGE, [row.get_twin_comparison(kind) for row in rows]
         add(f"delta_twins/{kind}", (row.delta_twins.get(kind, _MISSING) for row in rows),

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.faithfulness_scores import METRICS, Metric, ProbabilityDrop, compute_probability_drops
-from roarbench.analysis.marks import Grade, Mark, do_marks_apply_to, grade_shares_of_gain
+from roarbench.analysis.marks import Mark, do_marks_apply_to, grade_shares_of_gain
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, ProtocolRuns, count_protocol_runs
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
@@ -17,7 +17,7 @@ from roarbench.common.text import TABLE_WORDS, format_percent_number
 from roarbench.estimators.catalogue import choose_row_names, find_estimator
 from roarbench.plan.protocols import MASK_ONLY, REMOVED_PROTOCOLS, ROAR, SHOWN, Protocol
 from roarbench.plan.suite import SuiteSpec, find_displayed_fill_name, find_recorded_fill_name
-from roarbench.report.doubts import SELF_REPORTED, Doubt, Shown, find_doubts, is_control_off_zero, join_signs
+from roarbench.report.doubts import Doubt, Shown, find_doubts, is_control_off_zero, join_signs
 from roarbench.stats.board_records import RANDOM, VERSION, Board, Row
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.verdicts import Comparison, Verdict
@@ -144,16 +144,6 @@ class SuiteTable:
     def common_facts(self) -> list[str]:
         """Return the facts that stand for doubts about all rows with results, such as a common origin."""
         return [*dict.fromkeys(doubt.fact for doubt in self.doubts if doubt.fact)]
-
-    @property
-    def all_rows_self_reported(self) -> bool:
-        """Return whether every row with results is self-reported; the rows then have no sign for their origin."""
-        return SELF_REPORTED in self.common_facts
-
-    def find_worst_grade(self, estimator: str) -> Grade | None:
-        """Return the grade of a row's worst mark; None if no mark has a grade."""
-        grades = [mark.grade for mark in self.marks.get(estimator, ()) if mark.grade]
-        return max(grades, key=list(Grade).index, default=None)
 
     @property
     def has_verdicts(self) -> bool:

@@ -18,7 +18,7 @@ from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.suite import describe_missing_controls
 from roarbench.plan.suites import make_suite_option_value
-from roarbench.report.doubts import Shown, describe_doubts
+from roarbench.report.doubts import SELF_REPORTED, Shown, describe_doubts
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board_records import ONE_NETWORK, Board, IntervalScope
 from roarbench.stats.intervals import CONFIDENCE
@@ -69,7 +69,7 @@ def list_table_doubts(table: SuiteTable) -> list[str]:
 
 def note_if_self_reported(table: SuiteTable) -> str:
     """Return a sentence saying that all rows with results were imported; empty for other tables."""
-    imported = table.has_results and table.all_rows_self_reported
+    imported = table.has_results and SELF_REPORTED in table.common_facts
     return "All rows are self-reported: imported, and not reproduced here." if imported else ""
 
 

@@ -111,12 +111,10 @@ class Table:
 
     @property
     def texts(self) -> list[Column]:
-        """Return the columns that have texts."""
         return [column for column in self.columns if column.heading]
 
     @property
     def lines(self) -> list[tuple[str, ...]]:
-        """Return the texts of each row."""
         return list(zip(*(column.texts for column in self.texts), strict=True))
 
     def select_rows(self, numbers: Iterable[int]) -> "Table":
@@ -130,7 +128,6 @@ class Table:
 
     @cached_property
     def names(self) -> tuple[Any, ...]:
-        """Return the ids of the rows."""
         return next((column.values for column in self.columns if column.key == ROW_KEY), ())
 
     @cached_property
