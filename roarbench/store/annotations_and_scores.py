@@ -22,7 +22,7 @@ from roarbench.plan.plan_entry import PlanEntry, make_plan_entry, read_plan_entr
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.database import Database
 from roarbench.store.run_result import RunResult
-from roarbench.store.schema import insert_new, remarks, scores, select_matching
+from roarbench.store.schema import delete_rows, insert_new, remarks, scores, select_matching
 from roarbench.submissions.limits_and_faults import ValidationFinding
 
 
@@ -51,6 +51,18 @@ def replace_validation_findings(
 def insert_annotations(connection: Connection, new: Mapping[str, Any]) -> None:
     """Store annotations within a transaction; keys are `KIND SUBJECT`, and existing annotations stay unchanged."""
     insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
+
+
+def insert_annotations_of_results(connection: Connection, new: Mapping[str, Any], added: Collection[str]) -> None:
+    """Store annotations of results within a transaction; `added` has the keys of the results that are new.
+
+    A result that was stored before keeps its plan entry, or none. A new result may replace an archived one, whose
+    annotations then go.
+    """
+    plans, masks = ({f"{kind} {key}" for key in added} for kind in (AnnotationKind.PLAN, AnnotationKind.MASKS))
+    delete_rows(connection, remarks, plans | masks)
+    chosen = {key: value for key, value in new.items() if key in plans or key.split(" ")[0] != AnnotationKind.PLAN}
+    insert_annotations(connection, chosen)
 
 
 def read_annotations(database: Database, kind: AnnotationKind, subjects: Collection[str]) -> dict[str, Any]:

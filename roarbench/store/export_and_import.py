@@ -33,7 +33,11 @@ from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.protocols import PROTOCOLS
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import convert_user_suite_to_record, read_user_suite_record
-from roarbench.store.annotations_and_scores import export_annotations, insert_annotations, parse_and_check_annotations
+from roarbench.store.annotations_and_scores import (
+    export_annotations,
+    insert_annotations_of_results,
+    parse_and_check_annotations,
+)
 from roarbench.store.results import ResultsStore
 from roarbench.store.run_result import Provenance, RunResult, make_result_row, read_result
 from roarbench.store.schema import imports, insert_new, results, select_matching
@@ -345,7 +349,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
             insert_submission(connection, submission)
         insert_image_sources(connection, file.image_sources)
         insert_suites(connection, file.suites)
-        insert_annotations(connection, file.annotations)
+        insert_annotations_of_results(connection, file.annotations, new)
     stored = store.read_results(known)
     conflicts = [Conflict(own, known[key]) for key, own in sorted(stored.items()) if own.bits != known[key].bits]
     return ImportOutcome(new, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts, removed)

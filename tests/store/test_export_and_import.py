@@ -237,6 +237,24 @@ def test_export_has_plan_entries_of_its_rows_and_import_checks_them(store, secon
         import_results(second, path)
 
 
+def test_plan_entry_belongs_to_the_stored_result(store, second, tmp_path):
+    """Another suite has the same run with rankings at other levels, so its entry would not repeat the stored result."""
+    suite = find_builtin_suite("planted")
+    (run,) = [build_run(suite, point, "da7a", None) for point in list_planned_runs(suite)[-1:]]
+    wider = replace(suite, blocks=(*suite.blocks, Block(ROAR, ("random",), (0.25,), 1)))
+    assert make_plan_entry(wider, run) != make_plan_entry(suite, run)
+    store.add_results([make_result(run)], annotations=make_plan_annotations(suite, [run]))
+    store.add_results([make_result(run)], annotations=make_plan_annotations(wider, [run]))
+    assert find_plan_entry(store.database, run.key) == make_plan_entry(suite, run)
+    export_results(store, path := tmp_path / "file.parquet")
+    second.add_results([make_result(run)])  # by an earlier version, which stored no entry
+    assert import_results(second, path).known == {run.key}
+    assert find_plan_entry(second.database, run.key) is None
+    archive_rows(store.database, [run.key], "computed again")
+    store.add_results([make_result(run)], annotations=make_plan_annotations(wider, [run]))
+    assert find_plan_entry(store.database, run.key) == make_plan_entry(wider, run)
+
+
 def test_reproduction_deviation_uses_roar_of_other_rows(second, monkeypatch):
     """KAR of one estimator was run once; training runs of Random under ROAR say how much training runs differ."""
     blocks = (Block(ROAR, ("random", "truth"), (0.5,), seeds=2), Block(KAR, ("random", "truth"), (0.5,), seeds=1))
