@@ -90,6 +90,8 @@ def _load_results(
     counted = read_annotations(store.database, AnnotationKind.PASSES, rankings)
     other_versions = [other for other in versions.stored if other != version]
     unverified = explain_unverified_estimators(store.database, results.values())
+    pairs = {key: run for key, run in by_key.items() if run.cell.retrain is ScoredNetwork.SIBLINGS and key in stored}
+    under_own_map = {key for key, run in pairs.items() if len({*decode_network_pair_seed(run.seed)}) == 1}
     scores = read_scores(store.database, list_score_specs(suite, version.data))
     quantus: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), score in scores.items():
@@ -109,9 +111,7 @@ def _load_results(
         title_parts=versions.list_title_parts(version),
         options=versions.list_options(version),
         references=_load_reference_results(suite, version, store) if needs_explained_network(suite) else {},
-        masks=read_annotations(
-            store.database, AnnotationKind.MASKS, {key for key, row in stored.items() if _is_pair_with_own_network(row)}
-        ),
+        masks=read_annotations(store.database, AnnotationKind.MASKS, under_own_map),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.list_options(other))
             for other in other_versions
@@ -137,11 +137,6 @@ def _average_passes_by_estimator(
             forward, backward = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
             averages[name] = (forward, backward)
     return averages
-
-
-def _is_pair_with_own_network(result: RunResult) -> bool:
-    explained, scored = decode_network_pair_seed(result.run.seed)
-    return result.run.cell.retrain is ScoredNetwork.SIBLINGS and explained == scored
 
 
 def _add_doubts_of_compared_rows(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:

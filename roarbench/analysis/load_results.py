@@ -68,7 +68,15 @@ def open_store_for_writing(store: Path, db: str, check: Callable[[], object] | N
 
 def find_suite_spec(name: str, store: Path, db: str = "") -> SuiteSpec:
     """Find a suite by TOML file or by name, also among the user's suites in the store; `NAME` is the newest version."""
-    return _find_suite(name, lambda: _read_stored_suites(store, db, name))
+
+    def read_stored_suites() -> list[SuiteSpec]:
+        try:
+            with open_store_for_reading(store, db) as results:
+                return read_suites(results.database, name)
+        except EmptyStore:
+            return []
+
+    return _find_suite(name, read_stored_suites)
 
 
 def find_suite_in_open_store(name: str, results: ResultsStore) -> SuiteSpec:
@@ -101,14 +109,6 @@ def _find_suite(name: str, read_stored_suites: Callable[[], list[SuiteSpec]]) ->
                 "suite", name, [*SUITES, *(plan.name_in_commands for plan in own_suites)], "suites"
             ) from None
         raise
-
-
-def _read_stored_suites(store: Path, db: str, name: str) -> list[SuiteSpec]:
-    try:
-        with open_store_for_reading(store, db) as results:
-            return read_suites(results.database, name)
-    except EmptyStore:
-        return []
 
 
 def load_suite_results(suite: SuiteSpec, settings: Settings) -> SuiteResults:
@@ -198,7 +198,8 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
     # masks made from an added row's maps of other images have estimator ids of their own
     added = {point for point in started if (row := point.cell.estimator_of_stored_ranking) and row.id in suite.added}
     own, covered = {suite_results.results[point].run.key for point in started if point not in added}, set[str]()
-    kin = [other for other in list_all_suites(results.database) if _have_same_networks(other, suite)]
+    known, networks = list_all_suites(results.database), (suite.dataset, suite.model)
+    kin = [other for other in known if (other.dataset, other.model) == networks]
     titles = [other.title for other in kin]
     for position, other in enumerate(kin):
         if other.title != suite.title:
@@ -211,10 +212,6 @@ def has_only_results_of_other_suites(suite_results: SuiteResults, results: Resul
                 return True
             covered |= done if done == keys else set()
     return bool(own) and not suite_results.complete and own <= covered
-
-
-def _have_same_networks(one: SuiteSpec, other: SuiteSpec) -> bool:
-    return (one.dataset, one.model) == (other.dataset, other.model)
 
 
 def list_unranked_by_suite(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[UnrankedRow]]:

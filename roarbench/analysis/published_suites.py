@@ -51,7 +51,9 @@ def collect_published_results(folder: Path, suite: str, files: Iterable[Publishe
         for seed in seeds
         if seed in by_seed
     }
-    results = SuiteResults(extended, "".join(images), None, planned, masks=_find_masks(parts))
+    annotations = {key: value for part in parts for key, value in part.notes.get(_ANNOTATIONS, {}).items()}
+    masks = {key.removeprefix(_MASKS): value for key, value in annotations.items() if key.startswith(_MASKS)}
+    results = SuiteResults(extended, "".join(images), None, planned, masks=masks)
     return keep_most_shared_levels(drop_unstarted_submissions(results, requested))
 
 
@@ -64,9 +66,3 @@ def _find_suite(name: str, parts: Sequence[PublishedRows]) -> SuiteSpec:
         if suite := next((suite for suite in map(read_user_suite_record, known) if suite.versioned == name), None):
             return suite
         raise
-
-
-def _find_masks(parts: Sequence[PublishedRows]) -> dict[str, str]:
-    """Return the hashes of removal masks as text, by key of a run."""
-    annotations = {key: value for part in parts for key, value in part.notes.get(_ANNOTATIONS, {}).items()}
-    return {key.removeprefix(_MASKS): value for key, value in annotations.items() if key.startswith(_MASKS)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from roarbench.stats.contrasts import Contrast, measure_spreads
 from roarbench.stats.correctness_and_gain import POINTS
-from roarbench.stats.normal_mixtures import compute_half_widths
+from roarbench.stats.normal_mixtures import Spread, compute_half_widths
 
 CONFIDENCE = 0.95  # of all intervals
 # images; of tables without information at most 6.6 % have a false verdict, with 8 images up to 9 % (studies/coverage)
@@ -86,7 +86,8 @@ def estimate_ratio(numerator: Contrast, denominator: Contrast) -> Estimate:
     """
     contrasts = [numerator, denominator, denominator.subtract(numerator)]  # in the order of other differences
     spread = measure_spreads(contrasts)
-    (top, bottom, _), (one, other, both) = compute_half_widths(spread, CONFIDENCE).tolist(), spread.totals.tolist()
+    top, bottom = compute_half_widths(Spread(*(part[:2] for part in spread)), CONFIDENCE).tolist()
+    one, other, both = spread.totals.tolist()
     if denominator.value <= bottom:
         return Estimate()
     correlation = (one + other - both) / 2 / float(np.sqrt(one * other)) if one and other else 0.0

@@ -77,11 +77,12 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
     parsed = {name: EstimatorId.parse(name) for name in estimators}
     ids = {name: id_.id_without_marks_and_twins for name, id_ in parsed.items() if id_.submitted}
     findings = read_annotations(database, AnnotationKind.VALIDATE, set(ids.values()))
-    return {name: _describe_findings(findings[id_]) for name, id_ in ids.items() if findings.get(id_)}
-
-
-def _describe_findings(findings: Collection[str]) -> str:
-    return f"`validate` found: {'; '.join(ValidationFinding(finding).description for finding in findings)}"
+    texts = {
+        id_: f"`validate` found: {'; '.join(ValidationFinding(finding).description for finding in found)}"
+        for id_, found in findings.items()
+        if found
+    }
+    return {name: texts[id_] for name, id_ in ids.items() if id_ in texts}
 
 
 def make_plan_annotations(suite: SuiteSpec, runs: Iterable[Run]) -> dict[str, Any]:
@@ -140,14 +141,11 @@ def _is_valid_annotation(kind: str, subject: str, value: Any) -> bool:
     if kind == AnnotationKind.STABILITY:
         return isinstance(value, float | int) and 0 <= value <= 1
     if kind == AnnotationKind.PASSES:
-        return isinstance(value, list) and len(value) == 2 and all(map(_is_count_of_passes, value))
+        counts = isinstance(value, list) and len(value) == 2 and all(type(count) in (int, float) for count in value)
+        return counts and all(0 <= count < 1e15 for count in value)
     if kind == AnnotationKind.MASKS:
         return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
     return kind == AnnotationKind.VALIDATE and isinstance(value, list) and set(value) <= {*ValidationFinding}
-
-
-def _is_count_of_passes(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < 1e15
 
 
 @dataclass(frozen=True)

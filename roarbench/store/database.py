@@ -244,15 +244,13 @@ def _make_sqlite_engine(path: Path, read_only: bool) -> Engine:
     )
 
 
+_parse_shared_json = lru_cache(256)(json.loads)
+
+
 def _parse_json(text: str) -> object:
     """Parse a JSON column; texts that many rows share, such as versions of libraries, are parsed once."""
     value = _parse_shared_json(text) if len(text) <= _SHARED_JSON else json.loads(text)
     return value.copy() if isinstance(value, (dict, list)) else value
-
-
-@lru_cache(256)
-def _parse_shared_json(text: str) -> object:
-    return json.loads(text)
 
 
 def _check_or_create_sqlite_file(path: Path, read_only: bool) -> None:

@@ -290,7 +290,9 @@ def _find_origins(database: Database, rows: Mapping[str, tuple[str, str]]) -> di
     most_recent_verdicts = {row.key: row.verdict for row in reproduced}
     different = ReproductionOutcome.DIFFERENT
     unconfirmed = {key for key in imported if most_recent_verdicts.get(key, different) == different}
-    return {key: _choose_origin(name, key in unconfirmed) for key, (name, _) in rows.items()}
+    trusted = {key for key, (name, _) in rows.items() if TRUSTED in EstimatorId.parse(name).marks}
+    own = {key: Origin.SELF_REPORTED if key in unconfirmed else Origin.VERIFIED for key in rows}
+    return own | dict.fromkeys(trusted, Origin.TRUSTED)
 
 
 def find_imported_keys(database: Database, keys: Collection[str]) -> set[str]:
@@ -317,12 +319,6 @@ def explain_unverified_estimators(database: Database, stored: Iterable[RunResult
     rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     origins = _find_origins(database, rows)
     return {rows[key][0]: UNVERIFIED[origin] for key, origin in origins.items() if origin in UNVERIFIED}
-
-
-def _choose_origin(estimator: str, unconfirmed: bool) -> Origin:
-    if TRUSTED in EstimatorId.parse(estimator).marks:
-        return Origin.TRUSTED
-    return Origin.SELF_REPORTED if unconfirmed else Origin.VERIFIED
 
 
 def read_reproductions(database: Database, key: str) -> list[tuple[datetime, str, int]]:

@@ -70,16 +70,13 @@ def read_suites(database: Database, needed: str = "") -> list[SuiteSpec]:
                 removed += [block["protocol"] for block in record["blocks"] if block["protocol"] in REMOVED_PROTOCOLS]
             suite = read_user_suite_record(record)
             if suite.name_in_commands == row.id:
-                stored_suites.append(_set_dataset_folder(suite, row.folder))
+                if suite.own and suite.own.dataset:
+                    dataset = replace(suite.own.dataset, folder=row.folder)
+                    suite = replace(suite, own=replace(suite.own, dataset=dataset))
+                stored_suites.append(suite)
     if removed and needed not in {name for suite in stored_suites for name in (suite.name, suite.name_in_commands)}:
         raise RemovedName("protocol", removed[0])
     return stored_suites
-
-
-def _set_dataset_folder(suite: SuiteSpec, folder: str) -> SuiteSpec:
-    if suite.own is None or suite.own.dataset is None:
-        return suite
-    return replace(suite, own=replace(suite.own, dataset=replace(suite.own.dataset, folder=folder)))
 
 
 def list_all_suites(database: Database) -> list[SuiteSpec]:
