@@ -168,17 +168,31 @@ class BoardOptions:
     ] = ""
 
 
-class _SuiteSource:
-    """Base class of options that specify a suite's images and explained networks."""
+@dataclass(frozen=True)
+class ResultsOptions:
+    """Options that select results by store, images and explained networks."""
 
-    store: Path
-    db: str
-    limit: int | None
-    data: Path | str | None
-    reference: list[str] | None
-    trust_network: str = ""
-    fill: str
-    unit: Unit | None
+    store: StoreDir = STORE
+    db: Db = ""
+    limit: Limit = None
+    data: Annotated[
+        Path | None,
+        declare_option(
+            "Use results for images in this folder, or for images whose fingerprint begins with these digits.",
+            "DIR",
+            "the suite's own images",
+        ),
+    ] = None
+    reference: Annotated[
+        list[str] | None,
+        declare_option(
+            "Use results for maps of these weights (a file, or the name in table titles). Repeatable.",
+            "FILE|NAME",
+            "the suite's own",
+        ),
+    ] = None
+    fill: Fill = ""
+    unit: UnitName = None
 
     def load(self, suite: str, selected: SuiteOptions | BoardOptions = BoardOptions()) -> "Suite":
         """Load the suite of this name with the settings of the command."""
@@ -190,7 +204,7 @@ class _SuiteSource:
             self.limit,
             str(self.data or ""),
             tuple(filter(None, self.reference or ())),
-            self.trust_network,
+            getattr(self, "trust_network", ""),  # of commands that run
             self.fill,
             self.unit,
             tuple(selected.estimators) if selected.estimators else None,
@@ -201,14 +215,10 @@ class _SuiteSource:
 
 
 @dataclass(frozen=True)
-class WorkOptions(_SuiteSource):
-    """Options on how to run: processes, store, images and explained weights."""
+class WorkOptions(ResultsOptions):
+    """Options on how to run: store, images, explained weights and processes."""
 
-    workers: Workers = None
-    store: StoreDir = STORE
-    db: Db = ""
     data: Data = None
-    limit: Limit = None
     reference: Annotated[
         list[str] | None,
         declare_option(
@@ -218,8 +228,7 @@ class WorkOptions(_SuiteSource):
         ),
     ] = None
     trust_network: TrustNetwork = ""
-    fill: Fill = ""
-    unit: UnitName = None
+    workers: Workers = None
 
 
 @dataclass(frozen=True)
@@ -268,30 +277,3 @@ class SubmissionOptions:
         from roarbench.execution.submission_intake import SubmissionMode
 
         return SubmissionMode(self.trust, self.device == "cuda", suite.plan, suite.settings.limit)
-
-
-@dataclass(frozen=True)
-class ResultsOptions(_SuiteSource):
-    """Options that select stored results by images and explained networks."""
-
-    store: StoreDir = STORE
-    db: Db = ""
-    limit: Limit = None
-    data: Annotated[
-        str,
-        declare_option(
-            "Use results for images in this folder, or for images whose fingerprint begins with these digits.",
-            "DIR",
-            "the suite's own images",
-        ),
-    ] = ""
-    reference: Annotated[
-        list[str] | None,
-        declare_option(
-            "Use results for maps of these weights (a file, or the name in table titles). Repeatable.",
-            "FILE|NAME",
-            "the suite's own",
-        ),
-    ] = None
-    fill: Fill = ""
-    unit: UnitName = None
