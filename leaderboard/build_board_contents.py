@@ -9,7 +9,6 @@ from leaderboard.headline import (
     write_own_network_headline,
 )
 from leaderboard.text_helpers import format_day, make_slug, shorten_line
-from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.text import TABLE_WORDS, capitalize, format_count
 from roarbench.estimators.catalogue import find_display_name, find_estimator_or_placeholder
@@ -22,17 +21,16 @@ from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_o
 
 
 def make_board_contents(
-    judges: SuiteJudges, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
+    table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
 ) -> BoardContents:
     """Build a board of a suite.
 
     Args:
-        judges: The suite's judges.
         table: The table that the board shows.
         roar: A ROAR table whose ranks the board shows, too; None for no ROAR ranks.
         seconds: A dict from each estimator to its CPU seconds per 1,000 maps.
     """
-    board, protocol, results = table.board, table.board.protocol, judges.suite_results
+    board, protocol, results = table.board, table.board.protocol, table.suite_results
     ranks, roar_ranks = _find_ranks(table), _find_ranks(roar) if roar and protocol != ROAR else {}
     more = list_texts_beside_gain(list_columns(table))
     rows = tuple(

@@ -126,7 +126,7 @@ class SuiteView:
 
         def make() -> BoardContents:
             seconds = self.pictures.seconds if self.pictures else {}
-            return make_board_contents(self.suite_judges, self.table(protocol, unit, levels), roar, seconds)
+            return make_board_contents(self.table(protocol, unit, levels), roar, seconds)
 
         return self.get_or_compute(("board", protocol, unit or self.results.list_units(protocol)[0], levels), make)
 

@@ -298,6 +298,7 @@ def make_table(
     The default unit is the unit of the judges; an empty collection of levels means all levels.
     """
     unit = unit or judges.unit
+    judges = judge_suite(judges.suite_results, unit)  # marks and accuracies above masks are of the table's unit
     board = judges.make_board(protocol, unit, rows, levels)
     if board is None:
         return None

@@ -9,26 +9,36 @@ import pytest
 from leaderboard.board_contents import make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
+from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
+from leaderboard.suite_view import SuiteView
 from roarbench.analysis.row_comparison import compare_rows, describe_subtraction
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.common.enums import Order, ScoredNetwork, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, find_display_name
 from roarbench.plan.cells_and_runs import CLEAN
-from roarbench.plan.protocols import OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
+from roarbench.plan.protocols import MASK_ONLY, MATCHED, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, SHOWN
 from roarbench.plan.suite import MAX_COMPARED_NETWORKS, Block
-from roarbench.report.table import make_table
+from roarbench.report.table import make_suite_table, make_table
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.rank_intervals import RankInterval, find_rows_in_reversed_order
 from roarbench.store.results import UNVERIFIED, Origin
-from tests.helpers.made_up_results import LEVELS, SUITE, limit_to_one_seed, make_suite_results
+from tests.helpers.made_up_results import (
+    LEVELS,
+    MAIN,
+    SUITE,
+    choose_accuracy,
+    limit_to_one_seed,
+    make_leaky_accuracy,
+    make_suite_results,
+)
 from tests.helpers.store_rows import change_rows, remove_rows, set_checksums, set_correctness
 
 
 def make_contents(results, protocol=ROAR, levels=(), **more):
     draws = judge_suite(results)
     table = make_table(draws, protocol, results.suite.estimators_with_own_row, levels=levels)
-    return make_board_contents(draws, table, **more)
+    return make_board_contents(table, **more)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +111,32 @@ def test_board_has_no_gains_for_mask_only_and_no_intervals_for_one_seed(quick):
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
     shown = make_contents(make_suite_results(limit_to_one_seed(SUITE)))
     assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
+
+
+def test_board_of_another_unit_has_marks_and_masks_of_its_unit(tmp_path):
+    """Regression: in the pixel unit, masks of var-grad leak the class; the board had the marks of the scalar unit."""
+
+    def accuracy(cell):
+        return make_leaky_accuracy(0.58)(cell) if cell.unit is Unit.PIXEL else choose_accuracy(cell)
+
+    pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
+    results = make_suite_results(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
+    view = SuiteView(results, tmp_path, dict)
+    marked = {}
+    for unit in (Unit.SCALAR, Unit.PIXEL):
+        table, alone = view.table(ROAR, unit), make_suite_table(results, "roar", unit, None)
+        assert (table.marks, table.doubts, table.above_masks) == (alone.marks, alone.doubts, alone.above_masks)
+        doubts = view.get_board(ROAR, unit).rows_by_id["var-grad"].doubts
+        marked[unit] = any(doubt.short.startswith("masks alone") for doubt in doubts)
+    assert marked == {Unit.SCALAR: False, Unit.PIXEL: True}
+
+
+def test_claims_are_tested_on_roar_in_its_own_unit(tmp_path):
+    """Regression: the page tested the claims in the unit of the first board, here without any result of ROAR."""
+    blocks = (Block(MATCHED, MAIN, (0.9,), seeds=2), Block(ROAR, MAIN, LEVELS, seeds=3, unit=Unit.PIXEL))
+    view = SuiteView(make_suite_results(replace(SUITE, blocks=blocks)), tmp_path, dict)
+    context = build_claims_context(Site({view.slug: view}), make_address("claims"))
+    assert [title for title, _ in context["tables"]] == ["the paper’s Table 2", view.title]
 
 
 def find_reasons(rows):
