@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from leaderboard.board_contents import BELOW, OPEN, RANDOM_TEXTS, BoardContents
@@ -135,6 +136,8 @@ def _add_download_files(site: Site, view: SuiteView, name: str, tables: list[Sui
 
     def write_texts() -> dict[str, str]:
         shown = list(map(present_suite_table, tables))
+        if len({table.unit for table in tables}) > 1:  # rows of two units differ only in their unit
+            shown = [replace(table, shared_keys=(*table.shared_keys, "unit")) for table in shown]
         return {"csv": format_csv(*shown), "json": "[" + ",\n".join(map(format_json, shown)) + "]"}
 
     texts = view.get_or_compute(("files", name), write_texts)

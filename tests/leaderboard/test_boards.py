@@ -1,6 +1,8 @@
 """Contents of boards and comparisons of two rows: numbers equal those of the statistics."""
 
+import csv
 from dataclasses import replace
+from io import StringIO
 from itertools import product
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from leaderboard.board_contents import make_cost_axis, make_linear_axis
 from leaderboard.build_board_contents import make_board_contents
 from leaderboard.links import PageNotFound, Site, make_address
+from leaderboard.page.board import _add_download_files
 from leaderboard.page.trust_and_claims import build_claims_context
 from leaderboard.render import list_addresses, render_page
 from leaderboard.suite_view import SuiteView
@@ -129,6 +132,18 @@ def test_board_of_another_unit_has_marks_and_masks_of_its_unit(tmp_path):
         doubts = view.get_board(ROAR, unit).rows_by_id["var-grad"].doubts
         marked[unit] = any(doubt.short.startswith("masks alone") for doubt in doubts)
     assert marked == {Unit.SCALAR: False, Unit.PIXEL: True}
+
+
+def test_downloaded_rows_of_two_units_name_their_unit(tmp_path):
+    suite = replace(SUITE, blocks=tuple(Block(ROAR, MAIN, (0.9,), seeds=2, unit=unit) for unit in Unit))
+    for results, units in ((make_suite_results(suite), {"scalar", "pixel"}), (make_suite_results(SUITE), None)):
+        view = SuiteView(results, tmp_path, dict)
+        site = Site({view.slug: view}, list_addresses({view.slug: view}))
+        tables = view.tables if units else view.tables[:1]
+        _add_download_files(site, view, "rows", tables)
+        rows = list(csv.DictReader(StringIO(site.files["rows.csv"].decode())))
+        assert len({(row["estimator"], row["protocol"], row.get("unit")) for row in rows}) == len(rows)
+        assert ({row["unit"] for row in rows} if units else rows[0].get("unit")) == units
 
 
 def test_claims_are_tested_on_roar_in_its_own_unit(tmp_path):
