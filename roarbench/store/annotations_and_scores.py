@@ -87,9 +87,15 @@ def describe_validation_findings(database: Database, estimators: Collection[str]
 
 def make_plan_annotations(suite: SuiteSpec, runs: Iterable[Run]) -> dict[str, Any]:
     """Return annotations with what planned these runs of a suite."""
-    entries = {run.key: make_plan_entry(suite, run) for run in runs}
-    records = {f"{AnnotationKind.ENTRY} {entry.key}": make_json_record(entry) for entry in entries.values()}
-    return records | {f"{AnnotationKind.PLAN} {key}": entry.key for key, entry in entries.items()}
+    by_row: dict[tuple[object, ...], PlanEntry] = {}  # runs of a row at other levels and seeds have the same entry
+    annotations: dict[str, Any] = {}
+    for run in runs:
+        cell = run.cell
+        row = (cell.order, cell.retrain, cell.estimator, suite.find_explained_number(cell, run.seed))
+        entry = by_row.get(row) or by_row.setdefault(row, make_plan_entry(suite, run))
+        annotations[f"{AnnotationKind.PLAN} {run.key}"] = entry.key
+        annotations[f"{AnnotationKind.ENTRY} {entry.key}"] = make_json_record(entry)
+    return annotations
 
 
 def find_plan_entry(database: Database, key: str) -> PlanEntry | None:

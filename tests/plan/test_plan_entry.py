@@ -20,6 +20,7 @@ from roarbench.plan.suite_changes import (
     set_explained_weights,
 )
 from roarbench.plan.suites import SUITE_VERSIONS, find_builtin_suite, read_suite
+from roarbench.store.annotations_and_scores import make_plan_annotations
 from roarbench.store.ranking_files import make_ranking_spec
 from tests.helpers.image_files import TEXT, write_suite
 
@@ -80,6 +81,17 @@ def test_run_of_own_suite_is_planned_from_stored_description(tmp_path):
     assert (single.dataset_record, single.network_source) == (suite.dataset_record, suite.network_source)
     with pytest.raises(CallerError, match=f"no description of the data set {suite.dataset}"):
         plan_single_run(run, make_plan_entry(suite, run), [])
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_annotations_of_many_runs_have_entry_of_each_run(name):
+    suite = CHANGED[name]
+    runs = [build_run(suite, point, "da7a", 40) for point in list_planned_runs(suite)][::7]
+    annotations = make_plan_annotations(suite, runs)
+    for run in runs:
+        entry = make_plan_entry(suite, run)
+        assert annotations[f"plan {run.key}"] == entry.key
+        assert annotations[f"entry {entry.key}"] == make_json_record(entry)
 
 
 def test_entry_of_another_plan_is_refused():
