@@ -12,6 +12,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
 from roarbench.estimators.catalogue import count_passes, find_estimator
+from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import (
@@ -155,9 +156,8 @@ class DataSet:
 
     def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
         """Return the rows of submissions on a board; their intervals are adjusted for all its rows."""
-        known = self.results.suite.estimators
         rows = find_measured_rows(self._submitted_judges, protocol)
-        return {name: row for name, row in rows.items() if name not in known}
+        return {name: row for name, row in rows.items() if EstimatorId.parse(name).submitted}
 
     @cached_property
     def own_gains(self) -> dict[str, Contrast]:

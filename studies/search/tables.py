@@ -14,6 +14,7 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
+from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import estimate
@@ -92,7 +93,7 @@ def read_searches(name: str, suffix: str) -> Searched:
     searches = {f"search(passes={length})": length for length in record["lengths"]}
     results = load_published_results(f"benchmark-{name}").stored
     judge = judge_suite(results).judge(OWN_NETWORK, Unit.SCALAR)
-    tested = [row for row in judge.tested_gains if row in judge.own_network]
+    tested = [row for row in judge.tested_gains if row in judge.own_network and find_search_length(row) is None]
     published = {row: judge.own_network[row].kept[..., : len(rows)] for row in tested}
     bits: dict[str, NDArray[np.bool_]] = {**dict(zip(searches, kept, strict=True)), **published}
     counted = {row: results.find_passes(row) for row in tested}
