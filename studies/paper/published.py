@@ -11,8 +11,7 @@ from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
 from roarbench.common.text import MISSING
-from roarbench.estimators.catalogue import count_passes, find_estimator
-from roarbench.estimators.ids import EstimatorId
+from roarbench.estimators.catalogue import count_passes, find_estimator, find_search_length
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import list_planned_runs
 from roarbench.plan.protocols import (
@@ -27,6 +26,7 @@ from roarbench.plan.protocols import (
     ROAR,
     Protocol,
 )
+from roarbench.plan.suite_changes import select_part_of_suite
 from roarbench.plan.suites import find_builtin_suite
 from roarbench.report.paper_claims import Curve
 from roarbench.stats.board_records import Row
@@ -92,7 +92,9 @@ class DataSet:
         own = {suite.name: suite for suite in read_suites(store.database)}
         suite = own.get(called) or find_builtin_suite(called)
         results = collect_results(suite, store, data=data)
-        submitted = collect_results(add_stored_estimators(suite, store), store, data=data)
+        added = add_stored_estimators(suite, store)
+        judged = [name for name in added.estimators if find_search_length(name) is None]  # gains compare with 0 here
+        submitted = collect_results(select_part_of_suite(added, judged), store, data=data)
         again = keep_level(collect_results(replace(suite, replication=REPLICATION), store, data=data), HIGH)
         clean = [result for point, result in results.results.items() if point.cell.estimator == CLEAN]
         elsewhere = {}
@@ -156,8 +158,9 @@ class DataSet:
 
     def find_rows_of_submissions(self, protocol: Protocol) -> dict[str, Row]:
         """Return the rows of submissions on a board; their intervals are adjusted for all its rows."""
+        known = self.results.suite.estimators
         rows = find_measured_rows(self._submitted_judges, protocol)
-        return {name: row for name, row in rows.items() if EstimatorId.parse(name).submitted}
+        return {name: row for name, row in rows.items() if name not in known}
 
     @cached_property
     def own_gains(self) -> dict[str, Contrast]:
