@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import PercentFormatter
 
 from roarbench.analysis.suite_judges import judge_suite
@@ -133,6 +133,14 @@ def _points(axes: Axes, dataset: DataSet, across: Mapping[str, Estimate]) -> Non
             (0, 0),
             textcoords="offset points",
             fontsize=_SIZE,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": "0.7",
+                "linewidth": 0.4,
+                "shrinkA": 0,
+                "shrinkB": 1,
+                "relpos": (0, 0.2),
+            },
         )
 
 
@@ -143,7 +151,7 @@ def _lift_labels(axes: Axes) -> None:
     taken = [(float(x) - 2, float(x) + 2, float(y) - 2, float(y) + 2) for x, y in points.values()]
     for label in sorted(labels, key=lambda text: float(text.xy[1])):
         x, y = points[label] + (4, 1)
-        width, place = scale * label.get_window_extent().width + 1, float(y)
+        width, place = scale * Text.get_window_extent(label).width + 1, float(y)  # without the line to the point
         for left, right, bottom, top in sorted(taken, key=lambda box: box[2]):
             if left < x + width and x < right and bottom < place + _SIZE and place < top:
                 place = top
