@@ -219,7 +219,8 @@ def test_readme_answers_its_question_with_published_results():
         in answer
     )
     estimators = own[~own["control"]]
-    assert estimators["gain"].idxmax() == "input-x-grad" and own.loc["input-x-grad", "verdict"] == "explains its network"
+    assert estimators["gain"].idxmax() == "input-x-grad"
+    assert own.loc["input-x-grad", "verdict"] == "explains its network"
     quick = roarbench.load_published_results("quick").to_dataframe("own-network").set_index("estimator")
     explaining = quick[quick["verdict"] == "explains its network"]  # also above a blind search
     assert [*explaining.index] == ["input-x-grad", "gb-sq"] and set(quick["verdict"]) == {
