@@ -58,10 +58,12 @@ def _compute_logit_drop_maps(inputs: MapInput, pixel_sets: Iterable[Tensor]) -> 
     whole, baseline = inputs.compute_logit(inputs.images), inputs.baseline
     layout = device_settings.choose_fastest_float32_layout(inputs.images.device)
     for pixels in pixel_sets:
-        # selection takes long for whole images
-        around = (..., _find_span(pixels.any(1)), _find_span(pixels.any(0)))
-        occluded = inputs.images.clone(memory_format=layout)
-        occluded[around] = torch.where(pixels[around], baseline[around], occluded[around])
+        if pixels.is_cpu:  # selection from whole images takes long
+            around = (..., _find_span(pixels.any(1)), _find_span(pixels.any(0)))
+            occluded = inputs.images.clone(memory_format=layout)
+            occluded[around] = torch.where(pixels[around], baseline[around], occluded[around])
+        else:
+            occluded = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=layout)
         yield (whole - inputs.compute_logit(occluded))[:, :, None, None] * pixels
 
 
