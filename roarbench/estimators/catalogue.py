@@ -25,7 +25,15 @@ from roarbench.estimators.estimator import (
     Passes,
     SharedPassSettings,
 )
-from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, format_value, make_twin_id, parse_nondefault_parameters
+from roarbench.estimators.ids import (
+    CUDA,
+    TRUSTED,
+    EstimatorId,
+    Value,
+    format_value,
+    make_twin_id,
+    parse_nondefault_parameters,
+)
 
 _FORMS = {  # from a form to the ensemble's name and the operation that follows it
     "smooth": ("SmoothGrad", ""),
@@ -149,13 +157,19 @@ def _find_with_parameters(estimator_id: EstimatorId, suggestions: Iterable[str])
 
 
 def format_id_with_samples(name: str) -> str:
-    """Format an id for tables, with its samples if the default is too small to converge, as in `rise(samples=256)`."""
+    """Format an id for tables, with its samples if the default is too small to converge, as in `rise(samples=256)`.
+
+    A blind search has its passes, as in `search(passes=32)`: tables have searches of several lengths.
+    """
     estimator_id = EstimatorId.parse(name)
+    shown = [f"{key}={value}" for key, value in _find_shown_defaults(estimator_id).items()]
+    return str(replace(estimator_id, listed=",".join(filter(None, (*shown, estimator_id.listed))))) if shown else name
+
+
+def _find_shown_defaults(estimator_id: EstimatorId) -> dict[str, Value]:
     row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
-    if not (row and row.few_samples) or "samples=" in name:
-        return name
-    listed = [f"samples={row.parameters['samples']}", *([estimator_id.listed] if estimator_id.listed else [])]
-    return str(replace(estimator_id, listed=",".join(listed)))
+    shown = "passes" if row and row.is_search else "samples" if row and row.few_samples else ""
+    return {shown: row.parameters[shown]} if row and shown and f"{shown}=" not in (estimator_id.listed or "") else {}
 
 
 def _strip_hash_and_marks(submission: EstimatorId) -> EstimatorId:
@@ -275,11 +289,10 @@ def find_display_name(estimator: str) -> DisplayName:
     name, form = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of_base = f"of {base}" if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
+    values |= _find_shown_defaults(EstimatorId.parse(estimator))
     parts = [of_base, form, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
-    if format_id_with_samples(estimator) != estimator:
-        parts.append(format_id_with_samples(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     return DisplayName(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))
 
 

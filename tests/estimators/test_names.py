@@ -136,6 +136,8 @@ def test_find_estimator_rejects_invalid_names_with_suggestion(name, words):
         (["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"], ["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"]),
         (["ig@0a1b2c3d", "grad~untrained"], ["ig@0a1b2c3d", "grad~untrained"]),  # names of built-in estimators
         (["rise"], ["rise(samples=256)"]),
+        (["search", "search(passes=8)"], ["search(passes=32)", "search(passes=8)"]),
+        (["search(baseline=black)~blurred"], ["search(passes=32,baseline=black)~blurred"]),
     ],
 )
 def test_choose_row_names_shortens_unique_submission_names(rows, names):
