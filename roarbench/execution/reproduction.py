@@ -105,6 +105,9 @@ def reproduce(
         work = JobContext(fresh, images, part, weights)
         reused = tuple(_reuse_networks(work, stored, workspace, store))
         again = _rerun(work, run, workers, console)
+    if spec := work.make_ranking_spec_of_run(run):
+        kept = replace(work, workspace=workspace).rankings
+        again = replace(again, rankings=kept.find_recorded_checksum(spec, again.rankings))
     reproduction = Reproduction(stored, again, _estimate_run_deviation(store, measured, stored, again), reused)
     if reproduction.verdict is not ReproductionOutcome.INCOMPARABLE:
         store_reproduction(store.database, run.key, reproduction.verdict, again.correct)

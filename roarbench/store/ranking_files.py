@@ -222,7 +222,12 @@ def extract_rankings_checksum(manifest: Mapping[str, Any]) -> str:
     The checksum is the hash of the files' contents. Under `same_as`, a manifest records the checksum of earlier
     rankings with other splits or levels that remove the same features, so results with either have one checksum.
     """
-    return manifest.get("same_as") or hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
+    return manifest.get("same_as") or hash_ranking_files(manifest)
+
+
+def hash_ranking_files(manifest: Mapping[str, Any]) -> str:
+    """Return the hash of the contents of the files that a manifest lists, with `same_as` left aside."""
+    return hash_value({name: file["sha256"] for name, file in manifest["files"].items()})
 
 
 def load_rankings_checksum(manifest: Path) -> str:

@@ -50,6 +50,7 @@ from roarbench.store.ranking_files import (
     extract_rankings_checksum,
     find_rankings_with_other_levels,
     find_value_shared_by_parts,
+    hash_ranking_files,
     is_within_one_range,
     list_parts,
     load_rankings_checksum,
@@ -225,6 +226,18 @@ class RankingsStore:
         """Return the checksums of all finished rankings whose spec equals `spec`, if splits and levels are ignored."""
         specs = (spec, *find_rankings_with_other_levels(self.get_folder(spec), spec))
         return {load_rankings_checksum(self.get_folder(ranked) / MANIFEST) for ranked in specs} - {""}
+
+    def find_recorded_checksum(self, spec: RankingSpec, checksum: str) -> str:
+        """Return the checksum that results with these rankings record, given that of the same files in another store.
+
+        Both differ if this store's rankings have the checksum of earlier ones. Without these rankings, the given
+        checksum is returned.
+        """
+        with suppress(StoreError):
+            manifest = read_manifest(self.get_folder(spec), spec.splits)
+            if hash_ranking_files(manifest) == checksum:
+                return extract_rankings_checksum(manifest)
+        return checksum
 
     def verify_files(self, spec: RankingSpec, whole: bool = True) -> None:
         """Raise StoreError if files differ from the manifest; `refuse_altered_file` explains `whole`."""

@@ -80,6 +80,21 @@ def test_reproduce_repeats_networks_and_rankings_of_the_run(
             reproduce(key, Settings(workspace.root, weights=(str(published),)), store, console)
 
 
+@pytest.mark.parametrize("earlier", [WIDER, replace(SCORED, blocks=(replace(SCORED.blocks[0], levels=(0.05, 0.5)),))])
+def test_reproduce_repeats_run_whose_rankings_have_checksum_of_earlier_ones(tmp_path, store, monkeypatch, earlier):
+    """Rankings with other levels or splits came first, remove the same features and gave the run their checksum."""
+    monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
+    console = Console(file=StringIO())
+    for suite in (earlier, replace(RETRAINED, blocks=(replace(RETRAINED.blocks[0], levels=(0.9, 0.5)),))):
+        assert run_suite(Request(suite, Settings(tmp_path, limit=8)), store, console).failed == 0
+    rows = store.read_results(store.list_result_keys("")).values()
+    named = [row for row in rows if row.run.cell.estimator == "grad"]
+    assert len({row.rankings for row in named}) == 1 and len(named) == 4
+    (key,) = [row.run.key for row in named if row.run.cell.retrain is ScoredNetwork.IMAGES and row.run.cell.t == 0.9]
+    outcome = reproduce(key, Settings(tmp_path), store, console)
+    assert outcome.verdict is ReproductionOutcome.EQUAL and "same rankings" in outcome.format_report()
+
+
 def test_reproduce_stores_no_outcome_for_another_explained_network(tmp_path, store, monkeypatch):
     monkeypatch.setattr("roarbench.execution.run_suite.LocalEngine", InlineEngine)
     monkeypatch.setitem(SUITE_VERSIONS, (SCORED.name, 1), SCORED)
