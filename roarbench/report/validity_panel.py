@@ -148,7 +148,8 @@ def _list_removal_mask_columns(panel: ValidityPanel) -> Columns:
         columns[f"above masks at {t:g}"] = [
             format_interval(suite_judges.estimate_accuracy_above_masks(name, t).in_points) for name in names
         ]
-    for t in suite_judges.main_gains.levels:
+    has_neighbours = not suite_judges.suite_results.suite.dataset_record.tabular
+    for t in suite_judges.main_gains.levels if has_neighbours else ():
         columns[f"smoothness at {t:g}"] = [format_decimals(suite_judges.smoothness.get((name, t)), 2) for name in names]
     ties = suite_judges.suite_results.ties
     return columns | ({"ties, %": [format_percent_number(ties.get(name)) for name in names]} if ties else {})

@@ -89,6 +89,14 @@ def test_validity_text_says_that_suite_lacks_roar(kinds, column):
     assert format_printed(found).rstrip().endswith("which made-up does not have.")
 
 
+@pytest.mark.parametrize(("data", "shows"), [("planted", True), ("digits", False)])
+def test_panel_of_a_table_has_no_smoothness_of_masks(data, shows):
+    """The columns of a table have no neighbours."""
+    suite = replace(SUITE, dataset=data, blocks=(Block(ROAR, ("random", "grad"), LEVELS, seeds=2),))
+    text = format_printed(compute_validity_panel(make_suite_results(suite)))
+    assert "grad" in text and ("smoothness" in text) is shows
+
+
 @pytest.mark.slow
 def test_documented_validity_panel_matches_published_rows(tmp_path):
     """The page shows the first lines of a table, and a sentence."""
