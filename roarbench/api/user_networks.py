@@ -25,6 +25,7 @@ from roarbench.compute.external_networks import (
     make_logits_hook,
     wrap_to_return_logits,
 )
+from roarbench.compute.gradient_check import describe_changed_gradient
 from roarbench.compute.network_checks import check_network_outputs, list_single_logit_warnings
 from roarbench.estimators.compute_maps import use_exact_eager_mode
 from roarbench.submissions.network_changes import ADVICE, NetworkState
@@ -56,7 +57,8 @@ def check_and_wrap_network(model: nn.Module, pixels: Tensor, name: str = "the ne
     warnings_found = check_network_outputs(network, few, name)
     if network is not wrapped:
         warnings_found += find_single_logit_warnings(network, pixels, name)
-    for warning in warnings_found:
+    changed_gradient = describe_changed_gradient(network, few[:2], name)
+    for warning in filter(None, (*warnings_found, changed_gradient)):
         warn_caller(warning)
     return network
 

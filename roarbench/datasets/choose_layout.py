@@ -6,7 +6,7 @@ Every choice that is not the only possible one is said in a line.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     search = search_label_files(root, paths)
     choice = _choose_with_class_folders(plan, search, root, paths) or _choose_label_files(plan, search, root, paths)
     if choice.labels is None:
-        for line in (*plan.said, *search.problems):
+        for line in (*plan.said, *search.problems, *_describe_contradictions(plan, search)):
             warn(line)
     for line in choice.said:
         warn(line)
@@ -119,6 +119,17 @@ def _are_same_classes(folders: Mapping[str, str], labels: Mapping[str, str], pat
     """Return whether folders and labels divide these images into the same classes, perhaps of other names."""
     pairs = {(folders[path], labels[path]) for path in paths}
     return len(pairs) == len({folder for folder, _ in pairs}) == len({label for _, label in pairs})
+
+
+def _describe_contradictions(plan: FolderPlan, search: LabelSearch) -> Iterator[str]:
+    """Yield a line for label files that divide images into other classes than the folders that name the classes."""
+    class_of = {path: name for labels in search.plans for path in labels.labels if (name := plan.find_class(path))}
+    for labels in search.plans:
+        common = [path for path in labels.labels if path in class_of]
+        if labels.usual and common and not _are_same_classes(class_of, labels.labels, common):
+            seen = f"{_name_files(labels)} gives other classes to {format_count(len(common), 'image')}"
+            remedy = f"if the file is right, write labels = {json.dumps(labels.files)} under [data]"
+            yield f"warning: classes are the folders' names, but {seen}; {remedy}"
 
 
 def _choose_label_files(plan: FolderPlan, search: LabelSearch, root: Path, paths: Sequence[str]) -> _Choice:

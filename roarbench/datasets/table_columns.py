@@ -4,6 +4,7 @@ The last functions describe what may be wrong with the features and classes, suc
 """
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -229,10 +230,10 @@ def find_id_columns(table: pa.Table, names: Iterable[str]) -> list[str]:
 
 
 def describe_alike_classes(names: Sequence[str], remedy: str) -> Iterator[str]:
-    """Yield a warning for each group of classes whose names are one number, or differ only in case or outer spaces."""
+    """Yield a warning for classes of one number, or whose names differ only in case, spaces or the form of accents."""
     alike = defaultdict[object, list[str]](list)
     for name in dict.fromkeys(names):
-        folded = name.strip().casefold()
+        folded = " ".join(unicodedata.normalize("NFC", name).casefold().split())
         alike[next(iter(parse_numbers([folded])), folded)].append(f"'{name}'")
     for group in alike.values():
         if len(group) > 1:

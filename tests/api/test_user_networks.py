@@ -12,6 +12,7 @@ from torch import nn
 
 import roarbench as rb
 from roarbench.api.user_networks import refuse_changes_of_network
+from roarbench.compute.gradient_check import describe_changed_gradient
 from roarbench.submissions.network_changes import NetworkState
 from tests.helpers.user_networks import WithChangedOutput
 
@@ -314,3 +315,67 @@ def test_script_modules_count_as_unchanged(freeze):
     with refuse_changes_of_network(model, "mine", IMAGES):
         model(torch.ones(1, 2))
     assert state.is_kept_by(model)
+
+
+def clamp_gradient_of_first_layer(model):
+    changed = copy.deepcopy(model)
+    changed[0].register_full_backward_hook(lambda layer, inputs, outputs: (inputs[0].clamp(min=0),))
+    return changed
+
+
+class StraightThrough(torch.autograd.Function):
+    """A ReLU that lets every gradient through."""
+
+    @staticmethod
+    def forward(context, values):
+        return values.clamp(min=0)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+class WithStraightThrough(nn.Module):
+    def forward(self, values):
+        return StraightThrough.apply(values)
+
+
+def detach_half(model):
+    class Half(nn.Module):
+        def forward(self, images):
+            return images / 2 + images.detach() / 2
+
+    return nn.Sequential(Half(), copy.deepcopy(model))
+
+
+def hook_tensor(model):
+    class Hooked(nn.Module):
+        def forward(self, values):
+            if values.requires_grad:
+                values.register_hook(torch.relu)
+            return values
+
+    return nn.Sequential(model[0], Hooked(), *model[1:])
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (clamp_gradient_of_first_layer, "backward hooks of '0'"),
+        (lambda one: nn.Sequential(one[0], WithStraightThrough(), *one[2:]), "a hook, detach, or an operation"),
+        (detach_half, "a hook, detach"),
+        (hook_tensor, "a hook, detach"),
+    ],
+)
+def test_gradient_that_is_not_the_derivative_is_reported(judge, networks, change, cause):
+    with pytest.warns(
+        UserWarning, match=f"the gradient of (the )?network.* is not the derivative .* because of {cause}"
+    ):
+        judge(change(networks[2]))
+
+
+@pytest.mark.parametrize("act", [nn.GELU, nn.Softplus, nn.LeakyReLU, lambda: nn.MaxPool2d(1)])
+def test_gradient_that_is_the_derivative_is_not_reported(networks, act):
+    network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), act(), *networks[0][2:])
+    network[2].register_full_backward_hook(lambda layer, inputs, outputs: None)  # only looks
+    assert describe_changed_gradient(network.eval(), IMAGES) == ""

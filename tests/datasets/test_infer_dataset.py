@@ -121,6 +121,33 @@ def test_infer_dataset_warns_of_class_names_that_differ_only_in_case(tmp_path):
     assert f"warning: {listed} are separate classes; if they are one class, merge their folders" in said
 
 
+def test_infer_dataset_warns_of_class_names_that_look_the_same(tmp_path):
+    write_pictures(tmp_path / "other", 4)
+    classes = [each for each in sorted((tmp_path / "other").iterdir()) if each.is_dir()]
+    names = ["\u00f6l 1", "o\u0308l 1", "\u00f6l  1"]  # one letter, a letter with an accent, two spaces
+    for name in names:
+        shutil.copytree(classes[0], tmp_path / "set" / name)
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.classes == 3 and f"warning: {', '.join(repr(name) for name in sorted(names))} are separate" in said
+
+
+@pytest.mark.parametrize("listed", ["both", "one"])
+def test_infer_dataset_warns_of_label_file_that_contradicts_folders(tmp_path, listed):
+    """The file labels names that occur in both folders, or images of one folder only, so that folders are classes."""
+    for folder in ("x", "y"):
+        for number in range(8):
+            path = tmp_path / "set" / folder / (f"{number}.png" if listed == "both" else f"{folder}{number}.png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8), (30 * number, 9, 40)).save(path)
+    prefix = "" if listed == "both" else "x"
+    rows = "".join(f"{prefix}{number}.png,{'ab'[number % 2]}\n" for number in range(8))
+    (tmp_path / "set" / "labels.csv").write_text(f"name,label\n{rows}")
+    record, said = infer_with_messages(tmp_path / "set")
+    assert record.classes == 2 and not record.label_files
+    assert "classes are the folders' names, but 'labels.csv' gives other classes to 8 images" in said
+    assert 'if the file is right, write labels = ["labels.csv"] under [data]' in said
+
+
 def test_class_folder_named_like_split_is_rejected(tmp_path):
     folder = write_pictures(tmp_path / "set")
     (folder / "red").rename(folder / "train")
