@@ -152,8 +152,12 @@ def describe_search(table: SuiteTable) -> str:
         return ""
     if not any(test.search for test in tested.values()):
         return NO_SEARCH
-    short = [table.display_names[name] for name, test in tested.items() if test.search and not test.search.long_enough]
-    too_short = f" No search has as many passes as {list_some(short)}." if short else ""
+    short = [name for name, test in tested.items() if test.search and not test.search.long_enough]
+    unknown = [table.display_names[name] for name in short if table.suite_results.find_passes(name) is None]
+    longer = [called for name in short if (called := table.display_names[name]) not in unknown]
+    too_short = f" No search has as many passes as {list_some(longer)}." if longer else ""
+    if unknown:
+        too_short += f" Rows of unknown passes are compared with the longest search: {list_some(unknown)}."
     return f"{BESIDE_SEARCH}{too_short}"
 
 
