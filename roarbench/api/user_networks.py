@@ -196,7 +196,7 @@ def refuse_changes_of_network(
     state, effective = state or NetworkState.read(model), False
     try:
         yield
-        if state.is_changed() and not state.is_kept_by(model):
+        if not state.has_same_outputs():
             changed = compute_logits_and_gradients(model, images)
             state.restore()
             effective = not _are_same(changed, compute_logits_and_gradients(model, images))

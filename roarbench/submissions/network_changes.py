@@ -103,7 +103,10 @@ class _TensorState(NamedTuple):
     def is_kept(self) -> bool:
         tensor = self.tensor
         same = tensor.requires_grad is self.requires_grad and (not tensor.is_leaf or tensor.grad is self.grad)
-        return same and (self.copy is None or (self._has_own_memory() and _are_identical(tensor, self.copy)))
+        return same and self.has_same_numbers()
+
+    def has_same_numbers(self) -> bool:
+        return self.copy is None or (self._has_own_memory() and _are_identical(self.tensor, self.copy))
 
     def _has_own_memory(self) -> bool:
         plain = type(self.tensor) in (Tensor, nn.Parameter) and self.tensor.layout is torch.strided
@@ -160,6 +163,13 @@ class NetworkState(NamedTuple):
         kept = all(module.has_class_and_mode() for module in self.modules)
         kept = kept and all(container.is_kept() for container in self.containers)
         return not (kept and all(tensor.is_kept() for tensor in self.tensors))
+
+    def has_same_outputs(self) -> bool:
+        """Return whether nothing that the outputs may depend on was replaced; gradients and freezing do not count."""
+        kept = all(module.has_class_and_mode() for module in self.modules)
+        return (
+            kept and all(item.is_kept() for item in self.containers) and all(t.has_same_numbers() for t in self.tensors)
+        )
 
     def restore(self) -> None:
         """Give the network this state again: the same objects, with the same contents and numbers."""

@@ -201,6 +201,17 @@ def store_parameters_anew(model):
             setattr(module, name, nn.Parameter(parameter.detach().clone()))
 
 
+class WithSettings(nn.Module):
+    """A layer whose number, tensor and function are plain attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift, self.function = 1.0, torch.zeros(2), torch.sin
+
+    def forward(self, logits):
+        return self.function(logits * self.scale + self.shift)
+
+
 def read_everything(model):
     """Return ids and values of what a network holds, by module, found by a walk of its own."""
     state = {}
@@ -261,10 +272,14 @@ def test_changes_without_effect_on_outputs_are_undone(networks, change):
         patch_forward,
         lambda model: model.set_submodule("1", nn.Tanh()),
         lambda model: model.append(nn.Softmax(1)),
+        lambda model: vars(model[0]).update(dilation=(2, 2), padding=(1, 1)),
+        lambda model: setattr(model[-1], "scale", 2.0),
+        lambda model: setattr(model[-1], "shift", torch.ones(2)),
+        lambda model: setattr(model[-1], "function", torch.tanh),
     ],
 )
 def test_changes_of_network_are_refused_and_undone(networks, change):
-    model = copy.deepcopy(networks[0]).eval()
+    model = copy.deepcopy(networks[0]).eval().append(WithSettings())
     model[-1].register_buffer("sparse", torch.tensor([[0, 1.5], [torch.nan, 0]]).to_sparse())
     with refuse_changes_of_network(model, "mine", IMAGES):
         logits = model(IMAGES)
