@@ -43,6 +43,15 @@ class ProtocolRuns:
         counts = self.added.get(find_estimator(estimator).untwinned_id)
         return bool(self.own.missing or counts and counts.missing)
 
+    def describe_missing(self, shown: Mapping[str, str]) -> str:
+        """Return the missing runs in words: of the suite's own rows, then of each added row; empty without any.
+
+        `shown` has the names of added estimators by id; others are left out.
+        """
+        counts = [self.own.text] if self.own.missing else []
+        rows = [(shown[name], count) for name, count in self.added.items() if name in shown]
+        return ", ".join([*counts, *(f"{count.text} of {name}" for name, count in rows if count.missing)])
+
 
 def count_protocol_runs(results: SuiteResults, protocol: Protocol, unit: Unit) -> ProtocolRuns:
     """Count the runs on which the verdicts of a protocol's table depend.
@@ -81,11 +90,16 @@ def _count(results: SuiteResults, points: list[PlannedRun]) -> RunCounts:
     return RunCounts(sum(point not in results.results for point in points), len(points))
 
 
-def describe_missing_runs(results: SuiteResults, protocols: Iterable[Protocol], unit: Unit) -> str:
-    """Return the missing runs of the protocols that have results, such as `ROAR: 6 of 99 runs are missing`, or ""."""
+def describe_missing_runs(
+    results: SuiteResults, protocols: Iterable[Protocol], unit: Unit, shown: Mapping[str, str]
+) -> str:
+    """Return the missing runs of the protocols that have results, such as `ROAR: 6 of 99 runs are missing`, or "".
+
+    `shown` has the names of added estimators by id, as in `ProtocolRuns.describe_missing`.
+    """
     started = (protocol for protocol in protocols if results.has_started(protocol))
-    counts = ((protocol.title, count_protocol_runs(results, protocol, unit).own) for protocol in started)
-    return "; ".join(f"{title}: {count.text}" for title, count in counts if count.missing)
+    texts = {each.title: count_protocol_runs(results, each, unit).describe_missing(shown) for each in started}
+    return "; ".join(f"{title}: {text}" for title, text in texts.items() if text)
 
 
 def write_unfinished_line(missing: str, can_change: str) -> str:

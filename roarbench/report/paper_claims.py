@@ -326,7 +326,7 @@ def make_results_title(judges: SuiteJudges) -> str:
 
 def describe_unfinished_results(judges: SuiteJudges) -> str:
     """Return the missing runs that can change the findings on a suite's results; empty without any."""
-    return describe_missing_runs(judges.suite_results, (ROAR, MORF), judges.unit)
+    return describe_missing_runs(judges.suite_results, (ROAR, MORF), judges.unit, {})
 
 
 def format_claims(records: list[dict[str, Any]], results_title: str = "", unfinished: str = "") -> str:

@@ -160,14 +160,8 @@ class SuiteTable:
 
         Runs of rows that were added to the suite follow the suite's own runs if they are missing.
         """
-        counts = [self.runs.own.text] if self.runs.own.missing else []
         shown = {find_estimator(row.estimator).untwinned_id for row in self.board.rows}
-        counts += [
-            f"{count.text} of {self.display_names.get(name, name)}"
-            for name, count in self.runs.added.items()
-            if count.missing and name in shown
-        ]
-        return ", ".join(counts)
+        return self.runs.describe_missing({name: self.display_names.get(name, name) for name in shown})
 
     @property
     def included_levels_text(self) -> str:

@@ -78,7 +78,8 @@ def format_text(panel: ValidityPanel, width: int) -> Group:
     sections, doubts = list_sections(panel), list_lines_below_panel(panel)
     judges = panel.suite_judges
     protocols = dict.fromkeys((judges.main_protocol, MASK_ONLY, KAR, MORF, LERF))
-    missing = describe_missing_runs(judges.suite_results, protocols, judges.unit)
+    called = choose_row_names((*judges.suite_results.suite.estimators, *panel.names))
+    missing = describe_missing_runs(judges.suite_results, protocols, judges.unit, called)
     unfinished = write_unfinished_line(missing, "numbers and marks")
     sign = UNFINISHED_SIGN * bool(unfinished)
     title = [Text(f"{judges.suite_results.title}{sign}")] if sections else []
