@@ -24,7 +24,7 @@ def test_images_move_to_device_of_each_network(monkeypatch):
     with fake_gpu():
         images, numbers = torch.zeros(4, 3, 16, 16), torch.arange(4)
         networks = [network().eval(), network().to(GPU).eval()]
-        found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "occlusion(patches=2)"], images, 2)
+        found = read_explainers(["grad", "sg-grad(samples=2)", "sobel", "rise(samples=2)"], images, 2)
         places = []
         for asked in make_batch_per_network(networks, images, numbers, numbers):
             maps = found._make_maps(found.built_in.values(), asked)

@@ -18,9 +18,9 @@ def test_distribution_of_a_sum_is_that_of_all_samples_with_replacement(influence
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("protocol", [ROAR, OWN_NETWORK], ids=lambda protocol: protocol.name)
-def test_half_widths_of_published_gains_are_those_of_draws(protocol):
+@pytest.mark.parametrize(("protocol", "rows"), [(ROAR, 7), (OWN_NETWORK, 11)], ids=["roar", "own-network"])
+def test_half_widths_of_published_gains_are_those_of_draws(protocol, rows):
     pairs = compare_protocol("benchmark-breast-cancer", protocol, 300_000)
-    assert len(pairs) == 7
+    assert len(pairs) == rows  # under own-network gain with four blind searches
     for row, drawn in pairs:
         assert row.half_width == pytest.approx(drawn, rel=0.01)
