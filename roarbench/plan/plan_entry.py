@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roarbench.common.enums import Order, ScoredNetwork, Split, Unit
+from roarbench.common.enums import Split, Unit
 from roarbench.common.errors import CallerError
 from roarbench.common.identity import Keyed, check_field_values
 from roarbench.compute.builtin_network_table import MODELS
@@ -113,20 +113,19 @@ def plan_single_run(run: Run, entry: PlanEntry, stored_suites: Iterable[SuiteSpe
 
 def add_rows(suite: SuiteSpec, run: Run, stored: Iterable[tuple[Cell, int]]) -> SuiteSpec:
     """Return the suite of a single run with all rows of the run's protocol and of ROAR among stored cells and seeds."""
-    kinds = dict.fromkeys([(run.cell.order, run.cell.retrain), (ROAR.order, ROAR.retrain)])
-    by_block: defaultdict[tuple[Order, ScoredNetwork, Unit, str], list[tuple[Cell, int]]] = defaultdict(list)
+    protocols = {(each.order, each.retrain): each for each in (PROTOCOLS[find_protocol_name(run.cell)], ROAR)}
+    by_block: defaultdict[tuple[Protocol, Unit, str], list[tuple[Cell, int]]] = defaultdict(list)
     for cell, seed in stored:
-        if cell.estimator != CLEAN and seed // SEEDS_PER_REPLICATION == suite.replication:
-            by_block[cell.order, cell.retrain, cell.unit, cell.fill].append((cell, seed))
+        protocol = protocols.get((cell.order, cell.retrain))
+        if protocol and cell.estimator != CLEAN and seed // SEEDS_PER_REPLICATION == suite.replication:
+            by_block[protocol, cell.unit, cell.fill].append((cell, seed))
     blocks = [*suite.blocks]
-    for (order, retrain, unit, fill), cells in by_block.items():
-        if (order, retrain) in kinds:
-            protocol = next(each for each in PROTOCOLS.values() if (each.order, each.retrain) == (order, retrain))
-            names = filter(_is_known, {cell.estimator for cell, _ in cells})
-            rows = tuple(sorted({_find_row(name, protocol) for name in names}))
-            levels = tuple(sorted({cell.t for cell, _ in cells}))
-            seeds = 1 + max(seed % SEEDS_PER_REPLICATION for _, seed in cells)
-            blocks.append(Block(protocol, rows, levels, seeds, unit, fill))
+    for (protocol, unit, fill), cells in by_block.items():
+        names = filter(_is_known, {cell.estimator for cell, _ in cells})
+        rows = tuple(sorted({_find_row(name, protocol) for name in names}))
+        levels = tuple(sorted({cell.t for cell, _ in cells}))
+        seeds = 1 + max(seed % SEEDS_PER_REPLICATION for _, seed in cells)
+        blocks.append(Block(protocol, rows, levels, seeds, unit, fill))
     # submissions do not change the noise that other rows show
     added = frozenset(name for block in blocks for name in block.estimators if find_estimator(name).submitted)
     return replace(suite, blocks=tuple(blocks), added=added)
