@@ -25,7 +25,7 @@ from roarbench.execution.run_suite import do_steps_on_workers
 from roarbench.execution.workload import count_work
 from roarbench.plan.cells_and_runs import PUBLISHED_WEIGHTS, Run, make_weights_title
 from roarbench.plan.plan_entry import add_rows, plan_single_run
-from roarbench.plan.planned_runs import PlannedRun
+from roarbench.plan.planned_runs import PlannedRun, find_protocol_name
 from roarbench.plan.protocols import PROTOCOLS, ROAR
 from roarbench.plan.settings import Settings
 from roarbench.plan.suite import SuiteSpec
@@ -80,11 +80,10 @@ def reproduce(
         raise CallerError(f"{seen}; read its source, then add --trust-submission")
     paths = {make_weights_title(path): path for path in settings.weights}
     if entry := find_plan_entry(store.database, key):
-        suite = part = plan_single_run(run, entry, read_suites(store.database))
+        suite = plan_single_run(run, entry, read_suites(store.database))
         measured = add_rows(suite, run, store.list_cells_and_seeds(run))
     else:  # the run was stored by a version without entries
-        suite, part = find_suite_and_part_of_run(store, stored, paths)
-        measured = suite
+        measured, suite = find_suite_and_part_of_run(store, stored, paths)
     weights = _choose_weights_to_reproduce(suite, run, paths)
     refuse_untrusted_network(suite, settings.trusted_network, workspace.root)
     with DecodingDisplay(console) as display:
@@ -102,7 +101,7 @@ def reproduce(
                 check_sandbox_isolation()
             submission = read_submissions_by_id(store.database)[estimator_id.id_without_parameters]
             fresh.save_submission(submission.id, submission.source)
-        work = JobContext(fresh, images, part, weights)
+        work = JobContext(fresh, images, suite, weights)
         reused = tuple(_reuse_networks(work, stored, workspace, store))
         again = _rerun(work, run, workers, console)
     if spec := work.make_ranking_spec_of_run(run):
@@ -176,7 +175,7 @@ def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunRe
     cell = stored.run.cell
     if not cell.retrain.trains:
         return 0.0
-    protocol = next(each for each in PROTOCOLS.values() if (each.order, each.retrain) == (cell.order, cell.retrain))
+    protocol = PROTOCOLS[find_protocol_name(cell)]
     suite_results = collect_results(suite, store, stored.run.limit, stored.run.data)
     origins = read_origins(store.database, [result.run.key for result in suite_results.results.values()])
     results = suite_results.results.items()
