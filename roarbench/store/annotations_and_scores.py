@@ -110,19 +110,17 @@ def export_annotations(database: Database, exported: Collection[RunResult], stab
     rankings = {result.rankings for result in exported}
     names = {EstimatorId.parse(result.run.cell.estimator) for result in exported}
     keys = {result.run.key for result in exported}
+    plans = read_annotations(database, AnnotationKind.PLAN, keys)
     subjects = {
         AnnotationKind.VALIDATE: {name.id_without_marks_and_twins for name in names if name.submitted},
         AnnotationKind.STABILITY: rankings,
         AnnotationKind.PASSES: rankings,
         AnnotationKind.MASKS: keys,
-        AnnotationKind.PLAN: keys,
-        AnnotationKind.ENTRY: set(read_annotations(database, AnnotationKind.PLAN, keys).values()),
+        AnnotationKind.ENTRY: set(plans.values()),
     }
-    annotations = {
-        f"{kind} {subject}": value
-        for kind, wanted in subjects.items()
-        for subject, value in read_annotations(database, kind, wanted).items()
-    }
+    found = {kind: read_annotations(database, kind, wanted) for kind, wanted in subjects.items()}
+    found[AnnotationKind.PLAN] = plans
+    annotations = {f"{kind} {subject}": value for kind, values in found.items() for subject, value in values.items()}
     own_stability = {checksum: share for checksum, share in stability.items() if checksum in rankings}
     annotations |= {f"{AnnotationKind.STABILITY} {checksum}": share for checksum, share in own_stability.items()}
     return json.dumps(annotations, sort_keys=True).encode()

@@ -210,9 +210,8 @@ class ResultsStore:
         columns = [results.c[name] for name in names]
         same = (results.c.dataset == run.cell.dataset, results.c.model == run.cell.model, results.c.data == run.data)
         with self.database.begin_read() as connection:
-            rows = connection.execute(select(results.c.seed, *columns).where(*same))
-            pairs = [({**row._mapping}, row.seed) for row in rows]
-        return [(read_cell_record({name: values[name] for name in names}), seed) for values, seed in pairs]
+            rows = connection.execute(select(results.c.seed, *columns).where(*same)).all()
+        return [(read_cell_record(dict(zip(names, values, strict=True))), seed) for seed, *values in rows]
 
     def read_explained_weights(self, reference: str) -> set[str]:
         """Return the checksums of the weights of an explained network, by its key, that stored results record."""
