@@ -5,7 +5,7 @@ which most runs of a suite share.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,7 +70,7 @@ def read_plan_entry(values: Mapping[str, Any]) -> PlanEntry:
     return entry
 
 
-def plan_single_run(run: Run, entry: PlanEntry, stored_suites: Iterable[SuiteSpec]) -> SuiteSpec:
+def plan_single_run(run: Run, entry: PlanEntry, stored_suites: Sequence[SuiteSpec]) -> SuiteSpec:
     """Return a suite that has this run alone, with the same networks and rankings as the suite that planned it.
 
     A name in a run of a user's own data set or network ends in a hash; `stored_suites` have what the name denotes.
@@ -78,7 +78,7 @@ def plan_single_run(run: Run, entry: PlanEntry, stored_suites: Iterable[SuiteSpe
     Raises:
         CallerError: Own data or networks are unknown, or this version plans another run from the same settings.
     """
-    cell, own_suites = run.cell, list(stored_suites)
+    cell = run.cell
     if entry.protocol not in PROTOCOLS:
         raise CallerError(f"{run.key} was run under {entry.protocol}; use the version of roarbench that stored it")
     rows = () if cell.estimator == CLEAN else (_find_row(cell.estimator, PROTOCOLS[entry.protocol]),)
@@ -97,9 +97,9 @@ def plan_single_run(run: Run, entry: PlanEntry, stored_suites: Iterable[SuiteSpe
         maps=run.maps,
         references=entry.references,
         replication=run.seed // SEEDS_PER_REPLICATION,
-        own=_find_own_data_and_network(cell.dataset, cell.model, own_suites),
+        own=_find_own_data_and_network(cell.dataset, cell.model, stored_suites),
         tuned_on=entry.tuned_on,
-        networks=_find_own_networks(entry, own_suites) if entry.models else (),
+        networks=_find_own_networks(entry, stored_suites) if entry.models else (),
     )
     estimator, number = cell.estimator_of_stored_ranking, suite.find_explained_number(cell, run.seed)
     if estimator and list_splits_ranked_by(suite, estimator, number) != entry.splits:
@@ -144,7 +144,7 @@ def _is_known(estimator: str) -> bool:
         return False
 
 
-def _find_own_data_and_network(dataset: str, model: str, suites: Iterable[SuiteSpec]) -> CustomSuite | None:
+def _find_own_data_and_network(dataset: str, model: str, suites: Sequence[SuiteSpec]) -> CustomSuite | None:
     """Return the data set and the source of the network if they are a user's own; None if neither is."""
     own = [suite.own.dataset for suite in suites if suite.own and suite.own.dataset and suite.dataset == dataset]
     sources = [suite.network_source for suite in suites if suite.model == model and suite.network_source]
