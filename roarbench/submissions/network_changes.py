@@ -158,18 +158,11 @@ class NetworkState(NamedTuple):
             and all(_are_identical(weights[key], self.weights[key]) for key in weights)
         )
 
-    def is_changed(self) -> bool:
-        """Return whether restoring this state would change anything."""
-        kept = all(module.has_class_and_mode() for module in self.modules)
-        kept = kept and all(container.is_kept() for container in self.containers)
-        return not (kept and all(tensor.is_kept() for tensor in self.tensors))
-
     def has_same_outputs(self) -> bool:
         """Return whether nothing that the outputs may depend on was replaced; gradients and freezing do not count."""
         kept = all(module.has_class_and_mode() for module in self.modules)
-        return (
-            kept and all(item.is_kept() for item in self.containers) and all(t.has_same_numbers() for t in self.tensors)
-        )
+        kept = kept and all(container.is_kept() for container in self.containers)
+        return kept and all(tensor.has_same_numbers() for tensor in self.tensors)
 
     def restore(self) -> None:
         """Give the network this state again: the same objects, with the same contents and numbers."""
