@@ -1,7 +1,7 @@
 """Judge the same simulated tables with the bootstrap that the formula replaced.
 
 The package of commit c65aca64 and these simulations are copied into a temporary folder, where this program runs with
-`--judge` and prints its tables; `run.py` writes them to before.md. A clone needs the whole history for this.
+`--judge` and prints its results; `run.py` writes them to before.md. A clone needs the whole history for this.
 """
 
 import argparse
@@ -16,7 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from studies.coverage.simulate import CONTROLS, Counts, Interval, Judged, count_right_own_network, simulate_all
+from studies.coverage.simulate import (
+    CONTROLS,
+    Counts,
+    Interval,
+    Judged,
+    Results,
+    count_right_own_network,
+    simulate_all,
+)
 
 COMMIT = "c65aca64"  # statistics 3: 2,000 draws with seed 0, verdicts adjusted over all comparisons of a protocol
 
@@ -34,7 +42,7 @@ def run_in_copy_of_old_package(program: str, *arguments: str) -> Any:
         return json.loads(subprocess.run(command, cwd=folder, stdout=-1, check=True, text=True).stdout)
 
 
-def simulate_and_judge(tables: int) -> dict[str, str]:
+def simulate_and_judge(tables: int) -> dict[str, Results]:
     """Simulate all tables, and judge them with the package of the current folder, which is the old one."""
     from importlib import import_module
 
@@ -79,7 +87,7 @@ def simulate_and_judge(tables: int) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the tables of results as the package of the current folder judges them."""
+    """Print the results as the package of the current folder judges them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
     parser.add_argument("--judge", action="store_true", help="run here, with the old package")

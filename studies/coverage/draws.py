@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import roarbench as rb
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.common.enums import Order, Unit
+from roarbench.common.text import format_markdown_table
 from roarbench.plan.protocols import KAR, OWN_NETWORK, OWN_NETWORK_LERF, ROAR, Protocol
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.contrasts import measure_spreads
@@ -151,7 +152,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=2_000_000)
     draws = parser.parse_args().draws
     headings = ["suite", "protocol", "rows", "images", "formula / draws", "more than 1 % apart"]
-    lines = [headings, ["---"] * len(headings)]
+    lines = list[list[str]]()
     for suite in SUITES:
         for protocol in (ROAR, KAR, OWN_NETWORK, OWN_NETWORK_LERF):
             if not (pairs := compare_protocol(suite, protocol, draws)):
@@ -161,8 +162,7 @@ def main() -> None:
             span = f"{ratios.min():.4f} to {ratios.max():.4f}"
             lines.append([suite, protocol.name, str(len(pairs)), f"{images:,}", span, str(apart)])
             print(lines[-1], file=sys.stderr, flush=True)
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    write_tables(Path(__file__).with_name("draws.md"), {"draws": table})
+    write_tables(Path(__file__).with_name("draws.md"), {"draws": format_markdown_table(headings, lines)})
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from studies.coverage.simulate import (
     Counts,
     Interval,
     Judged,
+    Results,
     count_right_own_network,
     simulate_all,
 )
@@ -61,19 +62,18 @@ def judge_own_network_table(unchanged: dict[str, NDArray[np.bool_]]) -> Counts:
     )
 
 
-def set_false_verdicts_beside(now: str, before: str) -> str:
+def format_results(results: Results) -> str:
+    """Format results as a table with a line for each design."""
+    columns = next(iter(results.values()))
+    return format_markdown_table(["simulated tables", *columns], ([name, *results[name].values()] for name in results))
+
+
+def set_false_verdicts_beside(now: Results, before: Results) -> str:
     """Return a table of false verdicts, as these statistics give them and as those before did."""
-    read = [
-        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()] for table in (now, before)
-    ]
-    heads = ("false per row", "false per column", "false per table")
-    chosen = [read[0][0].index(head) for head in heads]
-    lines = [
-        [one[0], *(cells[number] for number in chosen for cells in (one, other))]
-        for one, other in zip(read[0][2:], read[1][2:], strict=True)
-    ]
-    titles = [f"{head}{when}" for head in heads for when in ("", ", before")]
-    return format_markdown_table(["simulated tables", *titles], lines)
+    columns = ("false per row", "false per column", "false per table")
+    headings = [f"{column}{when}" for column in columns for when in ("", ", before")]
+    lines = [[name, *(of[name][column] for column in columns for of in (now, before))] for name in now]
+    return format_markdown_table(["simulated tables", *headings], lines)
 
 
 def _make_interval(estimate: Estimate) -> Interval:
@@ -86,13 +86,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=100)
     count = parser.parse_args().tables
-    tables = simulate_all(count, judge_table, judge_own_network_table)
+    now = simulate_all(count, judge_table, judge_own_network_table)
     before = run_in_copy_of_old_package("before", "--tables", str(count))
-    for name, found in (("README.md", tables), ("before.md", before)):
-        write_tables(Path(__file__).with_name(name), {f"coverage, {kind}": table for kind, table in found.items()})
-    beside = {
-        f"false verdicts, {kind}": set_false_verdicts_beside(tables[kind], before[kind]) for kind in (NULL, SPREAD)
-    }
+    for page, found in (("README.md", now), ("before.md", before)):
+        tables = {f"coverage, {kind}": format_results(results) for kind, results in found.items()}
+        write_tables(Path(__file__).with_name(page), tables)
+    beside = {f"false verdicts, {kind}": set_false_verdicts_beside(now[kind], before[kind]) for kind in (NULL, SPREAD)}
     write_tables(Path(__file__).with_name("README.md"), beside)
 
 

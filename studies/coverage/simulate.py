@@ -19,6 +19,7 @@ from roarbench.stats.board_records import RANDOM
 from roarbench.stats.correctness_and_gain import POINTS, UNTOUCHED, Correctness, compute_trapezoid_weights
 
 Counts = dict[str, float]  # shares of right and wrong statements of one simulated table, by column
+Results = dict[str, dict[str, str]]  # means of counts as cells of a table, by design and column
 
 CONTROLS = {RANDOM: 0.0, "sobel": 5.5, "random-blurred": 11.0}  # true gains in points, about those of `quick`
 CLEAN_ACCURACY = 0.85
@@ -231,22 +232,21 @@ def simulate_all(
     tables: int,
     judge: Callable[[Correctness], Judged],
     judge_own_network: Callable[[dict[str, NDArray[np.bool_]]], Counts],
-) -> dict[str, str]:
-    """Simulate all designs, and return the tables of results; a table's seed depends on its design and number."""
-    found = {}
+) -> dict[str, Results]:
+    """Simulate all designs, and return the results by kind; a table's seed depends on its design and number."""
+    found = dict[str, Results]()
     for kind in (NULL, SPREAD):
-        rows = {}
+        rows = found[kind] = {}
         for number, design in enumerate(DESIGNS):
             drawn = (simulate_table(design, kind, np.random.default_rng([1, number, table])) for table in range(tables))
             rows[design.name] = _average([count_right(judge(scores), true) for scores, true in drawn])
             print(kind, design.name, rows[design.name], file=sys.stderr, flush=True)
-        found[kind] = _format_table(rows)
-    rows = {}
+    rows = found["own-network"] = {}
     for number, own in enumerate(OWN_NETWORK_DESIGNS):
         chances = (np.random.default_rng([2, number, table]) for table in range(tables))
         rows[own.name] = _average([judge_own_network(simulate_unchanged(own, chance)) for chance in chances])
         print(own.name, rows[own.name], file=sys.stderr, flush=True)
-    return {**found, "own-network": _format_table(rows)}
+    return found
 
 
 def _average(tables: list[Counts]) -> dict[str, str]:
@@ -259,9 +259,3 @@ def _average(tables: list[Counts]) -> dict[str, str]:
         mean, error = float(np.mean(values)), float(np.std(values) / np.sqrt(len(values)))
         cells[name] = f"{mean:.2f}" if name == "width" else f"{100 * mean:.1f} ± {100 * error:.1f}"
     return {name: "" if np.isnan(columns[name][0]) else cell for name, cell in cells.items()}
-
-
-def _format_table(rows: dict[str, dict[str, str]]) -> str:
-    headings = ["simulated tables", *next(iter(rows.values()))]
-    lines = [headings, ["---"] * len(headings), *([name, *cells.values()] for name, cells in rows.items())]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.common.enums import FEWEST_NETWORKS, Order
+from roarbench.common.text import format_markdown_table
 from roarbench.stats.own_network_gain import compute_own_network_gains
 from roarbench.stats.verdicts import Verdict, decide_verdicts
 from studies.page import write_tables
@@ -69,12 +70,11 @@ def main() -> None:
     tables = parser.parse_args().tables
     headings = ["effects, of", "explains, 3 networks", "explains, 10 networks"]
     headings += ["explains at the first of 3 to 10", "any verdict at the first of 3 to 10"]
-    lines = [headings, ["---"] * len(headings)]
+    lines = list[list[str]]()
     for spread, kind in _DESIGNS:
         lines.append([f"{spread:g}, {kind}", *measure_design(spread, kind, tables)])
         print(lines[-1], file=sys.stderr, flush=True)
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    write_tables(Path(__file__).with_name("stopping.md"), {"stopping": table})
+    write_tables(Path(__file__).with_name("stopping.md"), {"stopping": format_markdown_table(headings, lines)})
 
 
 if __name__ == "__main__":
