@@ -20,6 +20,7 @@ from torch import Tensor
 from roarbench.common.enums import Split, Unit
 from roarbench.compute import training_batches
 from roarbench.compute.augment import augment, shrink_images
+from roarbench.compute.degrade import degrade
 from roarbench.compute.degraded_images import DegradedImages
 from roarbench.compute.networks import build_network
 from roarbench.compute.prediction import Normalisation, normalise, predict_logits
@@ -46,7 +47,7 @@ def remove_first(images: Tensor, ranks: Tensor, fill: Tensor) -> Tensor:
     count = count_removed(LEVEL, flat.shape[1])
     first = torch.from_numpy(np.argpartition(flat.numpy(), count, axis=1)[:, :count])
     removed = torch.zeros_like(flat, dtype=torch.bool).scatter_(1, first, True).view_as(images)
-    return torch.where(removed, fill[:, None, None], images)
+    return degrade(images, removed, fill)
 
 
 @dataclass(frozen=True)
