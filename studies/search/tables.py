@@ -14,7 +14,6 @@ from roarbench.analysis.suite_judges import judge_suite
 from roarbench.api.published_results import load_published_results
 from roarbench.common.enums import Order, Unit
 from roarbench.common.text import MISSING, format_interval, format_markdown_table
-from roarbench.estimators.catalogue import find_search_length
 from roarbench.plan.protocols import OWN_NETWORK
 from roarbench.stats.board_records import RANDOM
 from roarbench.stats.intervals import estimate
@@ -65,7 +64,7 @@ class DataSet(NamedTuple):
     @property
     def rows(self) -> dict[str, Searched]:
         """Return each row, with the searches with which it compares."""
-        return {name: self.short if name in self.cheap else self.long for name in self.long.passes}
+        return dict.fromkeys(self.long.passes, self.long) | dict.fromkeys(self.cheap, self.short)
 
     @property
     def comparisons(self) -> dict[str, SearchComparison]:
@@ -93,7 +92,7 @@ def read_searches(name: str, suffix: str) -> Searched:
     searches = {f"search(passes={length})": length for length in record["lengths"]}
     results = load_published_results(f"benchmark-{name}").stored
     judge = judge_suite(results).judge(OWN_NETWORK, Unit.SCALAR)
-    tested = [row for row in judge.tested_gains if row in judge.own_network and find_search_length(row) is None]
+    tested = [row for row in judge.tested_gains if row not in judge.searches]
     published = {row: judge.own_network[row].kept[..., : len(rows)] for row in tested}
     bits: dict[str, NDArray[np.bool_]] = {**dict(zip(searches, kept, strict=True)), **published}
     counted = {row: results.find_passes(row) for row in tested}
@@ -170,12 +169,10 @@ def make_verdict_table(sets: list[DataSet]) -> str:
     """Make the page's table of the rows that are above 0, and what they are beside the searches."""
     lines = []
     for data in sets:
-        verdicts, above = (
-            data.verdicts,
-            [n for n, verdict in data.long.beside_zero.items() if verdict is Verdict.BETTER],
-        )
+        verdicts, compared = data.verdicts, data.comparisons
+        above = [name for name, verdict in data.long.beside_zero.items() if verdict is Verdict.BETTER]
         searched = [name for name in above if verdicts[name] is OwnNetworkVerdict.SEARCHED]
-        below = [name for name in searched if data.comparisons[name].comparison.verdict is Verdict.WORSE]
+        below = [name for name in searched if compared[name].comparison.verdict is Verdict.WORSE]
         others = [f"`{name}`" for name in above if name not in searched]
         counts = [len(data.rows), len(above), len(searched), len(below)]
         lines.append([data.long.name, *map(str, counts), ", ".join(others) or "none"])
