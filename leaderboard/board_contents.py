@@ -188,11 +188,15 @@ class BoardContents:
         return self.protocol.describe_removal(self.levels)
 
     @property
+    def kinds(self) -> Mapping[str, str]:
+        """Return the descriptions of the colour classes under this protocol."""
+        return NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
+
+    @property
     def colour_legend(self) -> list[tuple[str, str]]:
-        """Return each colour class that occurs on the board, with its description under this protocol."""
-        meanings = NETWORK_KINDS if self.protocol.scores_all_network_pairs else KINDS
+        """Return each colour class that occurs on the board, with its description."""
         present = {row.colour_class for row in self.rows}
-        return [(kind, meaning) for kind, meaning in meanings.items() if kind in present]
+        return [(kind, meaning) for kind, meaning in self.kinds.items() if kind in present]
 
     @property
     def rows_by_id(self) -> Mapping[str, BoardRow]:

@@ -9,7 +9,6 @@ from leaderboard.board_contents import (
     BEATS,
     BELOW,
     CONTROL,
-    KINDS,
     NETWORK_KINDS,
     OPEN,
     UNJUDGED,
@@ -147,11 +146,11 @@ def make_combined_board(
     results = both.roar.suite_results
     own_gain = both.own_network.board.protocol.gain_name
     questions = [
-        _make_table_question(both.roar, "ROAR gain", "Do the pixels matter in the data?", RANDOM_KINDS),
-        _make_table_question(both.own_network, own_gain, "Does the map explain this network?", NETWORK_KINDS),
+        _make_table_question(both.roar, "ROAR gain", "Do the pixels matter in the data?"),
+        _make_table_question(both.own_network, own_gain, "Does the map explain this network?"),
     ]
     if matched_board:  # its column is too narrow for the legend's descriptions
-        texts = {**KINDS, CONTROL: "control", OPEN: "not shown"}
+        texts = {**matched_board.kinds, CONTROL: "control", OPEN: "not shown"}
         third = make_board_question(matched_board, "Does the map show evidence in the image?", texts)
         questions.append(replace(third, gain=matched_board.protocol.gain_name))
     listed = dict.fromkeys([*both.names, *(matched_board.rows_by_id if matched_board else ())])
@@ -194,7 +193,6 @@ def make_board_without_roar(
 def make_board_question(board: BoardContents, asks: str = "", texts: Mapping[str, str] | None = None) -> Question:
     """Return a board of one protocol as a question; `texts` replace the verdicts, by colour class."""
     protocol = board.protocol
-    kinds = NETWORK_KINDS if protocol.scores_all_network_pairs else KINDS
     answers = {
         row.id: Answer(
             row.value,
@@ -206,7 +204,7 @@ def make_board_question(board: BoardContents, asks: str = "", texts: Mapping[str
         for row in board.rows
         if row.started
     }
-    return Question(protocol, protocol.title, asks, kinds, answers, board.included_levels_text, board.levels)
+    return Question(protocol, protocol.title, asks, board.kinds, answers, board.included_levels_text, board.levels)
 
 
 def _make_named_row(results: SuiteResults, name: str, signs: Iterable[str] = ()) -> NamedRow:
@@ -222,17 +220,19 @@ def _make_named_row(results: SuiteResults, name: str, signs: Iterable[str] = ())
     )
 
 
-def _make_table_question(table: SuiteTable, gain: str, asks: str, kinds: Mapping[str, str]) -> Question:
+def _make_table_question(table: SuiteTable, gain: str, asks: str) -> Question:
     """Return a table of ROAR or of own-network gain as a question.
 
     Under ROAR, rows are compared with Random alone; controls have their own colour, and Random has no verdict.
     """
     board, more, answers = table.board, list_texts_beside_gain(list_columns(table)), dict[str, Answer]()
+    own_network = board.protocol.scores_all_network_pairs
+    kinds = NETWORK_KINDS if own_network else RANDOM_KINDS
     for row in table.rows:
         name, shown, by_construction = row.estimator, row.gain, False
         if not (row.seeds or name in table.estimators_with_results):
             continue
-        if board.protocol.scores_all_network_pairs:
+        if own_network:
             kind = choose_colour_class(row.network)
             verdict = str(row.network.verdict) if row.network else kinds[kind]
             by_construction = verdict == OwnNetworkVerdict.BY_CONSTRUCTION
@@ -250,4 +250,4 @@ def _make_table_question(table: SuiteTable, gain: str, asks: str, kinds: Mapping
 
 
 def _list_lerf_answers(table: SuiteTable | None) -> Mapping[str, Answer]:
-    return _make_table_question(table, "", "", NETWORK_KINDS).answers if table else {}
+    return _make_table_question(table, "", "").answers if table else {}
