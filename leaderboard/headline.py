@@ -7,7 +7,7 @@ to be better.
 from collections.abc import Collection, Sequence
 
 from leaderboard.board_contents import BEATS, BoardRow
-from roarbench.common.text import capitalize, format_count
+from roarbench.common.text import capitalize, format_count, join_with_and
 from roarbench.estimators.catalogue import find_estimator_or_placeholder
 from roarbench.plan.protocols import ORDER_NAMES, OWN_NETWORK, REMOVED_FIRST, Protocol, has_opposite_order
 from roarbench.stats.board_records import ONE_NETWORK, RANDOM, Row
@@ -38,10 +38,10 @@ def write_beats_controls_headline(rows: Sequence[BoardRow], protocol: Protocol, 
     under = f"under {protocol.title}, " * has_opposite_order(protocol)
     of = f"of {'the suite’s ' * (len(own) < len(rows))}{format_count(len(estimators), 'estimator')}"
     shown = f"{'is' if len(winners) < 2 else 'are'} shown to beat every control{f', {ONE_NETWORK}' * one_network}"
-    added = _join_names([row for row in rows if row.added and row.colour_class == BEATS])
+    added = [row for row in rows if row.added and row.colour_class == BEATS]
     sentences = (
         capitalize(f"{under}{len(winners) or 'none'} {of} {shown}."),
-        f"Added rows that beat every control: {added}." * bool(added),
+        f"Added rows that beat every control: {_join_names(added)}." if added else "",
         _describe_roar_best_not_winning(estimators, winners),
     )
     return " ".join(filter(None, sentences))
@@ -119,8 +119,7 @@ def _does_beat_random(row: Row) -> bool:
 
 
 def _join_names(rows: Sequence[BoardRow]) -> str:
-    names = [f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows]
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return join_with_and(f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
 
 
 def _describe_roar_best_not_winning(estimators: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from roarbench.common.text import join_with_and
 from studies.page import make_parser
 
 ROOT = Path(__file__).parents[1]
@@ -101,8 +102,7 @@ def count_equal_gains_on_other_machines(gain: str) -> Finding:
     compared = [row for row in rows if len(row) == 9 and row[1].startswith(gain)]
     inside, total = (sum(int(row[6].split(" of ")[part]) for row in compared) for part in (0, 1))
     settled, opposed = (sum(int(row[5].split(", ")[part].split()[0]) for row in compared) for part in (0, 1))
-    *others, last = dict.fromkeys(row[0] for row in compared)
-    names = f"{', '.join(others)} and {last}" if others else last
+    names = join_with_and(dict.fromkeys(row[0] for row in compared))
     machines = " or ".join(dict.fromkeys(row[2] for row in compared))
     words = (
         f"{'ROAR gains' if gain == 'ROAR' else 'own-network gains'} on {names} differ from those of another machine "

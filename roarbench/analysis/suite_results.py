@@ -6,6 +6,7 @@ from functools import cached_property
 from roarbench.analysis.result_checks import describe_chance, describe_networks_at_chance, describe_reference_accuracy
 from roarbench.analysis.stored_results import StoredResults
 from roarbench.common.enums import Unit
+from roarbench.common.text import join_with_and
 from roarbench.plan.protocols import Protocol
 
 ONLY_TESTS_INSTALLATION = "tests the installation only"  # title of a board whose networks are at chance
@@ -48,5 +49,4 @@ class SuiteResults(StoredResults):
         """Return levels in words, such as `at 90 %`; empty if no level of the suite is left out."""
         if not self.list_suite_levels_not_in(protocol, unit, levels):
             return ""
-        *first_levels, last = (f"{100 * t:g} %" for t in levels)
-        return f"at {', '.join(first_levels)} and {last}" if first_levels else f"at {last}"
+        return f"at {join_with_and(f'{100 * t:g} %' for t in levels)}"

@@ -134,6 +134,12 @@ def list_some(names: Sequence[object], count: int = 3) -> str:
     return ", ".join(map(str, names[:count])) + more
 
 
+def join_with_and(words: Iterable[str]) -> str:
+    """Join at least one word to a list in a sentence: `a`, `a and b`, `a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def format_count(count: int, noun: str) -> str:
     """Format a count: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {noun}{'s' * (count != 1)}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from roarbench.common.enums import MATCHED_IMAGE, Order, ScoredNetwork
 from roarbench.common.errors import CallerError, RemovedName, UnknownName
+from roarbench.common.text import join_with_and
 
 ACCURACY = "test accuracy"  # axis label
 _ON_COMMON = (
@@ -219,10 +220,9 @@ MATCHED = Protocol(
 
 def describe_levels(levels: Sequence[float]) -> str:
     """Return levels in words: `5 and 50 % removed`; more than three as a range, `10 to 90 % removed`."""
-    *others, last = (f"{100 * t:g}" for t in levels)
-    if len(others) > 2:
-        return f"{others[0]} to {last} % removed"
-    return f"{', '.join(others)} and {last} % removed" if others else f"{last} % removed"
+    percentages = [f"{100 * t:g}" for t in levels]
+    shown = join_with_and(percentages) if len(percentages) <= 3 else f"{percentages[0]} to {percentages[-1]}"
+    return f"{shown} % removed"
 
 
 # protocols with tables, by scored network, then by order of removal; computed protocols come last

@@ -7,6 +7,7 @@ from roarbench.common.text import (
     format_interval,
     format_percent_number,
     format_rank,
+    join_with_and,
     wrap_lines,
 )
 from roarbench.stats.intervals import Estimate
@@ -30,6 +31,11 @@ def test_number_formats_show_digits_signs_intervals_or_dash():
     assert format_interval(accuracy._replace(high=None), format_percent_number) == "52.3"
     assert [format_percent_number(share) for share in (0.12345, 1.0, None)] == ["12.3", "100.0", "–"]
     assert (format_decimals(0.12345, 3), format_decimals(None, 3)) == ("0.123", "–")
+
+
+def test_join_with_and_has_commas_before_the_last_two_words():
+    joined = [join_with_and(words) for words in (["a"], ["a", "b"], iter("abc"))]
+    assert joined == ["a", "a and b", "a, b and c"]
 
 
 def test_external_text_is_printable_on_one_line():
