@@ -103,6 +103,11 @@ def find_most_frequent_weights(explained: Collection[RunResult], submissions: Co
     }
 
 
+def list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
+    """Return one result for each combination of explained network, weights and rankings, in the curve's order."""
+    return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
+
+
 def has_same_rankings_for_all_networks(curve: Iterable[RunResult]) -> bool:
     """Return whether a row's rankings are equal for all explained networks, so its maps do not depend on a network."""
     results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]

@@ -1,39 +1,28 @@
-"""Hold the stored results of one suite, and collect the numbers of each of its boards, without importing torch."""
+"""Hold the stored results of one suite, and find those of each of its boards, without importing torch."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, product
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from roarbench.analysis.result_checks import (
     UnrankedRow,
     explain_inconsistency,
     find_most_frequent_weights,
     find_provenance_differences,
-    has_same_rankings_for_all_networks,
+    list_distinct,
 )
 from roarbench.common.enums import Order, ScoredNetwork, Unit
-from roarbench.estimators.catalogue import (
-    ESTIMATORS,
-    count_passes,
-    find_estimator,
-    find_estimator_or_placeholder,
-)
-from roarbench.estimators.estimator import CONTROLS
+from roarbench.estimators.catalogue import ESTIMATORS, count_passes, find_estimator_or_placeholder
 from roarbench.plan.cells_and_runs import CLEAN
 from roarbench.plan.planned_runs import PlannedRun, build_run, list_planned_runs
 from roarbench.plan.protocols import SHOWN, Protocol, find_network_scored_without_removal
 from roarbench.plan.suite import SuiteSpec
-from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
-from roarbench.stats.gains import select_variance_components
-from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
-from roarbench.store.run_result import RunResult, unpack_correctness
+from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
+from roarbench.store.run_result import RunResult
 from roarbench.submissions.submission_file import Submission
 
 ByPoint = Mapping[Point, Mapping[int, RunResult]]  # results by (estimator, level) and seed
@@ -89,7 +78,6 @@ class StoredResults:
     largest_class_share: float | None = None
     # levels of the boards that leave out other levels of the suite
     included_levels: Mapping[tuple[Protocol, Unit], tuple[float, ...]] = field(default_factory=dict)
-    _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
     _reasons: dict[tuple[Protocol, Unit, str], dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -195,54 +183,6 @@ class StoredResults:
         """Return whether all planned runs of the suite have results."""
         return len(self.results) == len(list_planned_runs(self.suite))
 
-    def collect_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
-        """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
-
-        The default fill is the fill of the protocol's tables. For a protocol derived from two others, the result is the
-        correctness of the first protocol, for the rows, levels and seeds that both protocols have.
-        """
-        key = (protocol, unit, fill or self.suite.find_fill(protocol))
-        if key not in self._scores:
-            self._scores[key] = self._collect_correctness(*key)
-        return self._scores[key]
-
-    def _collect_correctness(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
-        parts = protocol.computed_from or (protocol,)
-        levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)[1]
-        if not levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
-            return None
-        empty = self.make_empty_correctness(protocol, unit, fill)
-        own, other = (self.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
-        if protocol.computed_from:
-            both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
-            own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
-        names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
-        used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
-        curves = self._list_curves(protocol, unit, fill)
-        differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(_list_distinct(curve))}
-        alike = {name for name, _ in curves} - differing
-        explained = {at: tuple(result.run.reference for result in results) for at, results in used.items()}
-        references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
-        correct = dict(zip(used, _unpack_groups(list(used.values())), strict=True))
-        scores = replace(empty, correct=correct, references=references)
-        if not protocol.random_is_zero:
-            return scores
-        return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
-
-    def make_empty_correctness(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
-        """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
-        rows, levels = self.list_planned_rows_and_included_levels(protocol, unit, fill)
-        records = {name: find_estimator(name) for name in rows}
-        return Correctness(
-            rows,
-            levels,
-            {},
-            inconsistent=frozenset(self.explain_inconsistent_rows(protocol, unit, fill)),
-            checks=frozenset(name for name in rows if not records[name].has_own_row),
-            submitted=self.suite.added,
-            model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
-        )
-
     def list_included_levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
         """Return the levels above 0 of a protocol and unit; empty if the suite lacks this combination."""
         return self.list_planned_rows_and_included_levels(protocol, unit)[1]
@@ -300,9 +240,9 @@ class StoredResults:
 
     def _explain_inconsistent_rows(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, str]:
         usual, reasons = self._usual_weights, dict[str, str]()
-        for name, curve in self._list_curves(protocol, unit, fill):
+        for name, curve in self.list_curves(protocol, unit, fill):
             by_network: defaultdict[str, list[RunResult]] = defaultdict(list)
-            for result in _list_distinct(curve):
+            for result in list_distinct(curve):
                 by_network[result.run.reference].append(result)
             for network, results in by_network.items():
                 if reason := explain_inconsistency(results, usual.get(network, "")):
@@ -332,11 +272,11 @@ class StoredResults:
         settings are taken as equal.
         """
         rows: defaultdict[str, list[RunResult]] = defaultdict(list)
-        for name, curve in self._list_curves(protocol, unit, ""):
+        for name, curve in self.list_curves(protocol, unit, ""):
             rows[name] += curve
         return {name: values for name, row in rows.items() if (values := find_provenance_differences(row))}
 
-    def _list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
+    def list_curves(self, protocol: Protocol, unit: Unit, fill: str) -> list[tuple[str, list[RunResult]]]:
         """Return each estimator's name with the results of one curve, including the results on untouched images.
 
         Under a derived protocol, an estimator has a curve for each of the two protocols.
@@ -358,48 +298,3 @@ class StoredResults:
                 for seeds in self.find_results(part, unit, self.suite.find_fill(protocol)).values():
                     used += seeds.values()
         return used
-
-    def estimate_variance(self, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
-        """Estimate the variance between explained networks and training runs under a protocol, over all units.
-
-        Returns None if the variance is unknown. Results of other protocols and fills are not used, because their
-        networks are trained on other images.
-        """
-        by_unit = [scores for unit in Unit if (scores := self.collect_correctness(protocol, unit, fill))]
-        return select_variance_components(
-            protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
-        )
-
-
-def _list_distinct(curve: Iterable[RunResult]) -> list[RunResult]:
-    """Return one result for each combination of explained network, weights and rankings, in the curve's order."""
-    return [*{(result.run.reference, result.weights, result.rankings): result for result in curve}.values()]
-
-
-def _unpack_groups(groups: Sequence[Collection[RunResult]]) -> list[NDArray[np.bool_]]:
-    """Return the correctness of groups of results on the same images, bool (results, images) for each group."""
-    if not groups:
-        return []
-    whole = unpack_correctness([result for group in groups for result in group])  # at once, which is faster
-    return [whole[end - len(group) : end] for group, end in zip(groups, accumulate(map(len, groups)), strict=True)]
-
-
-def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
-    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
-
-    The counterpart is the result of the same network on the same images, but with masks from other images. For a
-    protocol derived from two others, the counterpart is the same row's result under the second protocol.
-    """
-    correct: dict[Point, NDArray[np.int8]] = {}
-    references: dict[Point, tuple[str, ...]] = {}
-    mixed = set(scores.inconsistent)
-    for name, t in scores.correct:
-        against = name if t == 0 or protocol.computed_from else protocol.make_paired_twin_id(name)
-        mixed |= {name} if against in scores.inconsistent else set()
-        own, other = by_own[name, t], by_other.get((against, t), {})
-        if seeds := [seed for seed in own if seed in other]:
-            one, two = _unpack_groups([[by_seed[seed] for seed in seeds] for by_seed in (own, other)])
-            correct[name, t] = one.view(np.int8) - two.view(np.int8)
-            explained = tuple(own[seed].run.reference for seed in seeds)
-            references |= {(name, t): explained} if (name, t) in scores.references else {}
-    return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))

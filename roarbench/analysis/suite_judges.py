@@ -4,6 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
+from roarbench.analysis.correctness_of_suite import (
+    collect_correctness,
+    estimate_variance,
+    make_empty_correctness,
+)
 from roarbench.analysis.own_network_gain_of_suite import load_kept_predictions
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -111,8 +116,8 @@ class SuiteJudges:
 
     def _judge(self, protocol: Protocol, unit: Unit, fill: str, levels: Collection[float]) -> Judge:
         own_network = protocol.scores_all_network_pairs  # correctness per image then has no meaning
-        read = self.suite_results.make_empty_correctness if own_network else self.suite_results.collect_correctness
-        scores = read(protocol, unit, fill) or _NOTHING
+        read = make_empty_correctness if own_network else collect_correctness
+        scores = read(self.suite_results, protocol, unit, fill) or _NOTHING
         scores = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         if own_network:
             kept = load_kept_predictions(self.suite_results, protocol, unit, scores)
@@ -129,7 +134,7 @@ class SuiteJudges:
 
     def _estimate_variance(self, protocol: Protocol, fill: str) -> VarianceComponents | None:
         if (protocol, fill) not in self._variances:
-            self._variances[protocol, fill] = self.suite_results.estimate_variance(protocol, fill)
+            self._variances[protocol, fill] = estimate_variance(self.suite_results, protocol, fill)
         return self._variances[protocol, fill]
 
     def make_board(

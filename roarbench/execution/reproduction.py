@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from roarbench.analysis.collect_results import collect_results
+from roarbench.analysis.correctness_of_suite import estimate_variance
 from roarbench.analysis.load_results import find_run_key
 from roarbench.common.errors import CallerError, DataError, Hint, RunError
 from roarbench.datasets.decode_dataset import decode_dataset
@@ -181,7 +182,7 @@ def _estimate_run_deviation(store: ResultsStore, suite: SuiteSpec, stored: RunRe
     results = suite_results.results.items()
     trusted = {planned: row for planned, row in results if origins[row.run.key] is not Origin.SELF_REPORTED}
     trusted_results = replace(suite_results, results=trusted)
-    variance = trusted_results.estimate_variance(protocol, cell.fill) or trusted_results.estimate_variance(ROAR)
+    variance = estimate_variance(trusted_results, protocol, cell.fill) or estimate_variance(trusted_results, ROAR)
     has_same_network = bool(stored.weights) and stored.weights == again.weights
     has_other_maps = stored.rankings != again.rankings and not has_same_network
     return variance.compute_run_standard_deviation(has_other_maps, cell.t) if variance else None

@@ -10,6 +10,7 @@ from importlib.resources import files
 from operator import ge, gt, lt
 from typing import Any, NamedTuple
 
+from roarbench.analysis.correctness_of_suite import collect_correctness
 from roarbench.analysis.missing_runs import UNFINISHED_SIGN, describe_missing_runs, write_unfinished_line
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.analysis.suite_results import SuiteResults
@@ -265,7 +266,7 @@ def compute_mean_accuracies(
     suite_results: SuiteResults, protocol: Protocol, unit: Unit
 ) -> dict[str, dict[float, float]]:
     """Return the accuracy curves of a suite's consistent rows, by row; empty if networks are at chance."""
-    scores = suite_results.collect_correctness(protocol, unit)
+    scores = collect_correctness(suite_results, protocol, unit)
     if suite_results.at_chance_warning or scores is None or UNTOUCHED not in scores.correct:
         return {}
     clean = float(scores.correct[UNTOUCHED].mean())

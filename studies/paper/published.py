@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.collect_results import add_stored_estimators, collect_results
+from roarbench.analysis.correctness_of_suite import collect_correctness
 from roarbench.analysis.suite_judges import SuiteJudges, judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Unit
@@ -146,7 +147,7 @@ class DataSet:
     @cached_property
     def masks_alone(self) -> dict[str, float]:
         """Return the accuracy, in percent, of networks trained on a row's masks alone."""
-        correctness = self.results.collect_correctness(MASK_ONLY, Unit.SCALAR)
+        correctness = collect_correctness(self.results, MASK_ONLY, Unit.SCALAR)
         if correctness is None:
             return {}
         return {name: 100 * float(bits.mean()) for (name, t), bits in correctness.correct.items() if t == HIGH}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import own_network_gain_of_suite
+from roarbench.analysis.correctness_of_suite import collect_correctness
 from roarbench.analysis.marks import MASKS, grade_shares_of_gain
 from roarbench.analysis.result_checks import is_at_chance, is_at_or_near_chance
 from roarbench.analysis.row_comparison import compare_rows
@@ -75,7 +76,7 @@ def test_units_start_with_unit_of_tables(whole):
     ],
 )
 def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
-    scores = whole.collect_correctness(protocol, unit)
+    scores = collect_correctness(whole, protocol, unit)
     assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
     assert len(scores.correct.get(UNTOUCHED, ())) == untouched
     assert set(scores.correct) - {UNTOUCHED} == {(name, t) for name in rows for t in levels}
@@ -89,12 +90,12 @@ def test_collect_correctness_returns_runs_of_one_protocol(whole, protocol, unit,
 
 
 def test_collect_correctness_names_explained_networks(whole, draws):
-    assert whole.collect_correctness(KAR, Unit.PIXEL) is draws.make_board(KAR, Unit.PIXEL) is None
-    assert whole.collect_correctness(ROAR, Unit.SCALAR, fill="blur") is None
-    scores = whole.collect_correctness(ROAR, Unit.SCALAR)
+    assert collect_correctness(whole, KAR, Unit.PIXEL) is draws.make_board(KAR, Unit.PIXEL) is None
+    assert collect_correctness(whole, ROAR, Unit.SCALAR, fill="blur") is None
+    scores = collect_correctness(whole, ROAR, Unit.SCALAR)
     names = {name for name, _ in scores.references}
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
-    assert {name for name, _ in whole.collect_correctness(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
+    assert {name for name, _ in collect_correctness(whole, MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
 def test_board_has_ranks_controls_and_interval_scopes(draws):
@@ -166,12 +167,12 @@ def test_row_with_equal_rankings_depends_on_no_explained_network():
 
     crossed = make_suite_results(add_estimators_with_twins(replace(SUITE, references=3), MINE))
     ranked = set_checksums(crossed, rankings=rankings)
-    found = ranked.collect_correctness(ROAR, Unit.SCALAR)
+    found = collect_correctness(ranked, ROAR, Unit.SCALAR)
     assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
     assert MINE[0] not in {name for name, _ in found.references}
     assert found.submitted >= set(MINE) and not found.submitted & {*MAIN, *TWINS}
     # without retraining, the explained network itself is scored
-    assert (MINE[0], 0.9) in ranked.collect_correctness(MORF, Unit.SCALAR).references
+    assert (MINE[0], 0.9) in collect_correctness(ranked, MORF, Unit.SCALAR).references
     found = set_checksums(crossed, lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
     assert {name.partition("~")[0] for name in found.explain_inconsistent_rows(ROAR, Unit.SCALAR)} == set(MINE)
 

@@ -1,0 +1,112 @@
+"""Collect the correctness of a suite's predictions under one protocol, from which gains and accuracies are computed."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.analysis.result_checks import has_same_rankings_for_all_networks, list_distinct
+from roarbench.analysis.stored_results import ByPoint
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.common.enums import Unit
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.cells_and_runs import CLEAN
+from roarbench.plan.protocols import Protocol
+from roarbench.stats.correctness_and_gain import Correctness, Point
+from roarbench.stats.gains import select_variance_components
+from roarbench.stats.variance_components import VarianceComponents, estimate_variance_components
+from roarbench.store.run_result import RunResult, unpack_correctness
+
+
+def collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
+    """Return the correctness of all rows of a protocol, unit and fill; None if the suite lacks this combination.
+
+    The default fill is the fill of the protocol's tables. For a protocol derived from two others, the result is the
+    correctness of the first protocol, for the rows, levels and seeds that both protocols have.
+    """
+    return _collect_correctness(results, protocol, unit, fill or results.suite.find_fill(protocol))
+
+
+@lru_cache(64)  # a protocol's judge, its variances and the claims read the same correctness
+def _collect_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
+    parts = protocol.computed_from or (protocol,)
+    levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)[1]
+    if not levels or protocol.scores_all_network_pairs:  # correctness per image then has no meaning
+        return None
+    empty = make_empty_correctness(results, protocol, unit, fill)
+    own, other = (results.find_results(part, unit, fill) for part in (parts[0], parts[-1]))
+    if protocol.computed_from:
+        both = {at: [seed for seed in seeds if seed in other[at]] for at, seeds in own.items() if at in other}
+        own = {at: {seed: own[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
+    names, steps = {CLEAN, *empty.estimators, *CONTROLS}, {0.0, *empty.levels}
+    used = {at: seeds.values() for at, seeds in own.items() if at[0] in names and at[1] in steps}
+    curves = results.list_curves(protocol, unit, fill)
+    differing = {name for name, curve in curves if not has_same_rankings_for_all_networks(list_distinct(curve))}
+    alike = {name for name, _ in curves} - differing
+    explained = {at: tuple(result.run.reference for result in group) for at, group in used.items()}
+    references = {at: keys for at, keys in explained.items() if all(keys) and at[0] not in alike}
+    correct = dict(zip(used, _unpack_groups(list(used.values())), strict=True))
+    scores = replace(empty, correct=correct, references=references)
+    if not protocol.random_is_zero:
+        return scores
+    return replace(scores, differences=_subtract_counterparts(scores, own, other, protocol))
+
+
+def make_empty_correctness(results: SuiteResults, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness:
+    """Return the rows and levels of a board, and the kinds of its rows, without the correctness of any cell."""
+    rows, levels = results.list_planned_rows_and_included_levels(protocol, unit, fill)
+    records = {name: find_estimator(name) for name in rows}
+    return Correctness(
+        rows,
+        levels,
+        {},
+        inconsistent=frozenset(results.explain_inconsistent_rows(protocol, unit, fill)),
+        checks=frozenset(name for name in rows if not records[name].has_own_row),
+        submitted=results.suite.added,
+        model_free_controls=frozenset(name for name in rows if records[name].is_control_to_beat),
+    )
+
+
+def estimate_variance(results: SuiteResults, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
+    """Estimate the variance between explained networks and training runs under a protocol, over all units.
+
+    Returns None if the variance is unknown. Results of other protocols and fills are not used, because their networks
+    are trained on other images.
+    """
+    by_unit = [scores for unit in Unit if (scores := collect_correctness(results, protocol, unit, fill))]
+    return select_variance_components(
+        protocol, estimate_variance_components(scores.differences or scores for scores in by_unit)
+    )
+
+
+def _unpack_groups(groups: Sequence[Collection[RunResult]]) -> list[NDArray[np.bool_]]:
+    """Return the correctness of groups of results on the same images, bool (results, images) for each group."""
+    if not groups:
+        return []
+    whole = unpack_correctness([result for group in groups for result in group])  # at once, which is faster
+    return [whole[end - len(group) : end] for group, end in zip(groups, accumulate(map(len, groups)), strict=True)]
+
+
+def _subtract_counterparts(scores: Correctness, by_own: ByPoint, by_other: ByPoint, protocol: Protocol) -> Correctness:
+    """Return each cell's correctness minus that of its counterpart, separately for each point and seed.
+
+    The counterpart is the result of the same network on the same images, but with masks from other images. For a
+    protocol derived from two others, the counterpart is the same row's result under the second protocol.
+    """
+    correct: dict[Point, NDArray[np.int8]] = {}
+    references: dict[Point, tuple[str, ...]] = {}
+    mixed = set(scores.inconsistent)
+    for name, t in scores.correct:
+        against = name if t == 0 or protocol.computed_from else protocol.make_paired_twin_id(name)
+        mixed |= {name} if against in scores.inconsistent else set()
+        own, other = by_own[name, t], by_other.get((against, t), {})
+        if seeds := [seed for seed in own if seed in other]:
+            one, two = _unpack_groups([[by_seed[seed] for seed in seeds] for by_seed in (own, other)])
+            correct[name, t] = one.view(np.int8) - two.view(np.int8)
+            explained = tuple(own[seed].run.reference for seed in seeds)
+            references |= {(name, t): explained} if (name, t) in scores.references else {}
+    return replace(scores, correct=correct, references=references, inconsistent=frozenset(mixed))
