@@ -45,7 +45,8 @@ def load_all_results() -> "pandas.DataFrame":
         import pandas
 
         for some, counts in map(_list_gains_and_counts, _collect_newest_results()):
-            rows, left_out = rows + some, left_out + counts
+            rows += some
+            left_out += counts
     frame = pandas.DataFrame(rows, columns=[*_COLUMNS])
     frame.attrs = {"left_out": left_out}
     return frame
