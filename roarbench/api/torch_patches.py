@@ -115,7 +115,7 @@ def list_foreign_functions(networks: Iterable[nn.Module] = ()) -> list[str]:
         installed = file and is_installed_file(file)
         if installed and _is_foreign(forward) and not _find_file(unwrap(forward)).startswith(folder):
             found.append(f"{kind.__module__}.{kind.__qualname__}.forward")
-    return found
+    return list(dict.fromkeys(found))  # a layer of torch may be found in both ways
 
 
 def _is_name_of_torch(owner: Any, name: str) -> bool:

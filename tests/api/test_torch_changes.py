@@ -1,6 +1,7 @@
 """Functions that change torch for the whole process are refused and undone; modes of the caller have no effect."""
 
 import contextlib
+import re
 import sys
 import warnings
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from captum.attr import FeaturePermutation, InputXGradient, NoiseTunnel, Saliency
+from captum.module import GaussianStochasticGates
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.modules import module as modules
@@ -149,12 +151,21 @@ def test_torch_itself_replaces_no_function(networks):
         del nn.Module.added_by_a_library
 
 
-def test_functions_replaced_before_the_call_cause_a_warning(networks, monkeypatch):
-    code = compile("def forward(self, images):\n    return images", "/elsewhere/site-packages/lxt/rules.py", "exec")
+@pytest.mark.parametrize(
+    ("owner", "name", "title"),
+    [
+        (nn.LayerNorm, "forward", "torch.nn.modules.normalization.LayerNorm.forward"),
+        (F, "gelu", "torch.nn.functional.gelu"),
+        (GaussianStochasticGates, "forward", "captum.module.gaussian_stochastic_gates.GaussianStochasticGates.forward"),
+    ],
+)
+def test_functions_replaced_before_the_call_cause_a_warning(networks, monkeypatch, owner, name, title):
+    code = compile("def forward(*values):\n    return values[-1]", "/elsewhere/site-packages/lxt/rules.py", "exec")
     space = {}
     exec(code, space)
-    monkeypatch.setattr(nn.LayerNorm, "forward", space["forward"])
-    with pytest.warns(UserWarning, match=r"LayerNorm.forward had been replaced by another package before this call"):
+    networks[0].gates = GaussianStochasticGates(1)  # a class of an installed package
+    monkeypatch.setattr(owner, name, space["forward"])
+    with pytest.warns(UserWarning, match=f"^{re.escape(title)} had been replaced by another package before this call"):
         rb.perturbation_curve(networks[0], IMAGES, LABELS, IMAGES, levels=(0.5,))
 
 
