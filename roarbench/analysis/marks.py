@@ -46,18 +46,6 @@ def do_marks_apply_to(protocol: Protocol) -> bool:
     return protocol.retrain not in (ScoredNetwork.COMMON, ScoredNetwork.SIBLINGS)
 
 
-def find_rows_not_above_mask_only(judges: SuiteJudges) -> dict[str, tuple[float, ...]]:
-    """Return, by row, the levels at which accuracy on images is not significantly above accuracy on masks alone."""
-    levels_by_row: dict[str, tuple[float, ...]] = {}
-    if judges.suite_results.at_chance_warning:
-        return levels_by_row
-    for name in judges.suite_results.suite.estimators_with_own_row:
-        lows = {t: judges.estimate_accuracy_above_masks(name, t).low for t in judges.mask_only.levels}
-        if levels := tuple(t for t, low in lows.items() if low is not None and low <= 0):
-            levels_by_row[name] = levels
-    return levels_by_row
-
-
 @lru_cache(1024)  # tables of every protocol, and warnings beside them, show the same marks
 def grade_shares_of_gain(judges: SuiteJudges, name: str) -> tuple[Mark, ...]:
     """Return the marks of a row: shares of its gain that weaker rankings reach, and the share that its masks reach.

@@ -18,7 +18,6 @@ from roarbench.analysis.marks import (
     Grade,
     Mark,
     do_marks_apply_to,
-    find_rows_not_above_mask_only,
     grade_shares_of_gain,
 )
 from roarbench.analysis.own_network_gain_of_suite import list_points_with_every_map_and_network
@@ -32,7 +31,7 @@ from roarbench.estimators.catalogue import (
     find_estimator,
     find_estimator_or_placeholder,
 )
-from roarbench.plan.protocols import ROAR, Protocol
+from roarbench.plan.protocols import Protocol
 from roarbench.stats.board_records import RANDOM, ZERO, Row
 from roarbench.stats.correctness_and_gain import UNTOUCHED, Point
 from roarbench.stats.intervals import Estimate
@@ -331,10 +330,12 @@ def _do_masks_reach_half(judges: SuiteJudges, name: str) -> bool:
 
 
 def _find_rows_at_mask_only_accuracy(judges: SuiteJudges, table: "SuiteTable") -> Iterator[Doubt]:
-    found = find_rows_not_above_mask_only(judges) if table.board.protocol == ROAR else {}
-    for name in filter(found.__contains__, table.suite_results.suite.estimators_with_own_row):
-        levels = f"t = {', '.join(f'{t:g}' for t in found[name])}"
-        if name in table.names:
+    if table.suite_results.at_chance_warning:
+        return
+    for name, above in table.above_masks.items():  # only ROAR's table has these
+        found = [f"{t:g}" for t, share in above.items() if share.low is not None and share.low <= 0]
+        if found and name in table.names:
+            levels = f"t = {', '.join(found)}"
             sentence = f"Its accuracy is not significantly above that of masks alone at {levels}."
             yield Doubt(name, f"at the floor, {levels}", sentence, brief=f"({levels})")
 

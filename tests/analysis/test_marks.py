@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.marks import Grade, find_rows_not_above_mask_only, grade_shares_of_gain
+from roarbench.analysis.marks import Grade, grade_shares_of_gain
 from roarbench.analysis.suite_judges import judge_suite
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.common.enums import Order, ScoredNetwork, Unit
@@ -137,7 +137,8 @@ def test_row_without_gain_has_empty_marks(made):
 
 # at .6 the masks reach the accuracy of the images
 @pytest.mark.parametrize(
-    ("alone", "grade", "floor"), [(0.36, Grade.NONE, ()), (0.5, Grade.SOME, ()), (0.6, Grade.STRONG, (0.9,))]
+    ("alone", "grade", "floor"),
+    [(0.36, Grade.NONE, {}), (0.5, Grade.SOME, {}), (0.6, Grade.STRONG, {"var-grad": "(t = 0.9)"})],
 )
 def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floor):
     made = make_draws(accuracy=make_leaky_accuracy(alone))
@@ -146,7 +147,8 @@ def test_mask_only_mark_grades_share_of_accuracy_above_chance(alone, grade, floo
     assert ["ts mask alone reaches" in doubt.sentence for doubt in list_mark_doubts(made)] == [True] * (
         grade is not Grade.NONE
     )
-    assert find_rows_not_above_mask_only(made) == ({"var-grad": floor} if floor else {})
+    doubts = make_table(made, ROAR, SUITE.estimators).doubts
+    assert {each.row: each.brief for each in doubts if each.short.startswith("at the floor")} == floor
 
 
 def test_row_warning_lists_strong_reasons_first():
