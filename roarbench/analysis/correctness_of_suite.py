@@ -71,6 +71,7 @@ def make_empty_correctness(results: SuiteResults, protocol: Protocol, unit: Unit
     )
 
 
+@lru_cache(64)  # the judges of all units and levels share the variances
 def estimate_variance(results: SuiteResults, protocol: Protocol, fill: str = "") -> VarianceComponents | None:
     """Estimate the variance between explained networks and training runs under a protocol, over all units.
 

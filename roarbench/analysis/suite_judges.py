@@ -20,7 +20,6 @@ from roarbench.stats.correctness_and_gain import UNTOUCHED, Correctness, Point
 from roarbench.stats.gains import compute_areas_between_lerf_and_morf
 from roarbench.stats.intervals import Estimate
 from roarbench.stats.own_network_gain import JudgedGain
-from roarbench.stats.variance_components import VarianceComponents
 from roarbench.stats.verdicts import Comparison
 
 _NOTHING = Correctness((), (), {})  # stands for protocols that the suite lacks
@@ -37,7 +36,6 @@ class SuiteJudges:
     unit: Unit
     # shared by all units
     _judges: dict[tuple[Protocol, Unit, str, frozenset[float]], Judge] = field(default_factory=dict, repr=False)
-    _variances: dict[tuple[Protocol, str], VarianceComponents | None] = field(default_factory=dict, repr=False)
 
     @cached_property
     def main_protocol(self) -> Protocol:
@@ -126,16 +124,8 @@ class SuiteJudges:
             counted = {name: self.suite_results.find_passes(name) for name in scores.estimators}
             sums = {name: passes and sum(passes) for name, passes in counted.items()}
             return Judge.from_kept(scores, protocol, *kept, sums, searches)
-        if levels:
-            variances = self.judge(protocol, unit, fill).variances
-        else:
-            variances = self._estimate_variance(protocol, fill) if scores.levels else None
+        variances = estimate_variance(self.suite_results, protocol, fill) if scores.levels else None
         return Judge.from_scores(scores, protocol, variances)
-
-    def _estimate_variance(self, protocol: Protocol, fill: str) -> VarianceComponents | None:
-        if (protocol, fill) not in self._variances:
-            self._variances[protocol, fill] = estimate_variance(self.suite_results, protocol, fill)
-        return self._variances[protocol, fill]
 
     def make_board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str] | None = None, levels: Collection[float] = ()
