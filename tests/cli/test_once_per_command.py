@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis.stored_results import StoredResults
+from roarbench.analysis import correctness_of_suite
 from roarbench.analysis.suite_judges import SuiteJudges
 from roarbench.api.evaluated_rows import EvaluatedRows
 from roarbench.common.enums import Unit
@@ -42,7 +42,7 @@ def work(monkeypatch):
 
     count(ResultsStore, "read_results", lambda store, keys, *_: [("read", key) for key in keys])
     count(SuiteJudges, "_judge", lambda judges, *what: [("judge", *what)])
-    count(StoredResults, "estimate_variance", lambda results, *what: [("covariance", *what)])
+    count(correctness_of_suite, "select_variance_components", lambda protocol, *_: [("covariance", protocol)])
     return counts
 
 
