@@ -13,7 +13,6 @@ from roarbench.common.enums import Unit
 from roarbench.common.process_settings import pause_garbage_collection
 from roarbench.common.text import format_count
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.protocols import Protocol
 from roarbench.plan.suites import RESULTS
 from roarbench.stats.own_network_gain import JudgedGain
 from roarbench.store.published_folder import list_newest_versions, read_index_and_check_folder
@@ -61,8 +60,10 @@ def _list_gains_and_counts(results: SuiteResults) -> tuple[list[tuple[object, ..
             continue
         unit = results.list_units(protocol)[0]
         gains = judges.list_gains(protocol, unit)
-        counts = _count_rows_without_gain(results, protocol, gains)
-        left_out += [f"{suite.name}, {protocol.name}: {count}" for count in counts]
+        reasons = results.explain_inconsistent_rows(protocol, unit)
+        counts = Counter(reasons.get(name, "incomplete") for name, row in gains.items() if row.gain.value is None)
+        counted = [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
+        left_out += [f"{suite.name}, {protocol.name}: {count}" for count in counted]
         levels = ", ".join(f"{t:g}" for t in results.list_included_levels(protocol, unit))
         shared = (suite.name, str(suite.version), suite.dataset, suite.model, protocol.name)
         rows += [(*shared, *values, levels, str(unit)) for values in _list_values_of_rows_with_gain(gains)]
@@ -82,13 +83,6 @@ def _collect_newest_results() -> Iterator[SuiteResults]:
         yield collect_published_results(RESULTS, title, [file for file in files if file.versioned_suite == title])
     if shown:
         print(f"\r{' ' * len(shown)}\r", end="", file=sys.stderr, flush=True)
-
-
-def _count_rows_without_gain(results: SuiteResults, protocol: Protocol, gains: Mapping[str, JudgedGain]) -> list[str]:
-    """Count the rows of a protocol that have no gain, with one text for each reason."""
-    reasons = results.explain_inconsistent_rows(protocol, results.list_units(protocol)[0])
-    counts = Counter(reasons.get(name, "incomplete") for name, row in gains.items() if row.gain.value is None)
-    return [f"{format_count(count, 'row')}: {reason}" for reason, count in counts.items()]
 
 
 def _list_values_of_rows_with_gain(gains: Mapping[str, JudgedGain]) -> Iterator[tuple[object, ...]]:

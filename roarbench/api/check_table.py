@@ -187,11 +187,8 @@ class CheckTable(GainTable):
             return comparison.verdict
         return self._comparisons[column, second, first].reversed.verdict
 
-    def _count_images(self, column: str) -> int:
-        return self.own_network.images if column == OWN and self.own_network else self.images
-
     def _has_few_images(self, column: str) -> bool:
-        return self._count_images(column) < FEWEST_IMAGES
+        return (self.own_network.images if column == OWN and self.own_network else self.images) < FEWEST_IMAGES
 
     def _is_fixed(self, column: str, name: str) -> bool:
         """Return whether a gain is 0 by construction."""

@@ -142,7 +142,12 @@ def _read_estimator(name: str, estimator: Any, suite: Suite) -> str | Submission
         submission = make_submission(name, estimator)
         _try_function_on_noise(submission, suite.runnable_plan)
         return submission
-    return read_maps(name, estimator)
+    by_split = estimator if isinstance(estimator, Mapping) else {"test": estimator}
+    if unknown := [str(key) for key in by_split if key not in list(Split)]:
+        keys = "the keys are `test` and, for protocols that need it, `train`"
+        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
+    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
+    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
 
 
 def _try_function_on_noise(submission: Submission, plan: SuiteSpec) -> None:
@@ -230,7 +235,14 @@ class _Evaluation(NamedTuple):
         """Run the protocols for which precomputed maps suffice; return the row's id and the plan that was run."""
         plan = self._select_possible_protocols(name, maps)
         work = self.suite.make_context_with_networks(plan, self.results, self.console)
-        check_map_shapes(name, maps, work)
+        shape = work.images.record.shape
+        for split, arrays in maps.items():
+            n, networks = len(work.images[split].labels), work.suite.references
+            if len(arrays) != networks:
+                seen = f"{name} has {len(arrays)} sets of maps of {split} images"
+                raise CallerError(f"{seen}, expected {networks}: one for each explained network")
+            for number, array in enumerate(arrays):
+                check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
         row = self._store_submission(make_checksum_submission(name, maps), trusted=True)
         part = self._select_rows_of_suite(plan, [row])
         # the row's sanity-check variants need maps of other networks or classes, which only a function can compute
@@ -270,20 +282,6 @@ class _Evaluation(NamedTuple):
             raise RunError("; ".join(reasons) or f"{finished.failed} runs failed")
 
 
-def read_maps(name: str, maps: object) -> MapsBySplit:
-    """Convert precomputed maps to arrays by split, one array per explained network.
-
-    `maps` is a list with one array or tensor per network, (n, c, h, w), (n, 1, h, w) or (n, h, w), for the test images;
-    a mapping with such lists under `test` and `train`; or a single array for a suite with one network.
-    """
-    by_split = maps if isinstance(maps, Mapping) else {"test": maps}
-    if unknown := [str(key) for key in by_split if key not in list(Split)]:
-        keys = "the keys are `test` and, for protocols that need it, `train`"
-        raise CallerError(f"{name} has maps of '{unknown[0]}'; {keys}")
-    listed = {key: arrays if isinstance(arrays, list | tuple) else [arrays] for key, arrays in by_split.items()}
-    return {Split(key): [_read_map_array(name, array) for array in arrays] for key, arrays in listed.items()}
-
-
 def _read_map_array(name: str, array: Any) -> NDArray[Any]:
     values = to_array(array)
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
@@ -303,18 +301,6 @@ def make_checksum_submission(name: str, maps: MapsBySplit) -> Submission:
     return parse_submission(
         _STUB.format(name=json.dumps(make_submission_name(name)), sums=json.dumps(checksums)).encode()
     )
-
-
-def check_map_shapes(name: str, maps: MapsBySplit, work: JobContext) -> None:
-    """Raise CallerError unless each explained network has maps in the shape of the suite's images."""
-    shape = work.images.record.shape
-    for split, arrays in maps.items():
-        n, networks = len(work.images[split].labels), work.suite.references
-        if len(arrays) != networks:
-            seen = f"{name} has {len(arrays)} sets of maps of {split} images"
-            raise CallerError(f"{seen}, expected {networks}: one for each explained network")
-        for number, array in enumerate(arrays):
-            check_map_shape(f"maps {number} of {name}", array.shape, (n, *shape))
 
 
 def rank_precomputed_maps(row: str, maps: MapsBySplit, work: JobContext) -> None:

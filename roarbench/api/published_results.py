@@ -63,15 +63,6 @@ def load_published_results(suite: str, source: str | Path | None = None) -> Eval
 
 def _read_result_from_files(plan: SuiteSpec, files: list[Path]) -> EvaluatedRows:
     """Return a suite's rows in these files; a version of the images that all rows share is accepted."""
-    store = _import_into_cached_store(files)
-    with open_store_for_reading(store, "") as results:
-        versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
-    images = {data for data, limit, _ in versions if limit is None}
-    settings = Settings(store, data=images.pop() if len(images) == 1 else "")
-    return EvaluatedRows.read(plan, settings, published=True)
-
-
-def _import_into_cached_store(files: list[Path]) -> Path:
     folder = user_cache_path("roarbench") / "published" / hash_value([compute_sha256(file) for file in files])
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -83,4 +74,8 @@ def _import_into_cached_store(files: list[Path]) -> Path:
             temporary.rename(folder)
         except OSError:  # another process has written the folder
             shutil.rmtree(temporary)
-    return folder
+    with open_store_for_reading(folder, "") as results:
+        versions = results.read_seeds_by_data_and_weights(plan.dataset, plan.model)
+    images = {data for data, limit, _ in versions if limit is None}
+    settings = Settings(folder, data=images.pop() if len(images) == 1 else "")
+    return EvaluatedRows.read(plan, settings, published=True)

@@ -35,9 +35,6 @@ class _Namespace(NamedTuple):
     functions: dict[Any, Any]
     names: frozenset[str] = frozenset()  # all names in a class
 
-    def list_current(self) -> Any:
-        return self.owner if isinstance(self.owner, dict) else vars(self.owner)
-
     def list_hiding(self) -> list[str]:
         """Return new names in a class that hide functions of its parent classes."""
         if not isinstance(self.owner, type):
@@ -80,10 +77,10 @@ class TorchFunctions(NamedTuple):
         """Return functions that are no longer those of this record; new functions count if they hide others."""
         found = []
         for namespace in self.namespaces:
-            current = namespace.list_current()
+            current = namespace.owner if isinstance(namespace.owner, dict) else vars(namespace.owner)
             for name, function in namespace.functions.items():
                 new = current.get(name, _MISSING)
-                if new is not function and not _is_by_compiler(new):
+                if new is not function and not _find_file(new).startswith(_COMPILER):
                     found.append(Patch(namespace, name))
             found += [Patch(namespace, name) for name in namespace.list_hiding()]
         return found
@@ -187,10 +184,6 @@ def _find_file(function: Any) -> str:
     if isinstance(function, partial):
         function = function.func
     return str(getattr(getattr(function, "__code__", None), "co_filename", ""))
-
-
-def _is_by_compiler(function: Any) -> bool:
-    return _find_file(function).startswith(_COMPILER)
 
 
 def _is_foreign(function: Any) -> bool:

@@ -100,7 +100,12 @@ def _format_difference(title: str, names: tuple[str, str], difference: "Differen
 def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     """Return the verdict; under own-network gain, name the row that explains its network more."""
     if difference.verdict is None:
-        return _explain_missing_verdict(names, difference)
+        from roarbench.stats.own_network_gain import OwnNetworkVerdict
+
+        if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
+            return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
+        fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
+        return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
     from roarbench.stats.own_network_gain import OwnNetworkVerdict
     from roarbench.stats.verdicts import Verdict
 
@@ -110,15 +115,6 @@ def _describe_verdict(names: tuple[str, str], difference: "Difference") -> str:
     if OwnNetworkVerdict.CONTROL in difference.beside_zero:
         return f"{more} has a larger gain than {less}"
     return f"{more} explains its network more than {less}"
-
-
-def _explain_missing_verdict(names: tuple[str, str], difference: "Difference") -> str:
-    from roarbench.stats.own_network_gain import OwnNetworkVerdict
-
-    if lacking := [name for name, gain in zip(names, difference.gains, strict=True) if gain.value is None]:
-        return f"no verdict, because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no gain"
-    fixed = set(difference.beside_zero) == {OwnNetworkVerdict.BY_CONSTRUCTION}
-    return "no verdict: both gains are 0 by construction" if fixed else "no verdict"
 
 
 def diagnose(

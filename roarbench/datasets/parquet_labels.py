@@ -101,7 +101,10 @@ def unify_labels(
     if outputs:
         _refuse_names_beside_network_outputs(parts, source, outputs)
     used = {split: {name for part in by_split[split] for name in _list_used_names(part)} for split in Split}
-    _refuse_untrained_classes(used, source)
+    if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
+        trained = list_some([f"'{name}'" for name in sorted(used[Split.TRAIN])])
+        seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
+        raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")
     classes = (*classes, *sorted(used[Split.TRAIN] - {*classes}))
     numbers = {name: number for number, name in enumerate(classes)}
     labels = {split: _join(_renumber(part, numbers) for part in by_split[split]) for split in Split}
@@ -160,10 +163,3 @@ def _refuse_names_of_other_numbers(names: Sequence[str], source: str) -> None:
             if int(name) != number:
                 seen = f"the label {number} has the ClassLabel name '{name}', so it is not the number of an output"
                 raise DataError(f"{source}: {seen}; write the numbers of the outputs as labels, without encoding them")
-
-
-def _refuse_untrained_classes(used: Mapping[Split, set[str]], source: str) -> None:
-    if untrained := sorted(used[Split.TEST] - used[Split.TRAIN]):
-        trained = list_some([f"'{name}'" for name in sorted(used[Split.TRAIN])])
-        seen = f"the class '{untrained[0]}' of the test images has no training image (training classes: {trained})"
-        raise DataError(f"{source}: {seen}; spell a class alike in all files, and give each class training images")

@@ -79,16 +79,12 @@ def sort_columns(table: pa.Table, label: str) -> SortedColumns:
             columns.others.append(name)
         elif _ROW_NUMBER_NAME.fullmatch(name):
             columns.row_numbers.append(name)
-        elif count := _count_nonfinite(column):
+        elif count := int(pc.sum(pc.invert(pc.is_finite(convert_to_floats(column)).fill_null(False))).as_py()):
             columns.gaps[name] = count
         else:
             is_constant = pc.count_distinct(convert_to_floats(column)).as_py() == 1
             (columns.constant if is_constant else columns.features).append(name)
     return columns
-
-
-def _count_nonfinite(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(pc.invert(pc.is_finite(convert_to_floats(column)).fill_null(False))).as_py())
 
 
 def _names_splits(column: pa.ChunkedArray) -> bool:

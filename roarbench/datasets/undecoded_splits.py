@@ -169,7 +169,11 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
     """Return the stored images and labels, int64 (n,), of each split; `data` replaces the record's location."""
     folder = find_images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
-        return _list_folder_images(record, folder)
+        images = list_images_and_class_names(record, folder)
+        return {
+            split: (image_folders.group_files(folder, paths), labels)
+            for split, (paths, labels) in images.splits.items()
+        }
     source = str(folder) if data or record.own else record.bundled or record.hub
     by_split = _find_or_download_parquet_files(record, folder, source)
     try:
@@ -178,13 +182,6 @@ def list_images_and_labels(record: DatasetRecord, data: Path | None) -> dict[Spl
         return {split: (parquet_files.list_row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise make_read_error(error, source, record) from error
-
-
-def _list_folder_images(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Groups, Labels]]:
-    images = list_images_and_class_names(record, folder)
-    return {
-        split: (image_folders.group_files(folder, paths), labels) for split, (paths, labels) in images.splits.items()
-    }
 
 
 def describe_class_order(record: DatasetRecord) -> str:

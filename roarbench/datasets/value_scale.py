@@ -33,7 +33,10 @@ def choose_value_scale(record: DatasetRecord, raw: RawSplit, warn: Callable[[str
     `record` has the depth that the largest value needs, and `raw` are the training images. `warn` is called with a line
     if the window loses contrast, too.
     """
-    images = _sample_images(record, raw)
+    chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
+    contents = chain.from_iterable(_read_images(record, raw, chosen))
+    found = (values for values in map(read_values, contents) if values is not None)
+    images = [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
     few = sum(loses_contrast(image.values, record.depth) for image in images)
     if not images or not any(image.unbounded for image in images) and few <= len(images) / 2:
         return record
@@ -57,13 +60,6 @@ def _measure_window(images: list[_SampledImage]) -> tuple[float, ...]:
     step = 10.0 ** (math.floor(math.log10(used.high - used.low)) + 1 - _DIGITS)
     ends = math.floor(used.low / step) * step, math.ceil(used.high / step) * step
     return tuple(float(f"{end:.12g}") for end in ends)
-
-
-def _sample_images(record: DatasetRecord, raw: RawSplit) -> list[_SampledImage]:
-    chosen = raw.rows[:: -(-len(raw.rows) // _MAX_IMAGES)]
-    contents = chain.from_iterable(_read_images(record, raw, chosen))
-    found = (values for values in map(read_values, contents) if values is not None)
-    return [_SampledImage(sample_without_spikes(values), is_unbounded(values)) for values in found]
 
 
 def _read_images(record: DatasetRecord, raw: RawSplit, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:

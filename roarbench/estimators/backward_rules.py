@@ -88,19 +88,14 @@ class _Relu(torch.autograd.Function):
 
 def find_unguided_rectifiers(logits: Tensor) -> list[str]:
     """Return the sorted names of the rectifiers in the logits' autograd graph to which `Guided` does not apply."""
-    return sorted(set().union(*map(_name_if_unguided_rectifier, find_reachable_nodes(logits, list_parents))))
-
-
-def find_reachable_nodes(logits: Tensor, list_next: Callable[[Node], list[Node]]) -> set[Node]:
-    """Return the operations of the logits' autograd graph that are reached by repeating `list_next`."""
     nodes = set[Node]()
     front = [logits.grad_fn]
     while front:
         node = front.pop()
         if node is not None and node not in nodes:
             nodes.add(node)
-            front += list_next(node)
-    return nodes
+            front += list_parents(node)
+    return sorted(set().union(*map(_name_if_unguided_rectifier, nodes)))
 
 
 def list_parents(node: Node) -> list[Node]:
@@ -121,14 +116,10 @@ def _name_if_unguided_rectifier(node: Node) -> set[str]:
     at_zero = bool(bounds) and all(bool(torch.as_tensor(bound == 0).all()) for bound in bounds)
     bounded = name in ("Clamp", "ClampMin", "Hardtanh") and at_zero
     by_number = name in ("Maximum", "Minimum") and len(parents) == 1
-    if _is_swish(name, parents):
+    inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
+    if name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node):
         return {"x * sigmoid(x)"}
     return {name.lower()} if name in _RECTIFIERS or bounded or by_number else set()
-
-
-def _is_swish(name: str, parents: Sequence[Node]) -> bool:
-    inputs = {node: {parent for parent, _ in node.next_functions} for node in parents if "Sigmoid" in node.name()}
-    return name == "Mul" and any(other in of for node, of in inputs.items() for other in parents if other is not node)
 
 
 class Rescaled(TorchFunctionMode):

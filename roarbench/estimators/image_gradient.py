@@ -50,19 +50,15 @@ def speed_up_image_gradient(network: nn.Module) -> nn.Module:
     The network must be a copy that is used for maps only, because the weights of these convolutions get no gradients.
     """
     for module in network.modules():
-        if _is_strided_with_few_channels(module):
+        if (
+            type(module) is nn.Conv2d
+            and module.in_channels <= MAX_CHANNELS
+            and (module.groups, module.dilation, module.padding_mode) == (1, (1, 1), "zeros")
+            and module.padding not in ("same", "valid")
+            and max(module.stride) > 1
+        ):
             module.__class__ = StridedConvolution
     return network
-
-
-def _is_strided_with_few_channels(module: nn.Module) -> bool:
-    return (
-        type(module) is nn.Conv2d
-        and module.in_channels <= MAX_CHANNELS
-        and (module.groups, module.dilation, module.padding_mode) == (1, (1, 1), "zeros")
-        and module.padding not in ("same", "valid")
-        and max(module.stride) > 1
-    )
 
 
 class _StridedConvolve(torch.autograd.Function):

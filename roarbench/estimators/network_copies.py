@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node, symbolic_trace
+from torch.fx import GraphModule, Node, symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from roarbench.common.device_settings import is_out_of_memory
@@ -89,7 +89,11 @@ def fold_batchnorm(model: nn.Module) -> GraphModule:
 def trace_and_fold_batchnorm(copied: nn.Module) -> GraphModule:
     """Trace a result of `copy_with_plain_layers` and fold its batch norms, for `fold_batchnorm`."""
     traced = symbolic_trace(copied)
-    _return_logits_field(traced.graph)
+    output = traced.graph.output_node()
+    (result,) = output.args
+    if isinstance(result, Node) and "logits" in result.kwargs:
+        output.args = (result.kwargs["logits"],)
+        traced.graph.erase_node(result)
     replace_calls_with_constant_weights(traced)
     modules = dict(traced.named_modules())
     calls = Counter(node.target for node in traced.graph.nodes if node.op == "call_module")
@@ -108,15 +112,6 @@ def trace_and_fold_batchnorm(copied: nn.Module) -> GraphModule:
     traced.recompile()
     traced.eval()
     return traced
-
-
-def _return_logits_field(graph: Graph) -> None:
-    """Make a traced network return only the attribute `logits` if its output is an object with this attribute."""
-    output = graph.output_node()
-    (result,) = output.args
-    if isinstance(result, Node) and "logits" in result.kwargs:
-        output.args = (result.kwargs["logits"],)
-        graph.erase_node(result)
 
 
 def copy_for_threads(model: nn.Module, images: Tensor) -> nn.Module | None:

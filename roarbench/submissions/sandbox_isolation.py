@@ -131,7 +131,8 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
     own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
     arguments = ["--size", str(MAX_SCRATCH_BYTES), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
     devices = (*_DEVICES, *(("/dev/zero", *_list_gpu_devices()) if gpu else ()))
-    for parent in _list_parent_folders([*binds.values(), *own.values(), *devices]):
+    parents = {str(parent) for target in [*binds.values(), *own.values(), *devices] for parent in Path(target).parents}
+    for parent in sorted(parents - {"/", "/tmp", "/proc"}):
         arguments += ["--perms", "0755", "--dir", parent]  # bubblewrap creates parent folders for their owner alone
     for path, target in (binds | own).items():
         link = Path(path).is_symlink() and path in _SYSTEM
@@ -146,12 +147,6 @@ def _make_mount_arguments(root: bool, gpu: bool) -> list[str]:
 
 def _list_gpu_devices() -> list[str]:
     return sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
-
-
-def _list_parent_folders(paths: list[str]) -> list[str]:
-    """Return the parent folders that must be created, outer folders first."""
-    parents = {str(parent) for target in paths for parent in Path(target).parents}
-    return sorted(parents - {"/", "/tmp", "/proc"})
 
 
 def _find_libpython() -> list[str]:
@@ -216,7 +211,13 @@ def check_sandbox_isolation() -> None:
     except (ImportError, RuntimeError, OSError) as error:  # libseccomp is missing or too old for the filter
         seen = fit_on_one_line(str(error), 60)
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: no seccomp filter ({seen}); {_INSTALL}") from None
-    reached = _read_reached_things(_run_probe())
+    ended = _run_probe()
+    text = ended.output.decode(errors="replace")
+    try:
+        reached: list[str] = json.loads(text)
+    except ValueError:
+        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
+        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
     if reached:
         seen = f"code in the sandbox can reach {', '.join(reached)}"
         raise SandboxError(f"{HarnessFault.LEAK}: {seen}; use another machine, or {_TRUST}")
@@ -251,14 +252,3 @@ def _run_probe() -> SandboxExit:
         rules = stack.enter_context(open_filter())
         command = make_sandbox_command("isolation_probe.py", arguments, rules)
         return run_within_limits(command, [rules], pipe[0], _LIMITS)
-
-
-def _read_reached_things(ended: SandboxExit) -> list[str]:
-    """Return the names of the things that the probe reached; raise SandboxError if the probe did not run."""
-    text = ended.output.decode(errors="replace")
-    try:
-        reached: list[str] = json.loads(text)
-    except ValueError:
-        output = fit_on_one_line(text, 90) or f"exit status {ended.code}"
-        raise SandboxError(f"{HarnessFault.NO_SANDBOX}: bubblewrap does not work here ({output}); {_INSTALL}") from None
-    return reached

@@ -85,7 +85,13 @@ class Submission:
         """Return the content of the file, with the values of the parameters, to run in the sandbox."""
         if not self.values:
             return self.source
-        return replace_defaults(_decode_source(self.source), self._read_attributes(), dict(self.values))
+        attributes = self._read_attributes()
+        values = dict(self.values)
+        data = _decode_source(self.source).encode()
+        for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
+            attribute = attributes[name]
+            data = data[: attribute.start] + repr(values[name]).encode() + data[attribute.stop :]
+        return data
 
     def replace_parameters(self, assignments: str) -> "Submission":
         """Return the submission with values such as `samples=50,noise=0.1`; raise CallerError for invalid values."""
@@ -98,7 +104,17 @@ class Submission:
 
     def _read_attributes(self) -> dict[str, ParameterAttribute]:
         text = _decode_source(self.source)
-        return read_parameter_attributes(_parse_source_or_refuse(text), text)
+        estimator_class = _find_estimator_class(_parse_source_or_refuse(text))
+        line_starts = [0]
+        for line in text.encode().splitlines(keepends=True):
+            line_starts.append(line_starts[-1] + len(line))
+        attributes = {}
+        for name, node in list_assignments(estimator_class.body if estimator_class else ()):
+            value = _read_literal_value(node)
+            if value is not None and _PARAMETER_NAME.fullmatch(name):
+                start, stop = line_starts[node.lineno - 1] + node.col_offset, line_starts[(node.end_lineno or 0) - 1]
+                attributes[name] = ParameterAttribute(value, start, stop + (node.end_col_offset or 0))
+        return attributes
 
 
 def read_submission(path: Path) -> Submission:
@@ -206,33 +222,6 @@ def _check_text(texts: Mapping[str, str | None], key: str, limit: int) -> str:
         seen = f"{key} is {'not a plain string' if text is None else f'{len(text)} characters'}"
         raise Refusal(SubmissionFault.NAMES, f'{seen}, expected 1-{limit} characters; write {key} = "…"')
     return fit_on_one_line(text)
-
-
-def read_parameter_attributes(tree: ast.Module, text: str) -> dict[str, ParameterAttribute]:
-    """Return the class attributes of the estimator whose values are literal numbers, strings or truth values.
-
-    The result has the order of the file. It is empty if the file does not make its estimator from a class of its own.
-    """
-    estimator_class = _find_estimator_class(tree)
-    line_starts = [0]
-    for line in text.encode().splitlines(keepends=True):
-        line_starts.append(line_starts[-1] + len(line))
-    attributes = {}
-    for name, node in list_assignments(estimator_class.body if estimator_class else ()):
-        value = _read_literal_value(node)
-        if value is not None and _PARAMETER_NAME.fullmatch(name):
-            start, stop = line_starts[node.lineno - 1] + node.col_offset, line_starts[(node.end_lineno or 0) - 1]
-            attributes[name] = ParameterAttribute(value, start, stop + (node.end_col_offset or 0))
-    return attributes
-
-
-def replace_defaults(text: str, attributes: Mapping[str, ParameterAttribute], values: Mapping[str, Value]) -> bytes:
-    """Return the source with `values` instead of the parameters' defaults."""
-    data = text.encode()
-    for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
-        attribute = attributes[name]
-        data = data[: attribute.start] + repr(values[name]).encode() + data[attribute.stop :]
-    return data
 
 
 def _find_estimator_class(tree: ast.Module) -> ast.ClassDef | None:

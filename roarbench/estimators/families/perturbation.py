@@ -91,23 +91,19 @@ def rise(inputs: MapInput) -> Tensor:
     """
     images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.get_integer("samples")
     baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
+    patches = inputs.estimator.get_integer("patches")
+    h, w = images.shape[-2:]
+    sides = [-(-side // patches) for side in (h, w)]  # pixels per cell
     for j in range(samples):
-        mask = make_rise_mask(images, inputs.estimator.get_integer("patches"), j)
+        # with one more cell per side, the shifted mask still covers the image
+        cells, shift = random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
+        grid = torch.from_numpy(cells)[None, None].double()
+        stretched = F.interpolate(grid, [(patches + 1) * side for side in sides], mode="bilinear")
+        top, left = (int(fraction * side) for fraction, side in zip(shift, sides, strict=True))
+        mask = stretched[:, :, top : top + h, left : left + w].to(images)
         probability = inputs.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
         total += probability[:, :, None, None] * mask / (0.5 * samples)
     return total
-
-
-def make_rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
-    """Return the j-th RISE mask, (1, 1, h, w) in [0, 1]."""
-    # with one more cell per side, the shifted mask still covers the image
-    cells, shift = random_draws.draw_rise_mask_cells(patches + 1, j, SEED)
-    sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels per cell
-    grid, size = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
-    stretched = F.interpolate(grid, size, mode="bilinear")
-    h, w = images.shape[-2:]
-    top, left = (int(fraction * side) for fraction, side in zip(shift, sides, strict=True))
-    return stretched[:, :, top : top + h, left : left + w].to(images)
 
 
 def gradient_shap(inputs: MapInput) -> Tensor:

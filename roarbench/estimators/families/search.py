@@ -87,23 +87,23 @@ class _Search:
         for mask in range(2):
             rows = ((mask_in_turn == mask) & ~self.finished[mask]).nonzero()[:, 0]
             if len(rows):
-                self._try_change(mask, rows, number)
-
-    def _try_change(self, mask: int, rows: Tensor, number: int) -> None:
-        changed = self._change(mask, rows, number)
-        images, targets = self.inputs.images[rows], self.inputs.batch.targets[rows]
-        layout = device_settings.choose_fastest_float32_layout(images.device)
-        removed = self._mark_removed(mask, rows, changed)
-        degraded = torch.where(removed, self.baseline[rows], images)
-        logits = self.inputs.model(degraded.contiguous(memory_format=layout))
-        probability = logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
-        finished = logits.argmax(1) != targets
-        better = finished | (probability < self.lowest[mask, rows])
-        self.best[mask, rows[better]] = changed[better]
-        if mask == 0:
-            self.smaller_mask[rows[better]] = removed[better]
-        self.lowest[mask, rows[better]] = probability[better]
-        self.finished[mask, rows] = finished
+                changed = self._change(mask, rows, number)
+                images, targets = self.inputs.images[rows], self.inputs.batch.targets[rows]
+                layout = device_settings.choose_fastest_float32_layout(images.device)
+                importance = self._enlarge(changed)
+                if mask == 1:
+                    importance = importance.masked_fill_(self.smaller_mask[rows], torch.inf)
+                removed = _mark_top(importance, self.counts[mask])
+                degraded = torch.where(removed, self.baseline[rows], images)
+                logits = self.inputs.model(degraded.contiguous(memory_format=layout))
+                probability = logits.log_softmax(1).gather(1, targets[:, None])[:, 0]
+                finished = logits.argmax(1) != targets
+                better = finished | (probability < self.lowest[mask, rows])
+                self.best[mask, rows[better]] = changed[better]
+                if mask == 0:
+                    self.smaller_mask[rows[better]] = removed[better]
+                self.lowest[mask, rows[better]] = probability[better]
+                self.finished[mask, rows] = finished
 
     def _change(self, mask: int, rows: Tensor, number: int) -> Tensor:
         """Return the grids of a mask, of these rows, after a change; the maps' standard deviation is 1."""
@@ -123,13 +123,6 @@ class _Search:
     def _enlarge(self, grids: Tensor) -> Tensor:
         """Enlarge grids to maps (n, c, h, w) bilinearly."""
         return self.enlarge_rows @ grids @ self.enlarge_columns.T
-
-    def _mark_removed(self, mask: int, rows: Tensor, grids: Tensor) -> Tensor:
-        """Mark the features that a mask with these grids removes; the larger mask contains the smaller one."""
-        importance = self._enlarge(grids)
-        if mask == 1:
-            importance = importance.masked_fill_(self.smaller_mask[rows], torch.inf)
-        return _mark_top(importance, self.counts[mask])
 
     def make_map(self, number: int) -> Tensor:
         """Return the maps after `number` passes."""
