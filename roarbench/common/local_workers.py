@@ -111,16 +111,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         connections = [source for source in ready if isinstance(source, Connection)]
         ended = [self._collect_outcome_and_free_or_replace_worker(connection) for connection in connections]
         self._assign_jobs()
-        now = time.monotonic()
-        awake, self._looked = min(now - self._looked, 10 * _SIGN), now
-        for worker, _ in self._busy.values():
-            signs, seconds = self._silence[worker.number]
-            signs_now = worker.signs_of_life.value
-            silent = seconds + awake if signs_now == signs else 0.0
-            self._silence[worker.number] = (signs_now, silent)
-            most = STILL if signs_now else STARTING  # the first sign of life may come late
-            if silent > most:
-                self._kill_worker(worker, f"no response for {most:.0f} s")
+        self._kill_silent_workers()
         return ended
 
     def _assign_jobs(self) -> None:
@@ -143,6 +134,19 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs_of_life.value, 0.0)
         self._busy[worker.connection] = (worker, job)
+
+    def _kill_silent_workers(self) -> None:
+        """Kill workers that gave no sign of life for too long; time while this process was suspended does not count."""
+        now = time.monotonic()
+        awake, self._looked = min(now - self._looked, 10 * _SIGN), now
+        for worker, _ in self._busy.values():
+            signs, seconds = self._silence[worker.number]
+            signs_now = worker.signs_of_life.value
+            silent = seconds + awake if signs_now == signs else 0.0
+            self._silence[worker.number] = (signs_now, silent)
+            most = STILL if signs_now else STARTING  # the first sign of life may come late
+            if silent > most:
+                self._kill_worker(worker, f"no response for {most:.0f} s")
 
     def _kill_worker(self, worker: _Worker, reason: str) -> None:
         self._killed[worker.number] = reason
