@@ -96,7 +96,6 @@ class Question:
 
     @cached_property
     def gain_axis(self) -> Axis:
-        """Return a scale that contains all gains and their intervals."""
         return make_gain_axis(answer.gain for answer in self.answers.values())
 
     @property
@@ -135,7 +134,6 @@ class CombinedBoard:
 
     @property
     def answered_questions(self) -> list[Question]:
-        """Return the questions with answers; only these have columns."""
         return [question for question in self.questions if question.answers]
 
 

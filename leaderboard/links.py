@@ -77,7 +77,6 @@ class Site:
 
 
 def make_data_uri(kind: str, content: bytes) -> str:
-    """Return a file as a data URI."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 

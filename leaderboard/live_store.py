@@ -151,7 +151,6 @@ def read_all_results_of_suite(
 
 
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
-    """Read the suites of a store that have results."""
     return LiveStore(store, folder, selection).read_views()
 
 

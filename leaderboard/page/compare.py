@@ -19,12 +19,6 @@ _PAIRS = 3  # pairs of rows on a static page; the app compares any two rows
 _EACH = 2  # maximum images in favour of each row
 
 
-def has_two_rows(view: SuiteView) -> bool:
-    """Return whether the suite has results of two or more rows; no board is computed."""
-    run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_own_row)
-    return len(run) > 1 and view.headline_protocol != MASK_ONLY
-
-
 def list_protocols(view: SuiteView) -> list[Protocol]:
     """Return the protocols under which two rows can be compared, the headline protocol first; no board is computed."""
     return [protocol for protocol in view.protocols if protocol != MASK_ONLY]
@@ -32,7 +26,8 @@ def list_protocols(view: SuiteView) -> list[Protocol]:
 
 def list_exported_addresses(view: SuiteView) -> list[Address]:
     """Return the addresses of a suite's static pages, one for each protocol that the suite leads with."""
-    if not has_two_rows(view):
+    run = view.results.by_estimator.keys() & set(view.results.suite.estimators_with_own_row)
+    if len(run) < 2 or view.headline_protocol == MASK_ONLY:
         return []
     leading = dict.fromkeys((view.headline_protocol, *find_headline_protocols(view.results.suite)))
     return [_find_address(view, protocol) for protocol in leading if protocol in list_protocols(view)]

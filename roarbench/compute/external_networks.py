@@ -170,7 +170,6 @@ class _LogitsHook:
     adapt: Callable[[Any], Any]
 
     def __call__(self, module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], output: Any) -> Any:
-        """Return the adapted output."""
         if len(arguments) != 1 or options:
             return output
         logits = self.adapt(output)
@@ -213,11 +212,6 @@ class TakeLogits(nn.Module):
         return extract_logits(output)
 
 
-def is_view_error(error: Exception) -> bool:
-    """Return whether the error says that `.view` failed because of a tensor's memory format."""
-    return isinstance(error, RuntimeError) and "view size is not compatible" in str(error)
-
-
 class MakeContiguous(nn.Module):
     """A layer before a network whose `.view` fails for channels-last images."""
 
@@ -234,7 +228,7 @@ def wrap_to_return_logits(model: nn.Module, images: Tensor) -> nn.Module:
         try:
             output = model(images.contiguous(memory_format=torch.channels_last).clone())
         except RuntimeError as error:
-            if not is_view_error(error):
+            if "view size is not compatible" not in str(error):
                 raise
             before = [MakeContiguous()]
             output = model(images.clone())

@@ -39,25 +39,21 @@ def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
     """
     _announce_compilation()
     try:
-        return _compile_with_settings(model)
+        torch._dynamo.config.recompile_limit = VARIANTS
+        import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
+
+        # this option, which only some versions of torch have, can make convolutions six times slower (pytorch #189488)
+        if hasattr(inductor, "loop_reindexing_after_fusion"):
+            inductor.loop_reindexing_after_fusion = False
+        # the compiler advises to use TensorFloat32, which would round float32
+        warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+        forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
+        return forward
     except Exception as error:
         if is_machine_failure(cause := unwrap_compiler_error(error)):
             raise cause from None
         record_compiler_failure(cause)
         return None
-
-
-def _compile_with_settings(model: nn.Module) -> Callable[[Tensor], Tensor]:
-    torch._dynamo.config.recompile_limit = VARIANTS
-    import torch._inductor.config as inductor  # the import takes a second, and CPUs do not compile
-
-    # this option, which only some versions of torch have, can make convolutions six times slower (pytorch #189488)
-    if hasattr(inductor, "loop_reindexing_after_fusion"):
-        inductor.loop_reindexing_after_fusion = False
-    # the compiler advises to use TensorFloat32, which would round float32
-    warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
-    forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
-    return forward
 
 
 @cache

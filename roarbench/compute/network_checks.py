@@ -36,7 +36,11 @@ def check_network_outputs(model: nn.Module, images: Tensor, name: str = _NETWORK
     if not _are_logits_equal(logits, compute_checked_logits(model, images.clone(), name)):
         seen = f"{name} gives different logits for the same images when called again"
         remedy = "remove random operations in eval mode, such as F.dropout without training=self.training"
-        if kept := _list_tensors_changed_by_call(model, images):
+        before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
+        model(images.clone())
+        now = dict(_list_attributes(model))
+        same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
+        if kept := [path for path in now if path not in same]:
             remedy = f"its forward keeps {list_some(kept)} for the next call: reset this memory at the start of forward"
         raise CallerError(f"{seen}; {remedy}")
     alone = torch.cat([compute_checked_logits(model, image[None].clone(), name) for image in images])
@@ -57,7 +61,9 @@ def load_state_and_check_logits(model: nn.Module, rebuilt: nn.Module, images: Te
     logits, rebuilt_logits = (compute_checked_logits(network, images.clone(), name) for network in (model, rebuilt))
     if _are_logits_equal(logits, rebuilt_logits):
         return
-    outside = ", ".join(_list_tensors_outside_state(model)) or "random numbers or a random order"
+    in_state = model.state_dict().keys()
+    outside = ", ".join(path for path, _ in _list_attributes(model) if path not in in_state)
+    outside = outside or "random numbers or a random order"
     seen = f"{name}, built again with the same state dict, gives different logits: its construction draws {outside}"
     raise CallerError(f"{seen}; register each as a buffer (self.register_buffer), or use a fixed seed")
 
@@ -111,15 +117,6 @@ def have_logits_gradient(model: nn.Module, images: Tensor) -> bool:
         return True
 
 
-def _list_tensors_changed_by_call(model: nn.Module, images: Tensor) -> list[str]:
-    """Return the paths of attributes that a forward pass replaces by other tensors, or by tensors of other values."""
-    before = {path: (tensor, tensor.clone()) for path, tensor in _list_attributes(model)}
-    model(images.clone())
-    now = dict(_list_attributes(model))
-    same = {path for path in before.keys() & now.keys() if _are_same(*before[path], now[path])}
-    return [path for path in now if path not in same]
-
-
 def _are_same(tensor: Tensor, values: Tensor, now: Tensor) -> bool:
     return tensor is now and torch.equal(values, now)
 
@@ -169,11 +166,6 @@ def _look_like_sigmoid_outputs(logits: Tensor) -> bool:
     """Return whether all numbers are from 0 to 1, with numbers below 0.5 and numbers above 0.5."""
     low, high = float(logits.min()), float(logits.max())
     return 0 <= low < 0.5 < high <= 1
-
-
-def _list_tensors_outside_state(model: nn.Module) -> list[str]:
-    in_state = model.state_dict().keys()
-    return [path for path, _ in _list_attributes(model) if path not in in_state]
 
 
 def _list_attributes(model: nn.Module) -> list[tuple[str, Tensor]]:

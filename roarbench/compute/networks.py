@@ -267,7 +267,6 @@ class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        """Perform one operation of torch and count it."""
         kwargs = kwargs or {}
         output, operation = func(*args, **kwargs), func.overloadpacket
         if operation in _FORMULAS:

@@ -35,7 +35,10 @@ def check_training_start(
         One line each about weights that are the same in every run, for example because the network's code loads them.
     """
     first, again, other = map(build, _SEEDS)
-    weights, repeated, others = (_read_weights(network) for network in (first, again, other))
+    weights, repeated, others = (
+        {key: weight.detach().clone() for key, weight in network.named_parameters()}
+        for network in (first, again, other)
+    )
     if unequal := [key for key in weights if not torch.equal(weights[key], repeated[key])]:
         seen = f"{name} has other weights when built again with the same seed ({list_some(unequal)})"
         raise CallerError(f"{seen}; draw them by torch, without a generator or seed of your own")
@@ -51,17 +54,12 @@ def check_training_start(
     return _describe_fixed_weights(weights, random, {*frozen, *untrained}, name)
 
 
-def _read_weights(network: nn.Module) -> dict[str, Tensor]:
-    return {key: weight.detach().clone() for key, weight in network.named_parameters()}
-
-
-def _is_fixed_head(weight: Tensor) -> bool:
-    """Return whether a weight is that of the layer that gives a network with one logit its second logit."""
-    return weight.shape == (2, 1) and weight.tolist() == [list(row) for row in TWO_CLASSES]
-
-
 def _describe_fixed_weights(weights: Mapping[str, Tensor], random: set[str], kept: set[str], name: str) -> list[str]:
-    lines, weights = [], {key: weight for key, weight in weights.items() if not _is_fixed_head(weight)}
+    lines = []
+    second_logit = [list(row) for row in TWO_CLASSES]  # the layer that gives a network with one logit its second logit
+    weights = {
+        key: weight for key, weight in weights.items() if weight.shape != (2, 1) or weight.tolist() != second_logit
+    }
     if still := [key for key in weights if key in kept]:
         lines.append(f"{name}: retrained networks keep the values that its code gives {list_some(still)}; not trained")
     patterned = (key for key in weights if key not in random | kept and weights[key].numel() > 1)

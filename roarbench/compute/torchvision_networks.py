@@ -85,12 +85,10 @@ def _build_resnet(block: type[nn.Module], layers: tuple[int, ...], classes: int,
 
 
 def resnet18(classes: int, channels: int, size: int) -> nn.Module:
-    """Build ResNet-18."""
     return _build_resnet(BasicBlock, (2, 2, 2, 2), classes, channels, size)
 
 
 def resnet50(classes: int, channels: int, size: int) -> nn.Module:
-    """Build ResNet-50."""
     return _build_resnet(Bottleneck, (3, 4, 6, 3), classes, channels, size)
 
 

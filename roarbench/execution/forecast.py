@@ -63,7 +63,6 @@ class Rates:
 
     @property
     def measured(self) -> bool:
-        """Return whether the rates were just measured on this machine."""
         return not self.basis
 
     def make_json_record(self) -> dict[str, Any]:

@@ -45,7 +45,6 @@ class JobContext:
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings_checksum)
 
     def build_untrained_network(self, seed: int) -> nn.Module:
-        """Build the suite's network with random weights from a seed."""
         return build_suite_network(self.suite, torch.Generator().manual_seed(seed))
 
     @property
@@ -124,7 +123,6 @@ class ReferenceModel:
         return self.store.read_normalisation() or Normalisation.of(self.work.images)
 
     def build_untrained_network(self, seed: int) -> nn.Module:
-        """Build the network with random weights from a seed."""
         return build_suite_network(self.work.suite, torch.Generator().manual_seed(seed), self.number)
 
     def load_trained(self) -> nn.Module:

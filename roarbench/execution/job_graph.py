@@ -65,7 +65,6 @@ class Step(NamedTuple):
 
     @property
     def first_run(self) -> Run | None:
-        """Return the step's first run; None if the step has no runs."""
         return self.runs[0] if self.runs else None
 
     @property
@@ -213,20 +212,14 @@ def _compute_shard_size(specs: list[RankingSpec]) -> int:
     """Return the images per job, in whole batches: `SHARD`, or fewer on a CPU if the rankings need many passes."""
     if choose_device().type == "cuda":
         return SHARD
-    explained_per_image = max(1, count_forward_passes_per_image(specs)) * prod(specs[0].shape)
-    batches = int(_EXPLAINED_FEATURES // (explained_per_image * IMAGES_PER_PASS))
-    return min(SHARD, max(1, batches) * IMAGES_PER_PASS)
-
-
-def count_forward_passes_per_image(specs: Collection[RankingSpec]) -> int:
-    """Count the forward passes of an image for these rankings; rankings of one explained network share passes."""
-    by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)
+    by_reference: defaultdict[str, list[RankingSpec]] = defaultdict(list)  # rankings of one network share passes
     for spec in specs:
         by_reference[spec.reference].append(spec)
-    return sum(
-        count_passes((spec.estimator_record for spec in group), prod(group[0].shape)).forward
-        for group in by_reference.values()
-    )
+    features = prod(specs[0].shape)
+    groups = ((spec.estimator_record for spec in group) for group in by_reference.values())
+    passes = sum(count_passes(group, features).forward for group in groups)
+    batches = int(_EXPLAINED_FEATURES // (max(1, passes) * features * IMAGES_PER_PASS))
+    return min(SHARD, max(1, batches) * IMAGES_PER_PASS)
 
 
 def _make_seal_steps(work: JobContext, missing: Collection[RankingSpec], rank_steps: list[Step]) -> Iterator[Step]:

@@ -78,7 +78,10 @@ def make_run_inputs(images: ImageData, run: Run, rankings: Rankings | None, spli
     assert rankings is not None, "rankings of other estimators are stored"
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovalMasks(rankings.layout.shape, load_packed_masks(images, rankings, split, cell), cell.unit)
-    return make_degraded_inputs(images, split, rankings, cell)
+    layout, planes = rankings.layout, rankings.splits[split]
+    if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
+        return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
+    return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
 def make_test_inputs(images: ImageData, run: Run, rankings: Rankings | None, masks: NDArray[np.uint8] | None) -> Inputs:
@@ -126,14 +129,6 @@ def make_untouched_inputs(images: ImageData, split: Split) -> Inputs:
     if not fits_in_memory(images, 0):
         return _stream_images(images, split, None, Unit.SCALAR)
     return DegradedImages(get_device_pixels(images, split), None, get_device_mean(images), Unit.SCALAR)
-
-
-def make_degraded_inputs(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
-    """Return a split's images; fill values replace the features that a cell removes."""
-    layout, planes = rankings.layout, rankings.splits[split]
-    if cell.fill == "mean" and not fits_in_memory(images, layout.bytes_per_plane):
-        return _stream_images(images, split, _write_masks_to_temporary_file(rankings, split, cell), cell.unit)
-    return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
 def _stream_images(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:

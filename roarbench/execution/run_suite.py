@@ -64,7 +64,6 @@ Start = Callable[[int], AbstractContextManager[Any]]
 
 
 def start_local_workers(workers: int) -> LocalEngine:
-    """Start processes on this machine."""
     return LocalEngine(workers, list_gpu_ids())
 
 
@@ -173,12 +172,6 @@ def decode_images_and_check_weights(request: Request, store: ResultsStore, conso
         refuse_unloadable_weights(request.suite, request.weights, request.starting_weights)
     store.refuse_sqlite_on_two_machines()
     store.enable_waiting_for_server(partial(console.print, soft_wrap=True))
-    images = _decode_images(request, console)
-    store_image_sources(store.database, read_sources_of_decoded_images(request.workspace.data, request.suite.dataset))
-    return JobContext(request.workspace, images, request.suite, request.weights)
-
-
-def _decode_images(request: Request, console: Console) -> ImageData:
     start, record, settings = time.monotonic(), request.suite.dataset_record, request.settings
     # the CPUs of this machine decode photographs, even if remote workers do the other jobs
     workers = count_cores() if list_gpu_ids() else min(request.workers, MOST_PER_CORE * count_cores())
@@ -196,7 +189,8 @@ def _decode_images(request: Request, console: Console) -> ImageData:
         lines.append(f"{count:,} images in {images.folder} ({seconds:.1f} s)")
     for line in lines:
         console.print(f"{record.name}: {line}", soft_wrap=True)
-    return images
+    store_image_sources(store.database, read_sources_of_decoded_images(request.workspace.data, request.suite.dataset))
+    return JobContext(request.workspace, images, request.suite, request.weights)
 
 
 def collect_stored_results(

@@ -245,7 +245,6 @@ def count_noisy_copies(estimators: Iterable[Estimator]) -> int:
 
 
 def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
-    """Return the cost of passing one image through the suite's network."""
     return count_network_cost(*suite.find_network())
 
 

@@ -88,7 +88,6 @@ class Run:
 
     @property
     def recipe_record(self) -> Recipe:
-        """Return the training recipe of the scored network."""
         return find_recipe(self.recipe)
 
 

@@ -194,7 +194,6 @@ def list_splits_ranked_by(suite: SuiteSpec, estimator: Estimator, number: int) -
 
 
 def ranks_only_test_images(suite: SuiteSpec, retrain: ScoredNetwork) -> bool:
-    """Return whether this kind of scored network needs rankings of test images only."""
     return not retrain.trains or (retrain is ScoredNetwork.COMMON and suite.tuned_on is Split.TEST)
 
 

@@ -54,7 +54,6 @@ class Protocol:
 
     @property
     def stores_predicted_probability(self) -> bool:
-        """Return whether rows store the probability of the predicted class."""
         return self.retrain is ScoredNetwork.NONE
 
     @property

@@ -62,7 +62,6 @@ def find_recorded_fill_name(name: str) -> str:
 
 
 def list_fill_names() -> list[str]:
-    """Return the names of all fills as users write them."""
     return list(map(find_displayed_fill_name, FILLS))
 
 
@@ -156,7 +155,6 @@ class SuiteSpec:
 
     @property
     def versioned(self) -> str:
-        """Return `NAME@VERSION`."""
         return f"{self.name}@{self.version}"
 
     @property
@@ -230,7 +228,6 @@ class SuiteSpec:
 
     @property
     def estimator_records(self) -> tuple[Estimator, ...]:
-        """Return the records of all estimators in order, without duplicates."""
         return tuple(map(find_estimator, self.estimators))
 
     @property
@@ -245,7 +242,6 @@ class SuiteSpec:
 
     @property
     def architecture_names(self) -> str:
-        """Return the names of the suite's networks, each architecture once."""
         return ", ".join(dict.fromkeys(network.model for network in self.networks)) or self.model
 
     def find_network(self, number: int | None = None) -> NetworkSpec:
@@ -261,7 +257,6 @@ class SuiteSpec:
 
     @property
     def controls(self) -> tuple[str, ...]:
-        """Return the controls that apply to the suite's images."""
         return list_applicable_controls(self.dataset_record)
 
     @property

@@ -102,8 +102,14 @@ class CombinedTable:
             intervals = f"One training per cell: no intervals for ROAR; {SAME} not significant"
         else:
             intervals = f"95% intervals (images, networks, seeds); {SAME} not significant"
+        origins = [note_if_self_reported(table) for table in self.tables]
+        shared = {*origins} if len({*origins}) == 1 else ()
+        lines = [line for line in shared if line]
+        for table, origin in zip(self.tables, origins, strict=True):
+            own = () if shared else (origin,)
+            lines += [f"{table.board.protocol.title}: {line}" for line in (*own, *list_table_doubts(table)) if line]
         more = f"{intervals}; {' '.join(signs) or 'more'}: {source}."
-        return (*self._gain_definitions, *self._origins_and_doubts, more)
+        return (*self._gain_definitions, *lines, more)
 
     @property
     def all_notes(self) -> tuple[str, ...]:
@@ -122,14 +128,6 @@ class CombinedTable:
             f"ROAR gain: area between Random's accuracy curve and the row's, t = {retrained}.",
             f"Own-network gain, MoRF: predictions changed by own map - others, t = {scored}.",
         )
-
-    @property
-    def _origins_and_doubts(self) -> list[str]:
-        origins, doubts = [note_if_self_reported(table) for table in self.tables], list[str]()
-        for table, origin in zip(self.tables, origins, strict=True):
-            own = [origin] if len({*origins}) > 1 else []
-            doubts += [f"{table.board.protocol.title}: {line}" for line in (*own, *list_table_doubts(table)) if line]
-        return [*filter(None, {*origins} if len({*origins}) == 1 else ()), *doubts]
 
 
 def has_combined_table(suite: SuiteSpec) -> bool:

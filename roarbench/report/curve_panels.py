@@ -183,12 +183,10 @@ class Chart:
 
     @property
     def all_curves(self) -> tuple[PanelCurve, ...]:
-        """Return the measured and the published curves that have a point."""
         return tuple(curve for curve in (*self.curves, *self.published) if curve.last_point)
 
     @property
     def families(self) -> list[str]:
-        """Return the families with a panel, in the curves' order."""
         return list(dict.fromkeys(curve.family for curve in self.all_curves if not curve.control)) or [""]
 
 

@@ -142,7 +142,6 @@ def _make_table(
 
 
 def _list_verdicts(row: ReplicatedRow, beats_asked: bool, own_network: bool) -> list[str]:
-    """Return a row's verdicts in both results."""
     if beats_asked:
         return ["yes" if beats else "no" for beats in row.beats_controls]
     pair = next((verdict for verdict in row.verdicts if verdict.control == "random"), None)

@@ -90,7 +90,6 @@ def _group_keys_by_suite(store: ResultsStore, runs: Collection[Run]) -> list[tup
 
 
 def _read_run(store: ResultsStore, key: str) -> Run:
-    """Return the run with a key, whether it is done, failed or archived."""
     if stored := store.read_results([key]).get(key):
         return stored.run
     failed = store.failures.read_history([key]).get(key)

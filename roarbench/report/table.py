@@ -54,7 +54,6 @@ class SuiteTable:
 
     @property
     def names(self) -> list[str]:
-        """Return the ids of the rows, in the order of `rows`."""
         return [row.estimator for row in self.rows]
 
     @cached_property
@@ -253,7 +252,10 @@ def make_suite_table(
     unit = unit or find_default_unit(suite, shown)
     table = make_table(judge_suite(suite_results, unit), shown, suite.estimators if rows is None else rows)
     if table is None:
-        raise _make_missing_protocol_error(suite, shown, unit)
+        available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
+        measured = " and ".join(part.name for part in shown.computed_from)
+        needs = f" (made of {measured} at one level)" if measured else ""
+        raise CallerError(f"suite '{suite.name}' has no {shown.name}{needs} with unit {unit}; it has: {available}")
     if not table.board.rows:
         missing = f"no {shown.name} results of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite.name}' has {missing}; leave these rows out")
@@ -271,13 +273,6 @@ def _put_fill_first(suite_results: SuiteResults, protocol: Protocol, fill: str) 
         raise CallerError(f"suite '{suite.name}' has no {missing}; {available}")
     blocks = tuple(sorted(suite.blocks, key=lambda block: block.fill != fill))
     return replace(suite_results, suite=replace(suite, blocks=blocks))
-
-
-def _make_missing_protocol_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
-    available = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
-    measured = " and ".join(part.name for part in protocol.computed_from)
-    needs = f" (made of {measured} at one level)" if measured else ""
-    return CallerError(f"suite '{suite.name}' has no {protocol.name}{needs} with unit {unit}; it has: {available}")
 
 
 def make_table(

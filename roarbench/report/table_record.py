@@ -54,7 +54,6 @@ class Column:
 
     @property
     def terminal_cells(self) -> tuple[str, ...]:
-        """Return heading and texts for a terminal."""
         return tuple(cell.replace(Verdict.SAME, SAME) for cell in (self.short or self.heading, *self.texts))
 
     @cached_property

@@ -85,7 +85,6 @@ class Quantities:
         return moments * np.outer(self.units, self.units) / images**2 / (images - 1)
 
     def get(self, key: Hashable) -> "Contrast | None":
-        """Return one number; None if it is missing."""
         return self[key] if key in self.index else None
 
     def __getitem__(self, key: Hashable) -> "Contrast":

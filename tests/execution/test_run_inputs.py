@@ -32,11 +32,11 @@ def by_fill(tmp_path_factory):
 
 @pytest.mark.parametrize("split", Split)
 @pytest.mark.parametrize("fill", sorted({*FILLS} - {"mean"}))  # test_slow_pipeline has the mean
-def test_make_degraded_inputs_applies_fill(fill, split, by_fill):
+def test_make_run_inputs_applies_fill(fill, split, by_fill):
     work, run = by_fill[0], by_fill[1][fill]
     rankings, images = open_rankings_of_run(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
-    seen = inputs.make_degraded_inputs(work.images, split, rankings, run.cell).batch(everything)
+    seen = inputs.make_run_inputs(work.images, run, rankings, split).batch(everything)
     masks = inputs.load_packed_masks(work.images, rankings, split, run.cell)
     gone = unpack_removal_masks(masks, rankings.layout.shape, run.cell.unit)
     mean, ids = torch.tensor(work.images.mean), make_image_ids(split, 0, len(images))
@@ -45,13 +45,13 @@ def test_make_degraded_inputs_applies_fill(fill, split, by_fill):
     assert torch.equal(images, before)
 
 
-def test_make_degraded_inputs_rejects_fills_that_exceed_memory(by_fill, monkeypatch):
+def test_make_run_inputs_rejects_fills_that_exceed_memory(by_fill, monkeypatch):
     """No pixel is sent to the GPU before the error."""
     work, run = by_fill[0], by_fill[1]["blur"]
     monkeypatch.setattr(inputs, "MEMORY_SHARE", 0.0)
     monkeypatch.setattr(inputs, "get_device_pixels", Mock(side_effect=AssertionError("sent whole")))
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory, .*; use fill 'mean'$"):
-        inputs.make_degraded_inputs(work.images, Split.TEST, open_rankings_of_run(work, run), run.cell)
+        inputs.make_run_inputs(work.images, run, open_rankings_of_run(work, run), Split.TEST)
 
 
 @pytest.mark.parametrize(("on_gpu", "copies"), [(False, 1), (True, 2)])
