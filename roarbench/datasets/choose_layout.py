@@ -22,7 +22,8 @@ from roarbench.datasets.mask_files import find_mask_patterns
 
 TEST_SHARE = 0.3  # share of images that is drawn for testing if there is no test split
 _MAX_NESTING = 4  # maximum number of nested folders that each hold a single folder
-_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".pkl")  # files that often hold labels
+_UNREAD_LABELS = (".mat", ".xml", ".xlsx", ".xls", ".json", ".parquet", ".pkl")  # files that often hold labels
+_UNREAD_SPLITS = re.compile("split|train|test|fold|partition", re.IGNORECASE)  # in names of files
 _BEGINNING = re.compile(r"([A-Za-z]+)[._\- (]*\d")  # of file names such as `cat.12.jpg`
 _MOST = 0.9  # share of the images with a class folder that a label file must list to replace the folders
 
@@ -61,9 +62,18 @@ def choose_layout(folder: Path, warn: Callable[[str], object]) -> dict[str, Any]
     if choice.labels is None:
         for line in (*plan.said, *search.problems, *_describe_contradictions(plan, search)):
             warn(line)
-    for line in choice.said:
+    for line in (*choice.said, *(() if choice.train else _describe_unread_splits(folder, root))):
         warn(line)
     return {**_compose_fields(root, plan, choice), "left_out": masks}
+
+
+def _describe_unread_splits(*folders: Path) -> Iterator[str]:
+    """Yield a warning about files in these folders that may list the images of splits, but cannot be read."""
+    files = dict.fromkeys(file.name for folder in folders for file in sorted(folder.iterdir()) if file.is_file())
+    unread = [repr(name) for name in files if _UNREAD_SPLITS.search(name) and name.lower().endswith(_UNREAD_LABELS)]
+    if unread:
+        remedy = "write lists of images, train.txt and test.txt, beside them"
+        yield f"warning: splits may be in {list_some(unread)}, which roarbench cannot read; {remedy}"
 
 
 def _choose_with_class_folders(
@@ -96,13 +106,22 @@ def _choose_with_class_folders(
         problem = "there is no test folder"
         if plan.unlabelled:
             problem = f"{root / plan.base / plan.unlabelled[0]} has no class folders"
+            inside = f"{base}{plan.unlabelled[0]}/"
+            if any(path.startswith(inside) and "/" in path[len(inside) :] for path in paths):
+                problem += f" of the names in '{plan.train}'"
         return _Choice(None, "", "", said=(f"warning: {problem}; test images are drawn from '{plan.train}'",))
+    said = []
     for source in (search.splits, *search.plans):
         if source and source.split_values:
-            return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
+            common = [path for path in source.labels if path in class_of]
+            if source.usual or _are_same_classes(class_of, source.labels, common):
+                return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
+            seen = f"the splits of {_name_files(source)} are not used, because its column '{source.columns.label}'"
+            remedy = "remove this column, or name the split folders 'train' and 'test'"
+            said.append(f"warning: {seen} would give other classes than the folders; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
-        return _Choice(None, *lists.names, said=(lists.description,))
-    return _Choice(None, "", "")
+        return _Choice(None, *lists.names, said=(*said, lists.description))
+    return _Choice(None, "", "", said=tuple(said))
 
 
 def _describe_split_column(plan: LabelPlan) -> str:

@@ -33,6 +33,7 @@ from roarbench.datasets.label_tables import (
     read_label_table,
     simplify_column_name,
 )
+from roarbench.datasets.tabular import parse_numbers
 
 _MAX_LEVEL, _MAX_BYTES = 5, 2**28  # files in deeper folders, or with more bytes, are not label files
 _MANY_ALIKE = 2  # so many files of the same name, but for numbers, in neighbouring folders are named by one pattern
@@ -80,17 +81,21 @@ def search_label_files(root: Path, paths: Sequence[str]) -> LabelSearch:
     for pattern, table in named.items():
         words = () if table.named else remove_split_words(table.path.stem)
         groups[table.columns, words, columns[pattern]].append(pattern)
-    plans, problems = [], []
+    plans, problems, split_plans = [], [], []
     for patterns in groups.values():
         try:
             if plan := _make_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
                 plans.append(plan)
-            elif tables[patterns[0]].named and len(tables[patterns[0]].columns) > 1:
+                continue
+            if plan := _make_split_plan(root, paths, patterns, tables[patterns[0]], columns[patterns[0]]):
+                split_plans.append(plan)
+            if tables[patterns[0]].named and len(tables[patterns[0]].columns) > (2 if plan else 1):
                 seen = f"{describe_columns(tables[patterns[0]])}, of which none is clearly that of the classes"
                 problems.append(f'{seen}; write labels = "{patterns[0]}" and label_column = "COLUMN"')
         except DataError as error:
             problems.append(str(error))
     joined, splits = _join_by_id(root, paths, tables, named, columns)
+    splits = splits or next(iter(split_plans), None)
     for pattern, table in tables.items():
         if not columns[pattern] and table.find_column(LABEL_NAMES):
             remedy = f'write labels = "{pattern}" and a path_column of several columns, such as "{{COLUMN}}_{{COLUMN}}"'
@@ -183,8 +188,21 @@ def _make_plan(
     names = set(content.labels.values())
     if not names or len(names) > 1 + len(content.labels) // 2:  # ids differ in every row
         return None
+    if any(number % 1 for number in parse_numbers([*names])):  # measurements, such as a score of 0.37
+        return None
     usual = table.named and (not label or simplify_column_name(label) in LABEL_NAMES)
     return LabelPlan(tuple(patterns), wanted, content, usual, values)
+
+
+def _make_split_plan(
+    root: Path, paths: Sequence[str], patterns: Sequence[str], table: LabelTable, path_column: str
+) -> LabelPlan | None:
+    """Return a plan of files that give a split to each image, and no class; None if there is no clear column."""
+    split, values = _find_split_column(table)
+    if not values:
+        return None
+    content, wanted = _read_with_folder_if_needed(root, paths, patterns, LabelColumns(path_column, "", split))
+    return LabelPlan(tuple(patterns), wanted, content, False, values)
 
 
 def _read_with_folder_if_needed(

@@ -114,6 +114,9 @@ def plan_folders(root: Path, paths: Sequence[str]) -> FolderPlan:
         listed = list_some([f"'{name}'" for name in holding])
         seen = f"{root / base}: {listed} each hold the folders '{train}' and '{test}'"
         remedy = f'write train = "*/{train}" and test = "*/{test}" if {listed} are classes'
+        if len(holding) == 1:
+            seen = f"{root / base}: {listed} holds the folders '{train}' and '{test}', beside other folders"
+            raise DataError(f"{seen}; name {root / base / holding[0]} if it is the data set")
         raise DataError(f"{seen}; {remedy}, or name one of these folders")
     if split_named := [name for name in names if is_bare_split_name(name)]:
         first, others = split_named[0], list_some([name for name in names if name != split_named[0]])

@@ -29,10 +29,12 @@ from roarbench.datasets.decode_image import (
     refuse_many_damaged_images,
     round_up_depth,
 )
+from roarbench.datasets.doubtful_features import describe_doubtful_features
 from roarbench.datasets.file_locations_and_downloads import describe_hub_error
 from roarbench.datasets.high_depth import is_high_depth_grey
 from roarbench.datasets.image_folders import find_split_pairs, is_train_name
 from roarbench.datasets.image_splits import list_images_and_class_names
+from roarbench.datasets.select_images import select_rows_of_split
 from roarbench.datasets.stored_format import UNSUPPORTED, refuse_unsupported_format
 from roarbench.datasets.system_files import describe_left_out
 from roarbench.datasets.table_columns import (
@@ -129,6 +131,9 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     for name in find_id_columns(table, columns.features):
         seen = f"column '{name}' has a different whole number in every row that is not repeated, as ids have"
         warn(f"warning: {path.name}: {seen}; to leave it out, write columns = […] without it in the suite's file")
+    if label.lower() not in LABEL_COLUMN_NAMES:
+        seen = "no column has a usual name of a class column; the only column of text, or else the last, is taken"
+        warn(f"{path.name}: {seen}: '{label}'; if another has the classes, rename it to '{LABEL_COLUMN_NAMES[0]}'")
     for line in describe_classes(table, label):
         warn(line)
     if not columns.features:
@@ -142,6 +147,9 @@ def _infer_from_table(path: Path, warn: Callable[[str], object]) -> DatasetRecor
     values, labels = extract_features_and_labels(table, record, path)
     if repeated := describe_repeated_rows(values, labels, record):
         warn(f"warning: {path.name}: {repeated}")
+    train_rows = select_rows_of_split(record, Split.TRAIN, labels)
+    for line in describe_doubtful_features(values, labels, columns.features, train_rows):
+        warn(f"warning: {path.name}: {line}")
     return add_counts_of_table(record, values, labels)
 
 
@@ -303,6 +311,8 @@ def _describe_missing_rows_or_labels(files: list[Path], name: str) -> str:
 
 
 def _are_labels_withheld(labels: pa.ChunkedArray) -> bool:
+    if parquet_files.has_text_type(labels.type):
+        return not any(pc.unique(pc.cast(labels, pa.string())).to_pylist())  # empty texts
     if labels.null_count == len(labels):
         return True
     # a split with some labels of -1 is not withheld, and is refused later

@@ -99,8 +99,14 @@ def _parse_json_lines(text: str, path: Path) -> LabelTable:
                 raise DataError(f"{path.name}: line {number} is not a JSON object; expected one object per image")
             records.append(record)
     columns = list(dict.fromkeys(name for record in records for name in record))
+    # an object, such as the boxes of `{"objects": {"bbox": …}}`, is no label
+    columns = [name for name in columns if not any(_holds_object(record.get(name)) for record in records)]
     rows = [[_format_json_value(record.get(name)) for name in columns] for record in records]
     return _make_table(path, columns, rows, named=True)
+
+
+def _holds_object(value: Any) -> bool:
+    return isinstance(value, dict) or isinstance(value, list) and any(map(_holds_object, value))
 
 
 def _format_json_value(value: Any) -> str:

@@ -46,11 +46,14 @@ def read_file_labels(file: Path, name: str) -> FileLabels:
     """
     column = read_column(file, name)
     subject = f"{file}: the label column '{name}'"
-    if column.null_count:
-        raise DataError(f"{subject} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
-    if has_text_type(column.type):
+    is_text = has_text_type(column.type)
+    column = pc.cast(column, pa.string()) if is_text else column
+    empty = column.null_count + (pc.sum(pc.equal(pc.utf8_trim_whitespace(column), "")).as_py() or 0 if is_text else 0)
+    if empty:
+        raise DataError(f"{subject} is empty in {empty} of {len(column)} rows; expected a class for each")
+    if is_text:
         return FileLabels(file, np.asarray(column.to_numpy().astype(str)), ())
     if pa.types.is_decimal(column.type):
         column = pc.cast(column, pa.float64())

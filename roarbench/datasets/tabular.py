@@ -78,7 +78,7 @@ def read_table(path: Path, label: str = "") -> pa.Table:
     _check_decimal_points(table, path)
     if not table.num_rows:
         raise DataError(f"{path} has no rows")
-    return keep_classes_as_text(table, label, path) if label in table.column_names else table
+    return keep_classes_as_text(table, label, path) if label and label in table.column_names else table
 
 
 def keep_classes_as_text(table: pa.Table, name: str, path: Path) -> pa.Table:
@@ -106,6 +106,10 @@ def _find_separator(path: Path) -> str:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD_BYTES).splitlines()[:2]]
     if not lines:
         return ","  # pyarrow reports the error of an empty file
+    if lines[0].startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{path.name} is UTF-16, expected UTF-8; save the file as UTF-8")
+    if lines[0].startswith(b"#") and not any(mark.encode() in lines[0] for mark in _SEPARATORS):
+        raise DataError(f"{path.name} begins with a comment (#), expected a row of column names; remove the comment")
     possible = [mark for mark in _SEPARATORS if mark.encode() in lines[0]]
     if len(possible) > 1:
         possible = [mark for mark in possible if len({line.count(mark.encode()) for line in lines}) == 1]

@@ -114,8 +114,11 @@ def add_counts_of_table(record: DatasetRecord, values: NDArray[np.float64], labe
 def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> DatasetRecord:
     for split, labels in all_labels.items():
         if labels.min(initial=0) < 0:
+            missing = int((labels < 0).sum())
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
             remedy = "name a split with labels, or write test_share = 0.3"
+            if missing < len(labels):
+                remedy = f"write the files without these {missing} of {len(labels)} rows"
             raise DataError(f"{seen}, which usually means withheld labels; {remedy}")
     chosen_labels = {split: labels[select_rows_of_split(record, split, labels)] for split, labels in all_labels.items()}
     train, test = (np.unique(chosen_labels[split]) for split in Split)  # classes that have images
@@ -128,6 +131,8 @@ def _add_counts(record: DatasetRecord, all_labels: Mapping[Split, Labels]) -> Da
             names = list_images_and_class_names(record, Path(record.folder)).classes
             remedy += f"; the class '{names[np.setdiff1d(np.arange(classes), train)[0]]}' has no training image"
         elif len(train) > 1 and len(test):
+            lacking = list_some([f"{number}" for number in np.setdiff1d(np.arange(classes), train)])
+            remedy += f"; without a training image: {lacking}; number the classes from 0 without gaps"
             remedy += "; if labels are the numbers of a network's outputs, write classes = N, the number of outputs"
         raise DataError(f"{record.folder}: {seen}; {remedy}")
     if not record.numbered:

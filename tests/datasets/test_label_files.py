@@ -228,3 +228,64 @@ def test_record_without_new_keys_keeps_its_hash(tmp_path):
     write_pictures(tmp_path / "pictures")
     suite = read_suite(tmp_path / "set.toml")
     assert (suite.dataset_record.name, suite.versioned) == ("pictures-80881bd0", "pictures@79f8023a")
+
+
+def infer_cats_and_dogs(folder, texts):
+    """Write ten cats and ten dogs into class folders, and text files beside them."""
+    for path in [f"images/{name}/{number}.png" for name in ("cat", "dog") for number in range(10)]:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(png(np.random.default_rng(len(path)).integers(0, 256, (8, 8, 3), np.uint8)))
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    said = []
+    record = infer_dataset(folder, said.append)
+    listed = list_images_and_class_names(record, folder / record.folder)
+    return listed.classes, [len(listed.splits[split][0]) for split in Split], "\n".join(said)
+
+
+def format_rows(header, row):
+    return "".join([header, *(row(name, n) for name in ("cat", "dog") for n in range(10))])
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("path,split\n", lambda name, n: f"images/{name}/{n}.png,{'train' if n < 7 else 'test'}\n"),
+        ("filename,is_train\n", lambda name, n: f"{name}/{n}.png,{n < 7}\n"),
+    ],
+)
+def test_file_of_splits_alone_is_used_beside_class_folders(tmp_path, header, row):
+    classes, counts, said = infer_cats_and_dogs(tmp_path, {"splits.csv": format_rows(header, row)})
+    assert (classes, counts) == (["cat", "dog"], [14, 6])
+    assert "to test in column" in said and "none is clearly" not in said
+
+
+def test_measurement_beside_splits_never_replaces_class_folders(tmp_path):
+    """The only other column of a file of splits is a width, and became the classes without a word."""
+    text = format_rows(
+        "filename,width,split\n", lambda name, n: f"{name}/{n}.png,{n % 3},{'train' if n < 7 else 'test'}\n"
+    )
+    classes, counts, said = infer_cats_and_dogs(tmp_path, {"meta.csv": text})
+    assert classes == ["cat", "dog"] and counts == [20, 20]  # test images are drawn
+    assert "the splits of 'meta.csv' are not used, because its column 'width' would give other classes" in said
+
+
+def test_unreadable_file_of_splits_is_named(tmp_path):
+    assert "splits may be in" not in infer_cats_and_dogs(tmp_path, {"notes.json": "{}"})[2]
+    assert "splits may be in 'split.json', which" in infer_cats_and_dogs(tmp_path, {"split.json": "{}"})[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("labels.csv", "id,score\n0,0.37\n1,0.37\n2,1.5\n3,1.5\n"),
+        ("metadata.jsonl", "".join(f'{{"file_name": "{n}.png", "objects": {{"id": [{n % 2}]}}}}\n' for n in range(4))),
+        ("metadata.jsonl", "".join(f'{{"file_name": "{n}.png", "boxes": [{{"id": {n % 2}}}]}}\n' for n in range(4))),
+    ],
+)
+def test_measurements_and_objects_are_no_classes(tmp_path, name, content):
+    for number in range(4):
+        (tmp_path / f"{number}.png").write_bytes(png(np.full((8, 8, 3), number, np.uint8)))
+    (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match="no class folders|none is clearly that of the classes"):
+        infer_dataset(tmp_path, lambda _: None)

@@ -82,7 +82,8 @@ def test_shards_and_splits_with_names_of_their_own_are_read_alike(tmp_path):
         ((["Cat", "dog"], None), r"the class 'Cat' of the test images has no training image .*; spell a class alike"),
         (([0, 2], A), r"has the label 2, but its ClassLabel names 2 classes \(cat, dog\); write the file again"),
         ((["0", "1"], None), "the class '0' of the test images has no training image"),
-        (([0, -1], A), "the split 'test' of .* has the label -1, which usually means withheld labels"),
+        (([0, -1], A), "the split 'test' of .* has the label -1, which .* without these 1 of 2 rows"),
+        ((["cat", " ", ""], None), r"test.parquet: the label column 'label' is empty in 2 of 3 rows"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused_by_name(tmp_path, test, said):

@@ -259,3 +259,67 @@ def test_parquet_file_of_images_names_its_folder(tmp_path):
         DataError, match="holds image files in its column 'image'; name the folder of the parquet files"
     ):
         infer(tmp_path / "train.parquet")
+
+
+def write_rows(path, header, row, count=60):
+    path.write_text("".join([header + "\n", *(row(number) + "\n" for number in range(count))]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "warned"),
+    [
+        (lambda n: -999 if n % 4 == 0 else n / 7, 60, True),
+        (lambda n: 10 ** (n / 5), 60, True),
+        (lambda n: 1e6 if n == 5 else n / 7, 60, True),  # the 99th percentile of few rows is the largest
+        (lambda n: 1e6 if n == 5 else n / 7, 400, False),
+        (lambda n: n / 7, 60, False),
+        (lambda n: n if n % 50 == 0 else 0, 2000, False),  # a rare event
+    ],
+)
+def test_column_whose_steps_lose_its_differences_is_named(tmp_path, value, count, warned):
+    rows = write_rows(tmp_path / "rows.csv", "a,b,label", lambda n: f"{value(n)},{n % 13},{n % 2}", count)
+    assert ("256 steps hardly tell the values of a column apart: column 'a' (" in infer(rows)[1]) == warned
+
+
+@pytest.mark.parametrize(
+    ("code", "warned"),
+    [
+        (lambda n: 3 - n % 2, True),
+        (lambda n: n % 4, True),
+        (lambda n: n % 3, False),
+        (lambda n: n, False),  # every value occurs once
+    ],
+)
+def test_column_that_copies_the_class_is_named(tmp_path, code, warned):
+    path = write_rows(tmp_path / "rows.csv", "code,a,label", lambda n: f"{code(n)},{n % 13},{n % 2}")
+    assert ("each value occurs in one class only: column 'code';" in infer(path)[1]) == warned
+
+
+def test_guessed_class_column_is_named(tmp_path):
+    """A table with its class first and a text feature: the text is taken, and a line says so."""
+    path = write_rows(tmp_path / "rows.csv", "outcome,a,sex", lambda n: f"{n % 2},{n % 13},{'MF'[n % 3 == 0]}")
+    assert "no column has a usual name of a class column; " in infer(path)[1]
+    path.write_text(path.read_text().replace("outcome", "label"))
+    said = write_rows(tmp_path / "named.csv", "label,a,b", lambda n: f"{n % 2},{n % 13},{n % 7}")
+    assert "usual name" not in infer(said)[1]
+
+
+def test_unnamed_column_of_pandas_is_the_row_number(tmp_path):
+    path = write_rows(tmp_path / "rows.csv", ",a,b,label", lambda n: f"{n},{n % 13},{n % 7},{n % 2}")
+    record, said = infer(path)
+    assert record.columns == ("a", "b")
+    assert "columns left out, because their names are those of row numbers: ''" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b,label\n1,2,3\n".encode("utf-16"), "rows.csv is UTF-16, expected UTF-8; save the file as UTF-8"),
+        (b"# made today\na,b,label\n1,2,3\n", "begins with a comment .* remove the comment"),
+    ],
+)
+def test_first_line_that_is_no_row_of_names_is_explained(tmp_path, content, said):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        infer(tmp_path / "rows.csv")
