@@ -110,7 +110,7 @@ def _choose_with_class_folders(
             if any(path.startswith(inside) and "/" in path[len(inside) :] for path in paths):
                 problem += f" of the names in '{plan.train}'"
         return _Choice(None, "", "", said=(f"warning: {problem}; test images are drawn from '{plan.train}'",))
-    said = []
+    notes = []
     for source in (search.splits, *search.plans):
         if source and source.split_values:
             common = [path for path in source.labels if path in class_of]
@@ -118,10 +118,10 @@ def _choose_with_class_folders(
                 return _Choice(source, *source.split_values, source.columns.split, (_describe_split_column(source),))
             seen = f"the splits of {_name_files(source)} are not used, because its column '{source.columns.label}'"
             remedy = "remove this column, or name the split folders 'train' and 'test'"
-            said.append(f"warning: {seen} would give other classes than the folders; {remedy}")
+            notes.append(f"warning: {seen} would give other classes than the folders; {remedy}")
     if lists := find_split_lists(search.lists, set(class_of)):
-        return _Choice(None, *lists.names, said=(*said, lists.description))
-    return _Choice(None, "", "", said=tuple(said))
+        return _Choice(None, *lists.names, said=(*notes, lists.description))
+    return _Choice(None, "", "", said=tuple(notes))
 
 
 def _describe_split_column(plan: LabelPlan) -> str:
